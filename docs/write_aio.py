@@ -32,16 +32,19 @@ INSTEAD = {
 
 MORE = {
     "add_many": (
-        "records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records. "
-        "Any other iterable, and a generator, runs in the thread that writes. If this task is cancelled, an asynchronous "
-        "iterable ends, and what was not committed before is not stored; any other load goes on. `progress` and `on_outcome` are "
-        "called on the loop."
+        "records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records; "
+        "with `commit_every` other tasks write between two commits. Any other iterable, and a generator, runs in the thread that "
+        "writes. If this task is cancelled, an asynchronous iterable ends, and what was not committed before is not stored; any "
+        "other load goes on. `progress` and `on_outcome` are called on the loop, and awaited if they can be."
     ),
-    "rebuild": "`progress` is called on the loop.",
-    "add_codes": "keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop.",
-    "import_fingerprints": "`progress` and `on_outcome` are called on the loop.",
-    "merge": "other may be an AsyncIndex, too. `progress` is called on the loop.",
-    "sync": "`progress` is called on the loop.",
+    "rebuild": "`progress` is called on the loop, and awaited if it can be.",
+    "add_codes": (
+        "keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop, and awaited if "
+        "they can be."
+    ),
+    "import_fingerprints": "`progress` and `on_outcome` are called on the loop, and awaited if they can be.",
+    "merge": "other may be an AsyncIndex, too. `progress` is called on the loop, and awaited if it can be.",
+    "sync": "`progress` is called on the loop, and awaited if it can be.",
 }
 """What a docstring says besides."""
 
@@ -137,27 +140,28 @@ def call(before: str, parts: list[str], after: str, indent: int) -> str:
     inner = f"{space}    {', '.join(parts)}"
     if len(inner) <= WIDTH:
         return f"{space}{before}(\n{inner}\n{space}){after}"
-    lines = "".join(f"{one},\n" for one in wrapped_types(parts, indent + 4))
+    lines = "".join(f"{space}    {line}\n" for line in packed(parts, WIDTH - indent - 4))
     return f"{space}{before}(\n{lines}{space}){after}"
 
 
-def wrapped_types(parts: list[str], indent: int) -> Iterator[str]:
-    """Parameters, each on a line of its own; a long union of types on several."""
-    space = " " * indent
+def packed(parts: list[str], width: int) -> Iterator[str]:
+    """Lines of as many parts as there is room for; a long union of types has several lines."""
+    line = ""
     for part in parts:
-        if len(part) + indent < WIDTH:
-            yield space + part
-        else:
-            name, _, type_ = part.partition(": ")
-            for first in ("AsyncIterable", "ArrowStream"):
-                type_ = type_.replace(f" | {first}", f"\n{space}| {first}")
-            yield f"{space}{name}: {type_}"
+        if line and len(line) + len(part) + 2 > width:
+            yield line
+            line = ""
+        line += f"{' ' if line else ''}{part},"
+        while len(line) > width:
+            place = line.rindex(" | ", 0, width)
+            yield line[:place]
+            line = line[place + 1 :]
+    yield line
 
 
 def docstring(function: ast.FunctionDef) -> str:
-    """The docstring without its examples, which are in Index, and with what is to be said here."""
-    paragraphs = inspect.cleandoc(ast.get_docstring(function) or "").split("\n\n")
-    kept = [one for one in paragraphs if not one.lstrip().startswith(">>>")]
+    """The first paragraph of the docstring, since Index has the arguments and the examples, and what is to be said here."""
+    kept = inspect.cleandoc(ast.get_docstring(function) or "").split("\n\n")[:1]
     kept += [textwrap.fill(MORE[function.name], WIDTH - 8)] if function.name in MORE else []
     text = textwrap.indent("\n\n".join(kept), " " * 8).strip()
     end = '"""' if len(kept) == 1 and "\n" not in text and len(text) < WIDTH - 14 else '\n        """'

@@ -370,8 +370,8 @@ class Index(Reader):
         transaction commits. They wait in memory for the commit, so give commit_every for millions. The function may use the
         index. What it raises ends `add_many`, and what was committed stays.
 
-        The iterable, and `progress`, may use the index: a question sees every record yielded before, a write stands between two
-        records. The report names the first records that were left out.
+        The iterable, and `progress`, may query the index, and see every record yielded before. What they would write to it is
+        refused. The report names the first records that were left out.
 
         Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
 
@@ -392,6 +392,24 @@ class Index(Reader):
         records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
         fields = check_fields(key, text, group, metadata)
         return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome, fields=fields)
+
+    def _add_piece(
+        self,
+        first: int,
+        records: list[Any],
+        *,
+        key: str | None,
+        text: str | None,
+        group: str | None,
+        metadata: Sequence[str] | None,
+        if_exists: IfExists,
+        on_error: OnError,
+        only_new: bool,
+        on_outcome: OnOutcome | None = None,
+    ) -> AddReport:
+        """`add_many` of records that come in pieces: the first of these has the number `first`."""
+        fields = check_fields(key, text, group, metadata)
+        return self._ingest("text", records, if_exists, on_error, only_new, None, None, on_outcome, fields=fields, first=first)
 
     def add_codes(
         self,
@@ -535,6 +553,7 @@ class Index(Reader):
         on_outcome: OnOutcome | None = None,
         require: Callable[[Scheme, TextRules], None] | None = None,
         fields: FieldNames | None = None,
+        first: int = 0,
     ) -> AddReport:
         check_if_exists(if_exists)
         check_choice("on_error", on_error, ("raise", "skip"))
@@ -543,7 +562,9 @@ class Index(Reader):
         check_callable("progress", progress)
         check_callable("on_outcome", on_outcome)
         self._looked_at()
-        options = IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields)
+        only_new = bool(only_new)
+        more = (require, fields, False, first)
+        options = IngestOptions(content, if_exists, on_error, only_new, commit_every, progress, on_outcome, *more)
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)

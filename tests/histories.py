@@ -33,6 +33,7 @@ from neardup_db import (
     KeyNotFoundError,
     MinHash,
     MismatchError,
+    NearDupError,
     ParameterError,
     SimHash,
     TextRules,
@@ -46,6 +47,9 @@ Operation = tuple[str, int, dict[str, Any]]
 """Its name, which of the two Index objects does it, and its arguments; those of _LISTS are lists that may be shortened."""
 
 _LISTS = ("operations", "then", "records", "keys")
+_WRITES = {
+    "add", "add_if_new", "add_many", "delete", "update", "expire", "keep_newest", "transaction", "merge", "dismiss", "allow",
+}  # fmt: skip
 
 # ---- plans -----------------------------------------------------------------------------------------------------------------
 
@@ -247,6 +251,9 @@ class Player:
             if self.loading not in (-1, who):
                 continue
             self.counts.operations[name] += 1
+            if self.loading >= 0 and name in _WRITES:
+                self.refused(who)
+                continue
             try:
                 getattr(self, f"do_{name}")(who, **arguments)
             except (Difference, _Raised):
@@ -255,6 +262,18 @@ class Player:
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 what = f"{name} raised {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
                 raise Difference(f"error {type(error).__name__}", what) from error
+
+    def refused(self, who: int) -> None:
+        """Where a load reads its records, nothing is written by their iterator or by progress=."""
+        try:
+            with self.indexes[who].transaction():
+                pass
+        except NearDupError as error:
+            if "loading records" in str(error):
+                return
+            raise
+        if not self.codes:  # add_codes may read keys and codes before it begins
+            raise Difference("refusal", "a write from inside add_many")
 
     def view(self, who: int) -> State:
         """What an Index object has to see."""

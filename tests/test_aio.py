@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import importlib.util
 import inspect
@@ -25,6 +26,7 @@ from neardup_db import (
     Index,
     KeyNotFoundError,
     MinHash,
+    NearDupError,
     ParameterError,
     SimHash,
     TextRules,
@@ -32,6 +34,7 @@ from neardup_db import (
     limits,
 )
 from neardup_db.aio import AsyncIndex
+from neardup_db.aio.lanes import Line
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -191,7 +194,10 @@ def test_errors_are_those_of_index(target: Any) -> None:
 
 # ---- where calls run ---------------------------------------------------------------------------------------------------
 
-ON_THE_LOOP = {"require_open", "is_arrow", "check_callable", "check_integer", "check_timeout", "current_task", "name"}
+ON_THE_LOOP = {
+    "require_open", "is_arrow", "check_callable", "check_choice", "check_fields", "check_if_exists", "check_integer",
+    "check_timeout", "current_task", "name",
+}  # fmt: skip
 """Functions of the package outside of aio/ that the loop's thread may call: none of them waits, or reads the file."""
 
 
@@ -550,23 +556,216 @@ def test_outcomes_are_told_with_each_commit() -> None:
     run(main)
 
 
-def test_a_coroutine_function_where_nobody_would_await_it() -> None:
-    """progress=, on_outcome= and the function of `run` are plain functions; another kind is refused, and nothing is stored."""
+class Hears:
+    """An `on_outcome` and `progress` that is awaited."""
 
-    async def coroutine(*_: Any) -> None: ...
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
 
-    async def records() -> AsyncIterator[Any]:
-        yield "a", TEXTS["a"]
+    async def __call__(self, *given: Any) -> None:
+        await asyncio.sleep(0)
+        self.heard.append(given[0])
+
+
+@pytest.mark.parametrize("way", ["object", "function"])
+def test_coroutines_hear_of_a_load(way: str) -> None:
+    """progress= and on_outcome= may be coroutine functions, or objects with an asynchronous __call__: they are awaited before the
+    load ends, and what they raise ends it."""
+
+    async def fails(*_: Any) -> None:
+        raise LookupError("enough")
 
     async def main() -> None:
         async with AsyncIndex(":memory:", SCHEME) as index:
-            for wrong in (coroutine, 5):
-                for source in (records(), [("a", TEXTS["a"])]):
-                    for name in ("progress", "on_outcome"):
-                        with pytest.raises(ParameterError, match=f"{name}=.*give a "):
-                            await index.add_many(source, **{name: wrong})  # type: ignore[arg-type]
+            for number, source in enumerate((records(3), [(10, story(10)), (11, story(11)), (12, story(12))])):
+                hears, tells = Hears(), Hears()
+                given: Any = (hears, tells) if way == "object" else (hears.__call__, tells.__call__)
+                await index.add_many(source, on_outcome=given[0], progress=given[1])
+                assert hears.heard == [number * 10 + each for each in range(3)] and tells.heard == [3]
+                for wrong in ({"progress": fails}, {"on_outcome": 5}):
+                    with pytest.raises((LookupError, ParameterError)):
+                        await index.add_many([(20, story(20))], **wrong)  # type: ignore[arg-type]
+            assert await index.length() == 6
+
+    run(main)
+
+
+def test_a_coroutine_function_where_nobody_would_await_it() -> None:
+    """The function of `run`, and on_late_result=, are plain functions; another kind is refused, and nothing is done."""
+
+    async def coroutine(*_: Any) -> None: ...
+
+    async def main() -> None:
+        async with AsyncIndex(":memory:", SCHEME) as index:
+            for wrong in (coroutine, Hears(), 5):
                 with pytest.raises(ParameterError, match="function=.*give a "):
                     await index.run(wrong)  # type: ignore[arg-type]
-            assert await index.length() == 0
+                with pytest.raises(ParameterError, match="on_late_result=.*give a "):
+                    AsyncIndex(":memory:", SCHEME, on_late_result=wrong)  # type: ignore[arg-type]
+
+    run(main)
+
+
+WHO = contextvars.ContextVar("WHO", default="nobody")
+
+
+def test_calls_see_the_context_of_their_task(target: Any) -> None:
+    """A function of the caller's finds in a contextvars.ContextVar what its task has set: in the thread, on the loop, and where
+    an outcome comes late."""
+
+    async def main() -> None:
+        late: list[str] = []
+        async with AsyncIndex(target, SCHEME, on_late_result=lambda _: late.append(WHO.get())) as index:
+
+            async def work(name: str) -> None:
+                WHO.set(name)
+                seen: list[str] = []
+
+                def note(*_: Any) -> None:
+                    seen.append(WHO.get())
+
+                def each() -> Iterator[Any]:
+                    note()
+                    yield name, story(name)
+
+                await index.run(note)
+                await index.add_many(each(), progress=note, on_outcome=note)
+                async with index.transaction():
+                    await index.run(note)
+                assert seen == [name] * 5
+
+            await asyncio.gather(work("a"), work("b"))
+            WHO.set("late")
+            async with Gate(index) as gate:
+                gate.task.cancel()
+                await begun(gate.task)
+                gate.task = asyncio.create_task(asyncio.sleep(0))
+            await index.run(lambda _: None)
+        assert late == ["late"]
+
+    run(main)
+
+
+def test_a_transaction_object_inside_itself(target: Any) -> None:
+    """A transaction() object that is entered is refused a second time, with what to do; what was begun goes on, and after its end
+    the object may be entered again."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            block = index.transaction()
+            for number in range(2):
+                async with block:
+                    await index.add(number, story(number))
+                    with pytest.raises(NearDupError, match=r"entered already.*index\.transaction\(\) again"):
+                        async with block:
+                            raise AssertionError
+            assert await index.length() == 2
+            await index.add(2, story(2))
+
+    run(main)
+
+
+def test_transactions_that_are_ended_by_hand(target: Any) -> None:
+    """An end that does not fit, a second one or one of an outer block, is refused at once, and what is open can be ended."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            outer, inner = index.transaction(), index.transaction()
+            with pytest.raises(NearDupError, match="is not entered"):
+                await outer.__aexit__(None, None, None)
+            await outer.__aenter__()
+            await index.add(1, story(1))
+            await inner.__aenter__()
+            await index.add(2, story(2))
+            with pytest.raises(NearDupError, match="inside this one has not ended"):
+                await outer.__aexit__(None, None, None)
+            for block in (inner, outer):
+                await block.__aexit__(None, None, None)
+                with pytest.raises(NearDupError, match="has ended"):
+                    await block.__aexit__(None, None, None)
+            assert await index.length() == 2
+            await outer.__aenter__()
+            await inner.__aenter__()
+            await index.add(3, story(3))
+            await outer.__aexit__(ValueError, ValueError(), None)
+            await inner.__aexit__(ValueError, ValueError(), None)
+            await index.add(4, story(4))
+            assert [key async for key in index] == [1, 2, 4]
+
+    run(main)
+
+
+def test_other_tasks_write_between_the_commits_of_a_load(target: Any) -> None:
+    """A load with commit_every= holds nobody up while its records are long in coming: another task writes between two commits."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            turn = asyncio.Event()
+
+            async def slow() -> AsyncIterator[tuple[int, str]]:
+                for number in range(6):
+                    if number == 4:
+                        await turn.wait()
+                    yield number, story(number)
+
+            load = asyncio.create_task(index.add_many(slow(), commit_every=2))
+            await begun(load)
+            await index.add("between", story("between"))
+            async with index.transaction():
+                await index.add("block", story("block"))
+            turn.set()
+            assert (await load).added == 6
+            keys = [key async for key in index]
+            assert len(keys) == 8 and max(keys.index("between"), keys.index("block")) < keys.index(4)
+
+    run(main)
+
+
+def test_records_keep_their_numbers(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pieces an asynchronous iterable is stored in: reports, outcomes and errors name each record by its number."""
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 2)
+
+    async def wrong() -> AsyncIterator[Any]:
+        for number in range(9):
+            yield (number, 5 if number in (3, 7) else story(number))
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            told: list[Any] = []
+            report = await index.add_many(wrong(), on_error="skip", on_outcome=lambda *outcome: told.append(outcome))
+            assert [each.record for each in report.problems] == [3, 7] and (report.added, report.skipped) == (7, 2)
+            assert [key for key, _, _ in told] == [*range(9)] and told[7][2].record == 7
+            with pytest.raises(ParameterError, match="^record 3: "):
+                await index.add_many(wrong(), if_exists="replace")
+
+    run(main)
+
+
+def test_cancelling_many_waiting_calls_is_linear() -> None:
+    """What cancelling n calls that wait costs grows with n: counted in comparisons of waiting calls, of which there are none."""
+    compared = 0
+
+    class Counted(asyncio.Future[None]):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return self is other
+
+        __hash__ = asyncio.Future.__hash__
+
+    async def main() -> None:
+        line = Line(1)
+        await line.enter()
+        loop = asyncio.get_running_loop()
+        real, loop.create_future = loop.create_future, lambda: Counted(loop=loop)  # type: ignore[method-assign]
+        tasks = [asyncio.create_task(line.enter(60, "busy")) for _ in range(1000)]
+        await begun(*tasks)
+        loop.create_future = real  # type: ignore[method-assign]
+        for task in reversed(tasks[1:]):
+            task.cancel()
+        await asyncio.wait(tasks[1:])
+        assert len(line._waiting) == 1 and compared == 0
+        line.leave()
+        await tasks[0]
 
     run(main)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +19,7 @@ from tasks import PATIENCE, SCHEME, TEXTS, Gate, begun, cancelled, records, run,
 
 from neardup_db import DuplicateKeyError, Index, MinHash, NearDupError, ParameterError, limits
 from neardup_db.aio import AsyncIndex, LateResult
-from neardup_db.aio.lanes import Stretch
+from neardup_db.aio.lanes import Call
 
 
 @pytest.fixture
@@ -194,12 +196,12 @@ def test_a_transaction_that_is_cancelled_as_it_begins(target: Any, monkeypatch: 
     async def main() -> None:
         async with AsyncIndex(target, SCHEME, on_late_result=lambda late: None) as index:
             gate, entered, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
-            real = Stretch.run
+            real = Call._run
 
-            def slowly(stretch: Stretch) -> None:
+            def slowly(call: Call, work: Any) -> None:
                 loop.call_soon_threadsafe(entered.set)
                 assert gate.wait(PATIENCE)
-                real(stretch)
+                real(call, work)
 
             async def block() -> None:
                 async with index.transaction():
@@ -208,16 +210,15 @@ def test_a_transaction_that_is_cancelled_as_it_begins(target: Any, monkeypatch: 
             for work in (block, partial(index.add_many, records(3))):
                 gate.clear()
                 entered.clear()
-                monkeypatch.setattr(Stretch, "run", slowly)
+                monkeypatch.setattr(Call, "_run", slowly)
                 task = asyncio.ensure_future(work())
                 await entered.wait()
                 await cancelled(task)
-                monkeypatch.setattr(Stretch, "run", real)
+                monkeypatch.setattr(Call, "_run", real)
                 gate.set()
                 assert await index.run(len) == 0
 
     run(main)
-
 
 
 def test_a_commit_that_has_begun_is_not_taken_back(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,6 +315,33 @@ def test_a_listing_loses_nothing_by_a_cancelled_step(path: Path) -> None:
     run(main)
 
 
+def test_an_error_leaves_no_cycle(path: Path) -> None:
+    """The error of a call, and what its traceback holds, is freed as soon as the task lets it go, without a collection."""
+
+    class Error(Exception):
+        pass
+
+    def fails(below: Index) -> None:
+        raise Error
+
+    async def main() -> None:
+        async with AsyncIndex(path, SCHEME) as index:
+            gc.collect()
+            gc.disable()
+            try:
+                try:
+                    await index.run(fails)
+                except Error as error:
+                    freed = weakref.ref(error)
+                await index.length()
+                await index.run(lambda below: None)
+                assert freed() is None
+            finally:
+                gc.enable()
+
+    run(main)
+
+
 # ---- loads -------------------------------------------------------------------------------------------------------------
 
 
@@ -391,6 +419,59 @@ def test_an_asynchronous_iterable_may_use_the_index(target: Any, commit_every: i
             assert (await index.add_many(asking(), commit_every=commit_every)).added == 12
             assert [key async for key in index] == [0, 1, 2, 3, 4, "between", "inside", *range(5, 12)]
             assert (await index.check()).ok
+
+    run(main)
+
+
+@pytest.mark.parametrize("commit_every", [None, 1, 3])
+def test_an_error_that_the_iterable_passes_over(target: Any, commit_every: int | None) -> None:
+    """A record that cannot be stored ends the load, although its error came out inside the iterable, which went on."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            await index.add(1, story(1))
+
+            async def passing() -> AsyncIterator[tuple[int, str]]:
+                for number in (0, 1, 2):
+                    yield number, story(number)
+                    with contextlib.suppress(NearDupError):
+                        await index.length()
+
+            with pytest.raises(DuplicateKeyError, match="record 1: key 1 is already in the index"):
+                await index.add_many(passing(), commit_every=commit_every)
+            assert [key async for key in index] == ([1, 0] if commit_every == 1 else [1])
+
+    run(main)
+
+
+def test_a_load_inside_the_iterable_of_a_load(target: Any) -> None:
+    """All records of both are stored, in the order in which they were yielded."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+
+            async def outer() -> AsyncIterator[tuple[int, str]]:
+                for number in range(6):
+                    if number == 3:
+                        assert (await index.add_many(records(5, start=100))).added == 5
+                    yield number, story(number)
+
+            assert (await index.add_many(outer())).added == 6
+            assert [key async for key in index] == [0, 1, 2, *range(100, 105), 3, 4, 5]
+
+    run(main)
+
+
+def test_a_load_that_ends_while_the_index_is_closing(path: Path) -> None:
+    """A load whose last commit was done before close() returns its report."""
+
+    async def main() -> None:
+        index = await AsyncIndex(path, SCHEME).open()
+        loads = [asyncio.create_task(index.add_many(records(5, start=number))) for number in (0, 100, 200)]
+        await begun(*loads)
+        closing = asyncio.create_task(index.close())
+        assert [report.added for report in await asyncio.gather(*loads)] == [5, 5, 5]
+        await closing
 
     run(main)
 
@@ -500,36 +581,38 @@ def test_a_load_that_is_refused_reads_nothing(target: Any) -> None:
     run(main)
 
 
-def test_records_are_not_read_ahead(target: Any) -> None:
-    """An iterable that is quicker than the thread waits for it: few records are in hand at a time."""
+def test_records_are_not_read_ahead(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An iterable that is quicker than the thread waits for it: no more records are in hand than a batch has, nor more text."""
 
     async def main() -> None:
         async with AsyncIndex(target, SCHEME) as index:
             below = await index.run(lambda below: below)
             most, read, taken = 0, 0, 0
-            real = below.add_many
+            real = below._add_piece
 
-            def counted(given: Any, **more: Any) -> Any:
-                def each() -> Iterator[Any]:
-                    nonlocal taken
-                    for record in given:
-                        taken += 1
-                        yield record
+            def counted(first: int, piece: list[Any], **more: Any) -> Any:
+                nonlocal taken
+                taken += len(piece)
+                return real(first, piece, **more)
 
-                return real(each(), **more)
-
-            below.add_many = counted  # type: ignore[method-assign]
+            below._add_piece = counted  # type: ignore[method-assign]
 
             async def noting() -> AsyncIterator[Any]:
                 nonlocal most, read
-                for number in range(5000):
+                for number in range(500):
                     read += 1
                     most = max(most, read - taken)
-                    yield number, story(number)
+                    text = f"{story(number)} {number // 250 * 'x' * 1000}"
+                    yield (number, text) if number % 2 else {"key": number, "text": text}
+                    if number == 248:
+                        assert most == 100
+                        most = 0
 
             await index.add_many(noting())
-            assert taken == 5000 and most <= 2 * limits.TASK_RECORDS + 1
+            assert taken == 500 and most <= 60
 
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 100)
+    monkeypatch.setattr(limits, "BATCH_SIZE", 10_000)
     run(main)
 
 

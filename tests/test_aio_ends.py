@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ from neardup_db import (
     NearDupError,
     ParameterError,
     SimHash,
-    aio,
 )
-from neardup_db.aio import AsyncIndex, LateResult
+from neardup_db.aio import AsyncIndex, LateResult, calls
 
 
 @pytest.fixture
@@ -104,7 +103,7 @@ def test_opening_that_is_cancelled(path: Path, monkeypatch: pytest.MonkeyPatch) 
             made.append(Index(*args, **kwargs))
             return made[-1]
 
-        monkeypatch.setattr(aio, "Index", slow)
+        monkeypatch.setattr(calls, "Index", slow)
         index = AsyncIndex(path, SCHEME)
         task = asyncio.create_task(index.open())
         await entered.wait()
@@ -191,24 +190,89 @@ def test_closing_beside_a_transaction(target: Any) -> None:
     run(main)
 
 
-def test_two_loops_share_an_index(path: Path) -> None:
-    """Loops of two threads, and one loop after the other, may use one AsyncIndex."""
+def test_one_loop_after_the_other(path: Path) -> None:
+    """An AsyncIndex that is open, or closed, serves the next loop when the one before has ended."""
     index = AsyncIndex(path, SCHEME)
     run(index.open)
-
-    async def work(number: int) -> None:
-        for each in range(20):
-            async with index.transaction():
-                await index.add((number * 100) + each, story((number, each)))
-        assert await index.length() >= 20
-
-    loops = [threading.Thread(target=lambda n=n: run(lambda: work(n))) for n in range(3)]
-    for loop in loops:
-        loop.start()
-    for loop in loops:
-        loop.join()
-    assert run(index.length) == 60
+    run(lambda: index.add("a", TEXTS["a"]))
+    assert run(index.length) == 1
     run(index.close)
+    for _ in range(2):
+
+        async def main() -> None:
+            async with index:
+                assert await index.length() == 1
+
+        run(main)
+
+
+def test_two_loops_at_once(path: Path) -> None:
+    """Beside the loop in which it was opened another one is refused at each call, with what to do, and neither waits for ever."""
+
+    async def first() -> None:
+        async with AsyncIndex(path, SCHEME) as index:
+
+            async def other() -> None:
+                tried = (index.length, index.stats, index.expire, index.open, index.close, lambda: index.add("b", TEXTS["b"]))
+                for call in (*tried, lambda: index.add_many(records(2)), lambda: index.run(len)):
+                    with pytest.raises(NearDupError, match=r"another event loop.*make and open another one"):
+                        await call()
+                with pytest.raises(NearDupError, match="another event loop"):
+                    async with index.transaction():
+                        raise AssertionError
+                with pytest.raises(NearDupError, match="another event loop"):
+                    async for _ in index:
+                        raise AssertionError
+
+            await asyncio.to_thread(run, other)
+            await index.add("a", TEXTS["a"])
+            assert [key async for key in index] == ["a"]
+
+    run(first)
+
+
+def test_system_exit_in_functions_of_the_caller(path: Path) -> None:
+    """A function that raises SystemExit ends the call that it belongs to, not the thread: later calls are served, and the file is
+    as before the call."""
+
+    def leaves(*_: Any) -> None:
+        raise SystemExit("enough")
+
+    def each() -> Iterator[Any]:
+        yield "never", TEXTS["c"]
+        leaves()
+
+    async def outcome(call: Any) -> BaseException | None:
+        """As a task of its own it would end the loop."""
+        try:
+            await call
+        except SystemExit as error:
+            return error
+        return None
+
+    async def main() -> None:
+        late: list[LateResult] = []
+
+        def hook(result: LateResult) -> None:
+            late.append(result)
+            raise ValueError("of the hook")
+
+        async with AsyncIndex(path, SCHEME, on_late_result=hook) as index:
+            await index.add("a", TEXTS["a"])
+            for hears in ("progress", "on_outcome"):  # outcomes come after the commit
+                for given in (records(600), [("never", TEXTS["c"])]):
+                    assert isinstance(await outcome(index.add_many(given, **{hears: leaves})), SystemExit)  # type: ignore[arg-type]
+                    assert await index.length() == 1 or hears == "on_outcome"
+                    await index.keep_newest(0)
+                    await index.add("a", TEXTS["a"])
+            assert isinstance(await outcome(index.add_many(each())), SystemExit)
+            assert isinstance(await outcome(index.run(leaves)), SystemExit)
+            async with index.transaction():
+                assert isinstance(await outcome(index.run(leaves)), SystemExit)
+                await index.add("b", TEXTS["b"])
+            assert [key async for key in index] == ["a", "b"]
+
+    run(main)
 
 
 def test_a_loop_of_another_kind_is_told() -> None:
@@ -285,7 +349,7 @@ async def endless():
             asyncio.get_running_loop().stop()
             await asyncio.sleep(1000)
 async def main():
-    index = await AsyncIndex(path, MinHash(), on_late_result=lambda late: print("taken back", late.method, flush=True)).open()
+    index = await AsyncIndex(path, MinHash()).open()
     await index.add("acknowledged", TEXT)
     await index.add_many(endless(), progress=print)
 loop = asyncio.new_event_loop()
@@ -346,6 +410,88 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 asyncio.run(go_on())
 print("over", flush=True)
 """,
+    "an index that was made before a fork": """
+index = AsyncIndex(path, MinHash())
+async def write(key):
+    async with index:
+        async with index.transaction():
+            await index.add(key, TEXT)
+        await index.query(TEXT)
+asyncio.run(write("acknowledged"))
+child = os.fork()
+asyncio.run(write("child" if child == 0 else "parent"))
+if child == 0:
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+async def look():
+    async with AsyncIndex(path) as other:
+        assert [key async for key in other if key != "acknowledged"] in (["child", "parent"], ["parent", "child"])
+asyncio.run(look())
+print("over", flush=True)
+""",
+    "each method in a forked child": """
+index = AsyncIndex(path, MinHash())
+async def begin():
+    await index.open()
+    await index.add("acknowledged", TEXT)
+async def records():
+    yield "b", TEXT
+async def block():
+    async with index.transaction():
+        raise AssertionError
+async def listing():
+    async for _ in index.pairs():
+        raise AssertionError
+async def in_child():
+    calls = [index.open, index.length, index.stats, index.expire, block, listing]
+    calls += [lambda: index.add("b", TEXT), lambda: index.add_many(records()), lambda: index.run(len), lambda: index.query(TEXT)]
+    for call in calls:
+        try:
+            await call()
+        except ClosedError as error:
+            assert "opened in the parent process: make another one in the child" in str(error)
+        else:
+            raise AssertionError(call)
+    await index.close()
+asyncio.run(begin())
+child = os.fork()
+if child == 0:
+    asyncio.run(in_child())
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+asyncio.run(index.close())
+print("over", flush=True)
+""",
+    "a hook that raises SystemExit": """
+async def main():
+    async with AsyncIndex(path, MinHash(), on_late_result=sys.exit) as index:
+        await index.add("acknowledged", TEXT)
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(index.run(lambda below: (loop.call_soon_threadsafe(begun.set), time.sleep(0.1))))
+        await begun.wait()
+        task.cancel()
+        await index.add("after", TEXT)
+try:
+    asyncio.run(main())
+except SystemExit:
+    print("over", flush=True)
+""",
+    "a hook that raises SystemExit after its loop": """
+async def main():
+    index = await AsyncIndex(path, MinHash(), on_late_result=sys.exit).open()
+    await index.add("acknowledged", TEXT)
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(index.run(lambda below: (loop.call_soon_threadsafe(begun.set), time.sleep(0.5))))
+    await begun.wait()
+import logging
+logging.raiseExceptions = False
+logging.getLogger("neardup_db.aio").addHandler(logging.NullHandler())
+logging.getLogger("neardup_db.aio").propagate = False
+asyncio.run(main())
+print("over", flush=True)
+""",
     "a child that is forked in a transaction": """
 async def main():
     async with AsyncIndex(path, MinHash()) as index:
@@ -370,7 +516,7 @@ print("over", flush=True)
 }
 
 
-LOADS_WITHOUT_END = {"a generator without end", "a loop that stops in a load"}
+LOADS_WITHOUT_END = {"a generator without end"}
 
 
 @pytest.mark.posix("signals")

@@ -1275,7 +1275,7 @@ def test_progress_changes_no_documents_by_hand(app: Followed) -> None:
     """In the middle of sync, too, documents are rows only."""
     index = app.following()
     app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
-    with pytest.raises(ParameterError, match="follows the table"):
+    with pytest.raises(NearDupError, match="is loading records"):
         index.sync(progress=lambda looked: index.add("x", "oak"))
     right(index)
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import apsw
 
 from ... import limits
-from ...errors import CorruptIndexError
+from ...errors import CorruptIndexError, NearDupError
 from ...values import Key, Match, Part
 from ..database.connection import undecodable
+from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
@@ -267,8 +268,8 @@ class Search:
         except apsw.SQLError as error:
             raise self._damaged(error) from error
 
-    def _damaged(self, error: apsw.SQLError) -> CorruptIndexError:
-        return CorruptIndexError(
+    def _damaged(self, error: apsw.SQLError) -> NearDupError:
+        return schema.hiding(self.db, self.store.name) or CorruptIndexError(
             f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
             "or restore a backup"
         )

@@ -147,7 +147,7 @@ class Database:
         """Of the file, in messages."""
         self.turn = connection.turn if isinstance(connection, StandardConnection) else Turn()
         """Of the thread that uses the connection."""
-        self._attending: dict[int, list[weakref.WeakMethod[Callable[[], None]]]] = {}
+        self._attending: dict[int, list[weakref.WeakMethod[Callable[[bool], None]]]] = {}
         """By thread: the loads with records in hand, which are to be written before the thread uses the connection for more."""
         self.undo = Undo()
         self.undo.watch(connection)
@@ -216,9 +216,9 @@ class Database:
     # ---- records in hand -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def attended(self, settle: Callable[[], None]) -> Iterator[None]:
-        """Inside, this thread has records in hand: `settle` writes them, and runs before the thread uses the connection for
-        anything else."""
+    def attended(self, settle: Callable[[bool], None]) -> Iterator[None]:
+        """Inside, this thread has records in hand: `settle` stores them before the thread asks for anything, and refuses that it
+        writes."""
         thread = threading.get_ident()
         before = [attending for attending in self._attending.get(thread, ()) if attending() is not None]
         try:
@@ -234,13 +234,14 @@ class Database:
     def is_attended(self) -> bool:
         return bool(self._attending) and threading.get_ident() in self._attending
 
-    def settle(self) -> None:
-        """Write the records that this thread has in hand, before the connection is used."""
+    def settle(self, *, to_write: bool = False) -> None:
+        """Store the records that this thread has in hand, before the connection is used. to_write: raise NearDupError instead,
+        where the thread is not the load itself."""
         if self._attending:
             for attending in self._attending.get(threading.get_ident(), ()):
                 settle = attending()
                 if settle is not None:  # None: the load was interrupted at its end
-                    settle()
+                    settle(to_write)
 
     def is_at_rest(self) -> bool:
         """Whether no transaction is open, after this thread's records in hand were written."""
@@ -436,7 +437,8 @@ class Database:
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated(self.name):
-                self.settle()
+                if self._attending:
+                    self.settle(to_write=True)
                 level = self._level(light=light)
                 try:
                     self._depth += 1
@@ -617,6 +619,7 @@ class Database:
     def large_cache(self) -> Iterator[None]:
         """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
         with self.hold(), translated(self.name):
+            self.settle(to_write=True)
             ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
                 self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)

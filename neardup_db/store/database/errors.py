@@ -73,10 +73,20 @@ def _ours(error: apsw.Error) -> NearDupError:
             "the transaction has read an older state than another connection has written since, so it cannot write any more: "
             "roll it back, and begin transactions that will write with BEGIN IMMEDIATE"
         )
+    if isinstance(error, apsw.LockedError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_LOCKED_SHAREDCACHE:
+        return BusyError(
+            f"another connection that shares the cache holds a table ({error}): end its transaction and try again, or open "
+            "connections without cache=shared, of which one waits for the other"
+        )
     if isinstance(error, apsw.LockedError):
         return BusyError(
             f"a statement of your own on this connection is not at its end ({error}): fetch all its rows, or close its cursor, "
             "and try again"
+        )
+    if isinstance(error, apsw.BusyError) and str(error).endswith("SQL statements in progress"):
+        return BusyError(
+            f"a statement on this connection that writes is not at its end ({error}), and nothing was done: use the index before "
+            "or after it; a function that the statement calls may query the index, inside a transaction, and not write to it"
         )
     if isinstance(error, apsw.BusyError):
         return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")

@@ -236,14 +236,14 @@ class Taking:
                 continue
             text = storable(row.text) if self.store.store_text else None
             sketch = self.store.sketch_to_store(row.text)
-            with self.store.writing(light=self._light):
+            with self.ingest.between(light=self._light):
                 record = Record(row.key, text, None, row.group, None)
                 _, matches = self.writer.add(record, sketch, clock.now_ms(), if_exists="error", limit=1)
             self.matched += bool(matches)
 
     def _remove(self, document_ids: Sequence[int]) -> None:
         if document_ids:
-            with self.store.writing(light=self._light):
+            with self.ingest.between(light=self._light):
                 self.writer.clusters.remove(document_ids, clock.now_ms())
 
     def _drop_pending(self, last_id: int | None, looked: Sequence[Looked] = ()) -> None:

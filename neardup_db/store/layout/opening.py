@@ -241,7 +241,10 @@ def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Stor
         store.name = schema.stored_name(db, name) or name
         if db.owned:
             definitions.require_data(db, store.name)
-        store.load()
+        try:
+            store.load()
+        except apsw.SQLError as error:
+            raise schema.of_names(db, store.name, error) from error
         _require_checks(store)
         outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
     if outdated and not db.read_only:
@@ -317,4 +320,7 @@ def _create(store: Store, choices: Choices) -> None:
         if db.owned and schema.is_empty(db):
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
         record = True if choices.record_matches is None else choices.record_matches
-        store.create(scheme, rules, keep_text, record, now_ms(), choices.window)
+        try:
+            store.create(scheme, rules, keep_text, record, now_ms(), choices.window)
+        except apsw.SQLError as error:
+            raise schema.of_names(db, store.name, error) from error

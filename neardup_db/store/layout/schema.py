@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from ...errors import CorruptIndexError, FormatError, NearDupError
+import apsw
+
+from ...errors import CorruptIndexError, FormatError, NearDupError, ParameterError
 from ...native import lib
 from ..database.connection import Database
 from .following import PREFIX
@@ -150,6 +152,32 @@ def stored_name(db: Database, name: str) -> str | None:
     return None if table is None else table[: len(name)]
 
 
+def of_names(db: Database, name: str, error: apsw.SQLError) -> NearDupError:
+    """The error where an index cannot be created or read: perhaps objects of the application's have its names."""
+    hidden = hiding(db, name)
+    if hidden is not None:
+        return hidden
+    if str(error).endswith("already exists") or str(error).startswith("there is already"):
+        return ParameterError(f"{error} in the database, and is not of index {name!r}: give the index another name")
+    if db.value("SELECT 1 FROM main.sqlite_schema WHERE name = ? COLLATE NOCASE", (f"{name}_setting",)) is None:
+        return FormatError(
+            f"the database no longer holds index {name!r}: the transaction that created it was rolled back, or its tables were "
+            "dropped; open the index again, with a scheme to create it"
+        )
+    return FormatError(f"the table {name}_setting is not of an index ({error}): give the index another name, or restore a backup")
+
+
+def hiding(db: Database, name: str) -> ParameterError | None:
+    """The error for a TEMP table or view that hides one of the index's."""
+    sql = "SELECT name FROM temp.sqlite_schema WHERE type IN ('table', 'view') AND name LIKE ? ESCAPE '\\' LIMIT 1"
+    found = db.value(sql, (f"{name}\\_%",))
+    if found is None:
+        return None
+    return ParameterError(
+        f"the connection's TEMP object {found!r} may hide a table of index {name!r}: drop it, or give the index another name"
+    )
+
+
 def index_names(db: Database) -> list[str]:
     sql = """SELECT substr(a.name, 1, length(a.name) - 8) FROM sqlite_schema AS a JOIN sqlite_schema AS b
              ON b.name = substr(a.name, 1, length(a.name) - 8) || '_fingerprint'
@@ -179,6 +207,9 @@ def random_number() -> int:
 def read_settings(db: Database, name: str) -> dict[str, Any]:
     """All settings of an index, after a look at its versions."""
     settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
+    hidden = None if "schema_version" in settings else hiding(db, name)
+    if hidden is not None:
+        raise hidden
     require_version(name, settings.get("schema_version"))
     for setting in ("generation", "next_cluster", "store_text", "record_matches", "crowds"):
         if not isinstance(settings.get(setting), int):

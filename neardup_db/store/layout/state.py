@@ -363,7 +363,11 @@ class Store:
 
     def refresh(self) -> None:
         """Follow a rebuild, repair or migration by another connection."""
-        if self.setting("generation") != self.generation:
+        try:
+            is_other = self.setting("generation") != self.generation
+        except apsw.SQLError as error:
+            raise schema.of_names(self.db, self.name, error) from error
+        if is_other:
             self.load()
         else:
             self._follow_restoring()

@@ -53,14 +53,16 @@ class IngestOptions:
     """Which fields of mappings are the key, the text and so on, if they do not have the names of `add`'s arguments."""
     takes_over: bool = False
     """Whether the records are rows of the table that the index follows."""
+    first: int = 0
+    """The number of the first record."""
 
 
 class Ingest:
     """One run of `add_many`.
 
     Records are collected in a batch. When it is large enough, it is handed over to other threads, which fingerprint and write it
-    while the next records are read. The records' own iterator, and `progress`, may use the index. `settle` runs before they do,
-    so they find all earlier records complete, and what they write stands between two records."""
+    while the next records are read. The records' own iterator, and `progress`, may query the index: `settle` runs first, so they
+    find all earlier records complete. They must not write to it."""
 
     def __init__(self, store: Store, documents: Documents, writer: PartWriter, options: IngestOptions) -> None:
         self.store = store
@@ -72,16 +74,15 @@ class Ingest:
         self.wrong: list[Skipped] = []
         self.refused: list[Skipped] = []
         """The first records that were left out, as they were read and as they were written: that runs behind, in its thread."""
-        self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome)
+        self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
         self.token_counts = TokenCounts()
         self.taken = 0
         self.reported = 0
-        self._batch = Batch(0, store.epoch)
+        self._batch = Batch(options.first, store.epoch)
         self._left = options.commit_every
         """Records that the transaction may still take."""
         self._open: tuple[AbstractContextManager[None], Background] | None = None
         """The transaction."""
-        self._depth = store.db.depth
         self._busy = False
         self._is_settled = True
         self._error: BaseException | None = None
@@ -101,9 +102,16 @@ class Ingest:
         problems = sorted([*self.wrong, *self.refused], key=attrgetter("record"))[:MOST_PROBLEMS]
         return AddReport(**self.counts, problems=tuple(problems))
 
-    def settle(self) -> None:
+    def settle(self, to_write: bool = False) -> None:
         """Write, file and connect all records that were taken, because the caller is about to use the index."""
-        if self._busy or (self._is_settled and not self._batch):
+        if self._busy:
+            return
+        if to_write:
+            raise NearDupError(
+                "the index is loading records, so what their iterator or progress= would write to it is refused, and nothing was "
+                "changed: write before the load, after it, or in on_outcome="
+            )
+        if self._is_settled and not self._batch:
             return
         try:
             self._hand_over()
@@ -121,7 +129,7 @@ class Ingest:
             return self._read_columns(records)
         if isinstance(records, Codes):  # the settings may change between two transactions, so each code is checked
             records = records.pairs()
-        for number, record in enumerate(records):
+        for number, record in enumerate(records, self.options.first):
             self._append_checked(record, number)
             self._hand_over_full()
         return None
@@ -201,7 +209,7 @@ class Ingest:
 
     def _is_rebuilt(self) -> bool:
         """Whether the file has other settings than those by which records were checked; the store has the new ones afterwards.
-        Inside the open transaction only a nested call can change them, and then the store knows them."""
+        Inside the open transaction nobody changes them."""
         if self._open is not None:
             return False
         epoch = self.store.epoch
@@ -257,6 +265,13 @@ class Ingest:
             yield
 
     @contextmanager
+    def between(self, *, light: bool) -> Iterator[None]:
+        """A transaction for what an iterator of our own writes between two records."""
+        self.settle()
+        with self._at_work(), self.store.writing(light=light):
+            yield
+
+    @contextmanager
     def _at_work(self) -> Iterator[None]:
         """Statements inside do not settle first."""
         before, self._busy = self._busy, True
@@ -274,17 +289,10 @@ class Ingest:
         self._batch = Batch(batch.first + len(batch) + len(batch.skipped), self.store.epoch)
         if not len(batch):
             return
-        if self.store.db.depth > self._depth + (self._open is not None):
-            raise NearDupError(
-                "a transaction() that the records' iterator began is open, and its end would take back some of the records: end "
-                "it before the next record is yielded, or begin it around add_many"
-            )
         with self._at_work():
             background = self._background()
             if not self.options.takes_over:
                 self.store.require_own_documents()
-            if self._is_settled:  # a nested call was at work, and a savepoint may have taken back what it made of the settings
-                self.store.refresh()
             if self.options.require is not None:  # here nobody can rebuild the index meanwhile
                 self.options.require(self.store.scheme, self.store.rules)
             if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked
@@ -335,7 +343,8 @@ class Ingest:
             self._open = None
         self._left = self.options.commit_every
         if self.outcomes is not None:  # not before: a commit that failed would make them lies
-            self.outcomes.tell()
+            with self._at_work():  # nothing is in hand, so the function may write
+                self.outcomes.tell()
 
     def _roll_back(self, *error: Any) -> None:
         """End the transaction after an error; may raise another error, the one that the caller is to see.

@@ -31,9 +31,9 @@ class Outcomes:
     Records are written in their order, so a written one has no number. Wrong ones are met earlier, as they are read, and bring
     theirs. Documents of a segment are written before their matches are known."""
 
-    def __init__(self, on_outcome: OnOutcome) -> None:
+    def __init__(self, on_outcome: OnOutcome, first: int = 0) -> None:
         self._on_outcome = on_outcome
-        self._number = 0
+        self._number = first
         """Of the record that is told next."""
         self._wrong: deque[Skipped] = deque()
         self._keys: list[Key] = []
