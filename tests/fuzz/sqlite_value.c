@@ -12,7 +12,7 @@ size_t fuzz_stored_value(sqlite3 *db, const char *text, uint8_t *out, size_t roo
     char *message = NULL;
     const uint8_t *bytes = (const uint8_t *)text;
     size_t size = strlen(text);
-    PROMISE(nd_settings_load(db, "i", ND_RULES_ALWAYS, &settings, &message) == SQLITE_OK);
+    PROMISE(nd_settings_load(db, "i", 1, &settings, &message) == SQLITE_OK);
     if (settings.rules == NULL) {
         size = (size_t)settings.scheme.bits / 8;
         memset(out, text[0], size);
