@@ -165,6 +165,8 @@ def _reason(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):  # other outputs are written within `room_in`
         return "standard output: no room is left: make room on its disk, or redirect it to another one"
+    if error.filename is None and error.errno == errno.ENOENT:  # of all calls only that for the current folder names nothing
+        return "the current folder is gone: change into another one"
     return f"{error.filename}: {reason}" if error.filename else reason
 
 

@@ -78,15 +78,15 @@ measure_option = click.option(
     "--threshold is 0.8 unless given.",
 )
 class Count(click.IntRange):
-    """A number of things, at most of 64 bits."""
+    """A number of things from `least` on, of 64 bits."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__(least, (1 << 63) - 1)
 
     def _describe_range(self) -> str:  # for --help
         return f"x>={self.min}"
 
-
-COUNT = Count(1, (1 << 63) - 1)
-
-limit_option = click.option("--limit", type=COUNT, help="Print at most this many.")
+limit_option = click.option("--limit", type=Count(1), help="Print at most this many.")
 key_type_option = click.option(
     "--key-type",
     type=click.Choice(["text", "int", "hex"]),
