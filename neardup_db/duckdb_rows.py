@@ -25,16 +25,14 @@ class RelationRows:
     def __init__(self, relation: Any, text: str, compared: Sequence[str]) -> None:
         import duckdb
 
-        self._duckdb = duckdb
-        self._relation, self._text = relation, text
-        present = {name.casefold() for name in relation.columns}
-        self._number, number_hash = _names_beside(present, 2)
-        self._numbered = relation.project(f"*, row_number() OVER () AS {_quoted(self._number)}")
-        chosen = [_quoted(name) for name in (*dict.fromkeys((text, *compared)), self._number)]
-        hashed = f"hash({_quoted(text)}) % {_HASHES} AS {_quoted(number_hash)}"
-        table = self._numbered.project(", ".join([*chosen, hashed])).to_arrow_table().sort_by(self._number)
-        self._hashes = table[number_hash].to_numpy().astype(np.int64)
-        self.table = table.drop_columns([self._number, number_hash])
+        self._duckdb, self._relation = duckdb, relation
+        self._number, self._hash = _names_beside({name.casefold() for name in relation.columns}, 2)
+        hashed = f"(hash({_quoted(text)}) % {_HASHES})::BIGINT AS {self._hash}"
+        self._numbered = relation.project(f"*, row_number() OVER () AS {self._number}, {hashed}")
+        chosen = [*map(_quoted, dict.fromkeys((text, *compared))), self._number, self._hash]
+        table = self._numbered.project(", ".join(chosen)).to_arrow_table().sort_by(self._number)
+        self._hashes = table[self._hash].to_numpy()
+        self.table = table.drop_columns([self._number, self._hash])
 
     def type_of(self, name: str) -> str:
         """The type of a column, in SQL."""
@@ -42,7 +40,7 @@ class RelationRows:
 
     def filtered(self, rows: Any) -> Any:
         """The relation's rows that bool[n] chooses."""
-        return self._of_rows(rows).select(*self._columns())
+        return self._of_rows(rows).select(self._given())
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """The relation with further columns, each with its type in SQL and a value for each row."""
@@ -51,7 +49,7 @@ class RelationRows:
             self._function("list_extract", self._values(kind, values), number).alias(name)
             for name, (kind, values) in columns.items()
         )
-        return self._of_rows(np.ones(len(self._hashes), np.bool_)).select(*self._columns(), *new)
+        return self._of_rows(np.ones(len(self._hashes), np.bool_)).select(self._given(), *new)
 
     def made(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """A relation of its own on the same connection, of columns with their types in SQL and values."""
@@ -65,8 +63,7 @@ class RelationRows:
         place = self._column(self._number) - self._constant(1)
         hashes = np.zeros((count, _HASHES), np.bool_)
         hashes[np.arange(count), self._hashes] = True
-        found = self._function("mod", self._function("hash", self._column(self._text)), self._constant(_HASHES).cast("UBIGINT"))
-        fits = self._bit(hashes, place * self._constant(_HASHES) + found.cast("BIGINT"))
+        fits = self._bit(hashes, place * self._constant(_HASHES) + self._column(self._hash))
         changed = self._function("error", self._constant(_CHANGED)).cast("BOOLEAN")
         condition = duckdb.CaseExpression(place >= self._constant(count), changed)
         return self._numbered.filter(condition.when(fits, self._bit(rows, place)).otherwise(changed))
@@ -79,8 +76,8 @@ class RelationRows:
     def _values(self, kind: str, values: Sequence[Any]) -> Any:
         return self._constant(list(values)).cast(f"{kind}[]")
 
-    def _columns(self) -> list[Any]:
-        return [self._column(name) for name in self._relation.columns]
+    def _given(self) -> Any:
+        return self._duckdb.StarExpression(exclude=[self._number, self._hash])
 
     def _column(self, name: str) -> Any:
         return self._duckdb.ColumnExpression(name)
