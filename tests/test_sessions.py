@@ -78,6 +78,7 @@ SESSIONS: list[tuple[str, str, int, str]] = [
     (f"sql i.db {BYTE}", "", 2, f"STATEMENT {NOT_UTF8}"),
     (f"serve i.db --host {BYTE}", "", 2, f"--host {NOT_UTF8}"),
     (f"get {BYTE}.db a", "", 2, r"caf\xe9.db: no such file"),
+    (f"backup i.db {BYTE}.db", "", 2, r"the path 'caf\udce9.db' is no UTF-8, as SQLite needs it: rename the file"),
     ("get i.db --file keys.txt", "", 2, "which is not UTF-8: convert it with iconv"),
     # numbers beyond 64 bits
     (f"get i.db {BIG} --key-type int", "", 2, f"{BIG} does not fit 64 bits: give a smaller number"),
@@ -99,7 +100,7 @@ SESSIONS: list[tuple[str, str, int, str]] = [
     ("merge n.db ", "", 2, f"FROM {IS_EMPTY}"),
     ("serve i.db --host ", "", 2, "--host is empty: give a value, or leave it out"),
     ("add n.db r.jsonl --id-field ", "", 2, "--id-field is empty"),
-    ("get i.db ", "", 1, "no document has the key"),
+    ("get i.db ", "", 1, "no document has the key ''"),
     # texts that are not what they seem
     ("sql i.db SELECT;CAST(x'ff';AS;TEXT)", "", 2, r"(b'\xff'): ask for hex(value), or CAST(value AS BLOB)"),
     ("add n.db lone.jsonl --metadata", "", 0, "1 added"),

@@ -58,7 +58,7 @@ def get(
         for key in wanted:
             document = next(_documents(index, condition, (key, *more)), None)
             if document is None:
-                note(f"no document{'' if group is None else ' of the group'} has the key {shown(key)}")
+                note(f"no document{'' if group is None else ' of the group'} has the key {shown(key) or repr(key)}")
             else:
                 emit_json(document)
                 found += 1
