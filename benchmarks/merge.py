@@ -71,20 +71,17 @@ def part(path: str, first: int, end: int, joined: int = 1) -> Iterator[tuple[str
 
 
 def merged(path: str, count: int, name: str) -> dict[str, Cost]:
-    """Two indexes of half the documents each are built and merged, one after another, into a third; texts are in memory. Inside a
-    transaction documents are merged one by one into a new index too."""
+    """Two indexes of half the documents each are built and merged, one after another, into a third; texts are in memory."""
     scheme, options = SCHEMES[name]
     half = count // 2
     costs = {}
     with tempfile.TemporaryDirectory() as folder:
-        indexes = [Index(Path(folder, f"{number}.db"), scheme, **options) for number in range(4)]
+        indexes = [Index(Path(folder, f"{number}.db"), scheme, **options) for number in range(3)]
         texts = list(part(path, 0, half))
         costs["add_many, into nothing"] = cost(lambda: indexes[0].add_many(texts), half)
         texts = list(part(path, half, count))
         indexes[1].add_many(texts)
         costs["merge, into nothing"] = cost(lambda: indexes[2].merge(indexes[0]), half)
-        with indexes[3].transaction():
-            costs["the same, one by one"] = cost(lambda: indexes[3].merge(indexes[0]), half)
         costs["merge, into as many"] = cost(lambda: indexes[2].merge(indexes[1]), half)
         costs["add_many, into as many"] = cost(lambda: indexes[0].add_many(texts), half)
         costs["merge, all keys there, ignored"] = cost(lambda: indexes[2].merge(indexes[1], if_exists="ignore"), half)

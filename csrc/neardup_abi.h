@@ -105,8 +105,6 @@ int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *byte
 int nd_text_hash(nd_text *work, const nd_rules *rules);
 /* Text -> hashes: nd_text_tokenize and nd_text_hash. */
 int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size);
-/* Sorts the hashes that the workspace holds, each once; how many there are then. nd_text_hashes gives them. */
-size_t nd_text_sort_hashes(nd_text *work, const nd_rules *rules);
 
 size_t nd_text_token_count(const nd_text *work);
 void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, size_t *size);
@@ -146,8 +144,6 @@ double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b
 double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
 /* |A and B| / |A| of two ascending arrays of distinct values: how much of A is in B. 0.0 where A is empty. */
 double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count);
-/* The same with b in any order, repeats included, as a text gives its hashes. What b holds afterwards is of no use. */
-double nd_containment_unordered(const uint64_t *a, size_t a_count, uint64_t *b, size_t b_count);
 /* The same of two sets of which the k smallest hashes are known, estimated from those that both fingerprints cover: an array of
  * fewer than k is the whole set, one of k covers the hashes up to its last. -1.0 where a covers none of them. */
 double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
@@ -175,8 +171,7 @@ int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size,
 
 #define ND_EVIDENCE_NONE 0   /* MinHash: similarity = share of equal slots */
 #define ND_EVIDENCE_HASHES 1 /* exact: the stored value is the sorted distinct shingle hashes */
-#define ND_EVIDENCE_TEXT 2   /* exact: stored value = signature and a 16-byte digest of the hashes; texts are hashed again */
-#define ND_EVIDENCE_PACKED 3 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed; family affine32 */
+#define ND_EVIDENCE_PACKED 2 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed; family affine32 */
 
 #define ND_MEASURE_FINGERPRINT 0
 #define ND_MEASURE_ESTIMATE 1
@@ -433,11 +428,11 @@ void nd_packing_take_out(nd_packing *packing);
 /* Gives row after row, then ND_DONE. */
 int nd_packing_next(nd_packing *packing, nd_packed *out);
 
-/* Similarity of two stored values and, for Hamming schemes, the distance (else -1). EVIDENCE_TEXT: of the signatures. */
+/* Similarity of two stored values and, for Hamming schemes, the distance (else -1). */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
     double *similarity, int64_t *distance);
 /* Whether a value is similar to one of `count` others, in the layout of nd_values, by the rule of the scheme at its own bounds; they
- * are compared one by one. EVIDENCE_TEXT: the values are the evidence, sorted distinct hashes. */
+ * are compared one by one. */
 int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size, const uint8_t *others, const uint64_t *ends,
     size_t count, int *like);
 
@@ -455,7 +450,6 @@ int nd_components_join(nd_components *components, int64_t a, int64_t b);
 /* Records come in the order of preference. One is a duplicate if it matches, by the rule of the scheme and in its candidate table, an
  * earlier one that stays; else it stays. Duplicates are not kept in memory. */
 typedef struct nd_deduplicator nd_deduplicator;
-/* ND_ERROR_PARAMETER where the evidence of the scheme is a text. */
 int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out);
 void nd_deduplicator_free(nd_deduplicator *deduplicator);
 /* The next records by their stored values, in the layout of nd_values; one of size 0 matches nothing and stays. groups: records match

@@ -45,15 +45,14 @@ typedef struct nd_bucket_pair {
     int64_t distance; /* -1 where the scheme has none */
 } nd_bucket_pair;
 
-/* NULL if memory is out. Shingle hashes are compared where the evidence of the scheme is a text. More than `most` pairs are
- * ND_ERROR_CAPACITY. */
+/* NULL if memory is out. More than `most` pairs are ND_ERROR_CAPACITY. */
 nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode, size_t most, const nd_bucket_reader *reader);
 void nd_bucket_join_free(nd_bucket_join *join);
 
 /* ---- a page ------------------------------------------------------------------------------------------------------------- */
 
 void nd_bucket_join_begin(nd_bucket_join *join);
-/* Adds a fingerprint by its stored value and by the bytes that are compared, the same or the shingle hashes of its text. Ids ascend. */
+/* Adds a fingerprint by its stored value and by the bytes that are compared, the same or the hashes of a packed one. Ids ascend. */
 int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size,
     const uint8_t *bytes, size_t size);
 int nd_bucket_join_is_full(const nd_bucket_join *join);

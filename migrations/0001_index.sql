@@ -64,7 +64,7 @@ SELECT d.key, g.name AS "group", d.cluster_id AS cluster, d.token_count,
     d.metadata, d.text, d.id AS document_id
 FROM {index}_document AS d
 LEFT JOIN {index}_group AS g ON g.id = d.group_id
-WHERE d.expires_at IS NULL OR d.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);
+WHERE d.expires_at IS NULL OR d.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER);
 
 -- A row for each recorded match: the later document is like the earlier one. Not all pairs: enough to connect each cluster.
 CREATE VIEW {index}_matches AS
@@ -73,8 +73,8 @@ SELECT a.key, b.key AS other_key, m.similarity, m.distance,
 FROM {index}_match AS m
 JOIN {index}_document AS a ON a.id = m.document_id
 JOIN {index}_document AS b ON b.id = m.other_id
-WHERE (a.expires_at IS NULL OR a.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
-    AND (b.expires_at IS NULL OR b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
+WHERE (a.expires_at IS NULL OR a.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    AND (b.expires_at IS NULL OR b.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER));
 
 -- A row for each member of a cluster of two or more; the representative is the earliest. Until expired documents are removed,
 -- what only they connected is still shown as one cluster.
@@ -84,13 +84,13 @@ FROM (
     SELECT cluster_id AS cluster, count(*) AS size, min(id) AS representative_id
     FROM {index}_document
     WHERE cluster_id IS NOT NULL
-        AND (expires_at IS NULL OR expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+        AND (expires_at IS NULL OR expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
     GROUP BY cluster_id
     HAVING count(*) > 1
 ) AS c
 JOIN {index}_document AS r ON r.id = c.representative_id
 JOIN {index}_document AS d ON d.cluster_id = c.cluster
-WHERE d.expires_at IS NULL OR d.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER);
+WHERE d.expires_at IS NULL OR d.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER);
 
 -- A row for each parameter.
 CREATE VIEW {index}_settings AS

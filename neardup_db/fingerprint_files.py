@@ -146,10 +146,10 @@ def _buckets(scheme: Scheme, values: Values) -> Any:
 
 
 def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
-    """A scheme as an index that stores no texts has it."""
+    """A scheme as an index has it."""
     if not isinstance(scheme, Scheme) or not scheme.takes_text:
         raise ParameterError(f"scheme={quoted(scheme)}: give one that takes texts, e.g. MinHash(threshold=0.8)")
-    return scheme.for_index(rules, False)
+    return scheme.for_index(rules)
 
 
 def _named(table: Any, role: str, name: str) -> str:

@@ -497,13 +497,11 @@ class Index(Reader):
 
         Of a document with several codes each is taken by itself, by its key and part, as `add_codes` takes it. The documents come
         after those that are there, in their own order, with their groups (by name), metadata, expiry and
-        times (added_at, last_seen, times_seen). What has expired stays behind. With if_exists="ignore" a document that is here
-        already stays as it is; one of another group is a DuplicateKeyError in any case. Matches and clusters are those of one
-        index to which all were added; recorded matches have the time of the merge. Into an index that never had a
-        document, and has the settings of the other, the other's tables are copied as they stand, recorded matches with
-        their times: several times as fast. The other arguments, and the report, are those of `add_many`. Raises
-        CorruptIndexError for a damaged document of the other, ParameterError for the index itself,
-        by whatever name.
+        times (added_at, last_seen, times_seen). What has expired stays behind, and so does what is too old for this index's
+        window. With if_exists="ignore" a document that is here already stays as it is; one of another group is a
+        DuplicateKeyError in any case. Matches and clusters are those of one index to which all were added; recorded matches have
+        the time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a
+        damaged document of the other, ParameterError for the index itself, by whatever name.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:

@@ -476,20 +476,12 @@ def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
 
 
 def is_like(scheme: Any, value: bytes, others: Values) -> bool:
-    """True if a stored value is similar to one of others by the scheme's rule; of EVIDENCE_TEXT the values are evidence."""
+    """True if a stored value is similar to one of others by the scheme's rule."""
     like = ffi.new("int *")
     data, ends = ffi.from_buffer("uint8_t[]", others.data), pointer(others.ends, "uint64_t[]")
     given = ffi.from_buffer("uint8_t[]", value)
     check(lib.nd_scheme_is_like(scheme, given, len(value), data, ends, len(others.ends), like), "comparing with allowed texts")
     return bool(like[0])
-
-
-def is_ascending(hashes: bytes) -> bool:
-    """True if bytes are sorted distinct hashes, 64 bits little-endian each, at least one."""
-    if not hashes or len(hashes) % 8:
-        return False
-    numbers = np.frombuffer(hashes, "<u8")
-    return bool(np.all(numbers[:-1] < numbers[1:]))
 
 
 def is_value(scheme: Any, value: bytes) -> bool:

@@ -709,9 +709,6 @@ def _require_alike(mine: SketchRules, theirs: SketchRules) -> None:
     """ParameterError where the fingerprints of two indexes cannot be compared."""
     if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
         return
-    if mine.scheme.converts(theirs.scheme) or theirs.scheme.converts(mine.scheme):
-        older = "the other" if mine.scheme.converts(theirs.scheme) else "this"
-        raise ParameterError(f"{older} index has fingerprints of an earlier layout: rebuild() it, then ask again")
     raise ParameterError(
         f"the other index has {theirs.scheme!r} under {theirs.rules!r}, this one {mine.scheme!r} under {mine.rules!r}: their "
         "fingerprints cannot be compared; rebuild() one of them like the other"
@@ -765,11 +762,11 @@ def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None
     """The sketches of texts that can be made before a state is seen, so that nobody waits meanwhile; None where that were too
     much to hold. Functions of the caller's never run inside a transaction."""
     few = len(texts) <= limits.ASKED_PART or store.rules.custom
-    return store.sketch_texts(texts, evidence=True) if few else None
+    return store.sketch_texts(texts) if few else None
 
 
 def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) -> Sketches:
-    return store.sketch_texts(texts[first:end], evidence=True)
+    return store.sketch_texts(texts[first:end])
 
 
 def _answers(reader: StoreReader, question: Question, pieces: Iterable[Sketches]) -> list[list[Match]]:

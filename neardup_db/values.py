@@ -38,7 +38,8 @@ Times = tuple[int, int, int]
 
 class Record(NamedTuple):
     """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds; `times` is None
-    for one that is offered now, for the first time; `part` names its code among those of its key."""
+    for one that is offered now, for the first time; `part` names its code among those of its key; `is_one_of_several` is True for
+    a code without a part that another index stores beside codes with parts, else None."""
 
     key: Key
     text: str | None
@@ -47,6 +48,7 @@ class Record(NamedTuple):
     expires_at: int | None
     times: Times | None = None
     part: Part | None = None
+    is_one_of_several: bool | None = None
 
 
 class Incoming(NamedTuple):

@@ -13,6 +13,7 @@ import apsw
 import pytest
 from by_hand import open_database
 from crash_writer import Writers
+from hypothesis import settings
 from support import SETS, WORDS
 
 from neardup_db import BinaryCode, Index, limits
@@ -49,13 +50,20 @@ if os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > 4 <
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --more` plays several times as many rounds, as `.ci/run` does; `pytest --long` plays on for hours."""
+    """`pytest --more` plays several times as many rounds, as `.ci/run` does; `pytest --long` plays on for hours, and other
+    histories each time."""
     parser.addoption("--more", action="store_true", help="more rounds of the tests of histories, faults and damage, for minutes")
     parser.addoption("--long", action="store_true", help="many more rounds of the tests of crashes, faults, threads and damage")
 
 
 if not hasattr(os, "fork"):
     collect_ignore = ["test_faults.py", "test_hostile_input.py", "test_large_texts.py"]  # they measure memory by `resource`
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis plays the same examples in each run, so that a change fails by what it changed. `--long` looks for new ones."""
+    settings.register_profile("repeated", derandomize=True)
+    settings.load_profile("default" if config.getoption("--long") else "repeated")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,7 +1,6 @@
 """Make the index files of tests/data for the version of the installed package: python tests/make_files.py
 
 To be run once for each release, in the folder of its version; a file that was committed and released is never made again.
-tests/data/schema-1 has the files that the first schema version had while it came about, earlier layouts of values included.
 Everything in the files is fixed, times included.
 """
 
@@ -41,7 +40,6 @@ FILES: dict[str, dict[str, Any]] = {
     "simhash": {"scheme": SimHash(max_distance=12, blocks=14), "text": TextRules.words(shingle=1, stopwords=["the", "of"])},
     "minhash": {"scheme": MinHash(threshold=0.7, seed=20), "store_text": True},
     "minhash-exact": {"scheme": MinHash(threshold=0.7, exact=True, slot_bits=32)},
-    "minhash-packed": {"scheme": MinHash(threshold=0.7, exact=True, slot_bits=32)},
     "minhash-exact-text": {"scheme": MinHash(threshold=0.7, exact=True), "store_text": True},
     "bottomk": {"scheme": BottomK(k=64, threshold=0.6), "text": TextRules.chars(), "record_matches": False},
     "bitsampling": {"scheme": BitSampling(bits=128, threshold=0.8), "store_text": True},
@@ -123,7 +121,7 @@ def main() -> int:
     """Make what is missing of the present version."""
     folder = DATA / __version__
     folder.mkdir(parents=True, exist_ok=True)
-    schemes = {name: (arguments, made_by_texts) for name, arguments in FILES.items() if name != "minhash-exact"}
+    schemes = {name: (arguments, made_by_texts) for name, arguments in FILES.items()}
     for name, (arguments, fill) in (schemes | FEATURES).items():
         path = folder / f"{name}.db"
         if path.exists():

@@ -65,7 +65,7 @@ class State:
     @property
     def settings(self) -> str:
         """As an index says them."""
-        scheme = self.case.scheme.for_index(self.case.rules, True)
+        scheme = self.case.scheme.for_index(self.case.rules)
         return json.dumps({**scheme.settings(), **self.case.rules.settings()}, sort_keys=True)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from click.testing import CliRunner
-from support import CASES, SETS, WORDS, keys
+from support import CASES, PAST, SETS, WORDS, keys
 
 from neardup_db import (
     ANY_GROUP,
@@ -46,6 +48,12 @@ def index(request: pytest.FixtureRequest) -> Iterator[Index]:
     with Index(":memory:", case.scheme, text=case.rules, store_text=case.store_text) as index:
         index.add_many([("a", REPLY), ("b", REPLY), ("c", OTHER), ("d", OTHER), ("empty", "")])
         yield index
+
+
+def test_expired_documents_are_set_aside_and_not_counted(index: Index) -> None:
+    """What `allow` returns are documents that could be seen."""
+    index.update("a", expires_at=PAST)
+    assert index.allow(REPLY) == 1 and index.check().ok
 
 
 def test_stored_documents_like_an_allowed_text_match_nothing(index: Index) -> None:
@@ -229,3 +237,24 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "an allowed text" in run("explain", path, "a", "b")[1]
     assert run("disallow", path, "--id", 1) == (0, "1 allowed text withdrawn\n") and run("disallow", path, REPLY)[0] == 1
     assert run("allow", path)[0] == 2 and run("disallow", path, REPLY, "--id", 1)[0] == 2 and run("allow", path, "")[0] == 2
+
+
+def test_foreign_keys_of_the_applications() -> None:
+    """On a connection where SQLite enforces them, a document that is set aside can be deleted."""
+    with closing(apsw.Connection(":memory:")) as connection, Index(connection, MinHash()) as index:
+        connection.execute("PRAGMA foreign_keys = ON")
+        index.add("a", "the quick brown fox jumps over the lazy dog")
+        index.allow("the quick brown fox jumps over the lazy dog")
+        assert index.delete("a") and len(index) == 0 and index.check().ok
+
+
+@pytest.mark.parametrize("counter", [2**63 - 1, -5, "'many'"])
+def test_a_damaged_counter_of_allowed_texts(counter: Any) -> None:
+    """check() names it, and a repair leaves room for the next text."""
+    with Index(":memory:", MinHash()) as index:
+        index.allow("the quick brown fox jumps over the lazy dog")
+        index.connection.execute(f"UPDATE sqlite_sequence SET seq = {counter} WHERE name = 'neardup_allowed'")
+        assert index.check().problems[0].startswith("highest ids that are not numbers of the right size: neardup_allowed")
+        assert index.check(repair=True).ok
+        index.allow("a text that is like no other one of these")
+        assert len(list(index.allowed())) == 2 and index.check().ok

@@ -88,8 +88,6 @@ def test_wrong_tables_and_damaged_values_are_errors() -> None:
     damaged = Values(values.data[:-1] + b"\xff" * 9, values.ends + np.array([0, 8], np.uint64), values.tokens)
     with pytest.raises(CorruptIndexError):
         connected(PACKED, damaged, [(0, 0), (0, 1)], 0, [0, 1])
-    with pytest.raises(ParameterError):
-        connected(MinHash(exact=True)._copy(evidence_kind="text"), values, [], 0, [0, 1])
     assert len(connected(SIGNATURES, Values(b"", np.zeros(0, np.uint64), np.zeros(0, np.uint64)), [], 0, [])[0]) == 0
 
 

@@ -847,7 +847,7 @@ def test_rebuild_keeps_what_no_option_says(tmp_path: Path, source: Path) -> None
             return made.scheme, made.text_rules
 
     def exact(threshold: float, **more: Any) -> Any:
-        return MinHash(threshold=threshold, num_perm=256, exact=True, **more).for_index(rules, True)
+        return MinHash(threshold=threshold, num_perm=256, exact=True, **more).for_index(rules)
 
     assert rebuilt("--threshold", 0.7) == (exact(0.7), rules)
     assert rebuilt("--shingle", 4, "--case", "none") == (exact(0.7), rules.changed(shingle=4, case=None))
@@ -857,8 +857,8 @@ def test_rebuild_keeps_what_no_option_says(tmp_path: Path, source: Path) -> None
     with Index(path) as made:
         made.rebuild(MinHash(threshold=0.6, bands=16, rows=2, recall=0.9, seed=7))
     seven = {"recall": 0.9, "seed": 7, "exact": True}
-    assert rebuilt("--exact")[0] == MinHash(threshold=0.6, bands=16, rows=2, **seven).for_index(rules, True)
-    assert rebuilt("--threshold", 0.8)[0] == MinHash(threshold=0.8, **seven).for_index(rules, True)
+    assert rebuilt("--exact")[0] == MinHash(threshold=0.6, bands=16, rows=2, **seven).for_index(rules)
+    assert rebuilt("--threshold", 0.8)[0] == MinHash(threshold=0.8, **seven).for_index(rules)
     assert rebuilt("--scheme", "simhash", "--max-distance", 5)[0].max_distance == 5
     assert rebuilt("--bits", 32)[0] == SimHash(bits=32, max_distance=5)
     assert rebuilt("--scheme", "bitsampling")[0] == BitSampling()

@@ -360,7 +360,6 @@ def test_explain_tells_the_plan() -> None:
     """Exact indexes look at every fingerprint of the group; bottom-k probes hashes and meets those that have one of them."""
     for name, plan, probes, candidates in (
         ("hashes", "scan_packed_containment", 0, 3),
-        ("text", "scan_text_containment", 0, 3),
         ("bottomk", "prefix_containment", 2, 2),
     ):
         scheme, store_text = WHOLE[name]
@@ -419,16 +418,3 @@ def test_sql_refuses_what_the_index_cannot_tell() -> None:
         with pytest.raises(Exception, match="wrong length or order"):
             run("SELECT * FROM neardup_probe('neardup', x'00', 0.5)").fetchall()
         assert run("SELECT * FROM neardup_probe('neardup', NULL, 0.5)").fetchall() == []
-
-
-def test_text_containment_hashes_a_stored_text(index: Index) -> None:
-    """How much of the evidence a text has, by the index's rules; a text that is NULL has nothing."""
-    evidence = b"".join(number.to_bytes(8, "little") for number in hashes(["ash", "bay", "elm"]))
-    run = index.connection.execute
-    sql = "SELECT neardup_text_containment('neardup', ?, ?)"
-    assert run(sql, ("Ash! Elm, fir.", evidence)).fetchall() == [(2 / 3,)]
-    assert run(sql, (None, evidence)).fetchall() == [(0.0,)] == run(sql, ("ash", b"")).fetchall()
-    with pytest.raises(Exception, match="ascending"):
-        run(sql, ("ash", b"1")).fetchall()
-    with pytest.raises(Exception, match="text"):
-        run(sql, (1, evidence)).fetchall()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import duplicates_in
 
-from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, ParameterError, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, SimHash, TextRules
 from neardup_db.native import Deduplicator, Values
 from neardup_db.schemes.base import values_of
 
@@ -100,8 +100,6 @@ def test_codes_of_the_application() -> None:
 
 
 def test_what_is_no_value_is_refused() -> None:
-    """Bytes that are none of the scheme's values are an error, and a scheme whose evidence is a text is refused."""
+    """Bytes that are none of the scheme's values are an error."""
     with pytest.raises(CorruptIndexError):
         Deduplicator(SCHEMES["signatures"].native).add(Values.joined([b"12345"]))
-    with pytest.raises(ParameterError, match="text"):
-        Deduplicator(MinHash(exact=True).for_index(WORDS, store_text=True).native)

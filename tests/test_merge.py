@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from disks import DISK_FULL, IO_ERROR, FailingDisk
 from load import in_another_thread, run_threads
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model
+from test_interrupts import interrupted_at
 from test_joins import contents
 
 from neardup_db import (
@@ -263,6 +268,80 @@ def test_two_indexes_of_one_file(tmp_path: Path) -> None:
             assert a.clusters() == b.clusters() and a.check().ok and b.check().ok
 
 
+@pytest.mark.parametrize("owned", [False, True], ids=["a caller's connection", "a path"])
+def test_two_indexes_of_one_file_without_a_log(tmp_path: Path, owned: bool) -> None:
+    """There a merge would wait for its own reader: it is refused with remedies, which work."""
+    path = tmp_path / "a.db"
+    with closing(apsw.Connection(str(path))) as connection, closing(apsw.Connection(str(path))) as second:
+        connection.execute("CREATE TABLE own (x)")
+        with (
+            Index(connection, MinHash(), text=WORDS, name="one") as one,
+            Index(path if owned else second, MinHash(), text=WORDS, name="two", attach=True) as two,
+        ):
+            two.add_many(enumerate(TEXTS))
+            for mine, other in ((one, two), (two, one)):
+                with pytest.raises(ParameterError, match=r"journal_mode is 'delete'.*on one connection, or run PRAGMA"):
+                    mine.merge(other)
+            with Index(connection, name="two") as again:
+                assert one.merge(again).added == 6
+            one.delete_many(range(6))
+            connection.execute("PRAGMA journal_mode = WAL")
+            assert one.merge(two).added == 6 and one.check().ok
+
+
+def test_two_indexes_of_one_file_and_a_transaction(tmp_path: Path) -> None:
+    """A merge that would wait for a transaction of its own thread is refused; inside one of this index it is not."""
+    with Index(tmp_path / "a.db", MinHash(), name="one") as one, Index(tmp_path / "a.db", MinHash(), name="two") as two:
+        with two.transaction(), pytest.raises(ParameterError, match=r"has a transaction\(\) of it open.*end it first"):
+            two.add("x", "one two three four five")
+            one.merge(two)
+        two.add("x", "one two three four five", if_exists="replace")
+        with one.transaction():
+            one.merge(two)
+        assert list(one) == ["x"] and one.check().ok
+
+
+def test_an_index_of_another_name(tmp_path: Path) -> None:
+    """The documents of the Index that was given come, not those of one in its file that has the name of this one."""
+    with (
+        Index(tmp_path / "b.db", MinHash(), text=WORDS) as of_this_name,
+        Index(tmp_path / "b.db", MinHash(), text=WORDS, name="two") as other,
+        Index(tmp_path / "a.db", MinHash(), text=WORDS) as index,
+    ):
+        of_this_name.add_many((f"wrong {number}", text) for number, text in enumerate(TEXTS))
+        other.add_many(enumerate(TEXTS))
+        assert index.merge(other).added == 6
+        assert list(index) == list(range(6)) and index.clusters() == other.clusters() and index.check().ok
+
+
+def test_databases_that_the_caller_attached_stay(tmp_path: Path, parts: tuple[Index, Index]) -> None:
+    """Whatever their names, and also where a merge into a new index fails."""
+    with Index(tmp_path / "c.db", SETS, text=WORDS, store_text=True) as index:
+        for number in range(1, 9):
+            index.connection.execute(f"ATTACH ':memory:' AS neardup_{number}")
+        before = index.connection.execute("PRAGMA database_list").fetchall()
+        with pytest.raises(ZeroDivisionError):
+            index.merge(parts[1], progress=lambda done: done // 0)
+        index.merge(parts[1])
+        index.merge(tmp_path / "a.db")
+        assert index.connection.execute("PRAGMA database_list").fetchall() == before and len(index) == 9
+
+
+@pytest.mark.parametrize("if_exists", ["error", "ignore", "replace"])
+def test_what_is_too_old_for_a_window_stays_behind(if_exists: Any) -> None:
+    """As what has expired does: it is no document here, and does not take the place of one that is."""
+    with (
+        Index(":memory:", SETS, text=WORDS, window=timedelta(hours=1)) as index,
+        Index(":memory:", SETS, text=WORDS) as other,
+    ):
+        other.add_many([("a", "five six"), ("b", "eight nine"), ("c", "one two")])
+        other.connection.execute("UPDATE neardup_document SET added_at = added_at - 3600000 WHERE key <> 'c'")
+        index.add("a", "one two three")
+        report = index.merge(other, if_exists=if_exists)
+        assert (report.added, report.total) == (1, 1) and list(index) == ["a", "c"]
+        assert index.get("a").token_count == 3 and index.check().ok
+
+
 def test_an_index_on_the_connection_of_another(small_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one index has the connection of the other, no thread writes while it is read."""
     writing: list[int] = []
@@ -411,16 +490,13 @@ def test_other_settings_are_refused(tmp_path: Path, scheme: Any, rules: Any, opt
 
 
 def test_exact_indexes_with_and_without_texts(tmp_path: Path) -> None:
-    """One that compares texts and one that compares hashes are refused with the remedy, which works."""
+    """One without texts takes the fingerprints of one with texts; the other way it is refused, with the remedy."""
     scheme = MinHash(exact=True)
     with Index(":memory:", scheme, store_text=True) as texts, Index(":memory:", scheme) as hashes:
         texts.add("a", "one two three four")
         hashes.add("b", "one two three four")
         with pytest.raises(MismatchError, match=r"this index stores texts, and the other index has none.*rebuild\("):
             texts.merge(hashes)
-        with pytest.raises(MismatchError, match=r"the other index compares the texts.*rebuild\(store_text=False\) a copy"):
-            hashes.merge(texts)
-        texts.rebuild(store_text=False)
         assert hashes.merge(texts).matched == 1
 
 
@@ -487,6 +563,27 @@ def test_a_rebuild_in_between_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         assert again.check().ok
 
 
+def test_a_window_that_changes_in_between_is_noticed(
+    parts: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two transactions of a merge: the rest is refused, since other documents may be too old now."""
+    a, b = parts
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 2)
+    rows = Stored.rows
+
+    def changed(stored: Stored) -> Iterator[Any]:
+        for number, part in enumerate(rows(stored)):
+            if number == 1:
+                again.set_window(timedelta(days=1))
+            yield part
+
+    with Index(tmp_path / "a.db") as again, monkeypatch.context() as patch:
+        patch.setattr(Stored, "rows", changed)
+        with pytest.raises(MismatchError, match="given another window while.*call merge again"):
+            a.merge(b, commit_every=2)
+    assert len(a) == 5 and a.merge(b, if_exists="ignore").added == 4 and a.check().ok
+
+
 def test_read_only_and_closed(parts: tuple[Index, Index], tmp_path: Path) -> None:
     """The other may be open to read only; a closed one is a ClosedError; two that write into each other end."""
     a, b = parts
@@ -544,6 +641,81 @@ def test_damage_of_the_other_is_named_and_not_copied(
     assert documents(a) == before and a.check().ok
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM sqlite_sequence",
+        f"UPDATE sqlite_sequence SET seq = {2**62} WHERE name = 'neardup_fingerprint'",
+        "UPDATE neardup_document SET cluster_id = 4, id = id + 90",
+        "DELETE FROM neardup_match",
+        "DELETE FROM neardup_minhash_band",
+    ],
+)
+def test_what_is_found_anew_is_not_taken_over(parts: tuple[Index, Index], tmp_path: Path, sql: str) -> None:
+    """Whatever the counters, labels, matches and candidate rows of the other say, the new index is sound."""
+    with closing(apsw.Connection(parts[1].connection.filename)) as connection:
+        connection.execute(sql)
+    with Index(tmp_path / "c.db", SETS, text=WORDS, store_text=True) as index:
+        assert index.merge(parts[1]).added == 6 and index.check().ok
+        assert [one.keys for one in index.clusters()] == [("b0", "b1"), ("b2", "b3")]
+        index.add("further", "quite other words")
+        assert "further" in index and index.check().ok
+
+
+def test_a_time_that_no_clock_reaches_is_damage(tmp_path: Path) -> None:
+    """With and without a window, to whose length it could not be added."""
+    with Index(tmp_path / "other.db", MinHash()) as other:
+        other.add("a", "one two three")
+        other.connection.execute("UPDATE neardup_document SET added_at = ?", (2**63 - 1,))
+        for window in (None, timedelta(days=1)):
+            with Index(":memory:", MinHash(), window=window) as index:
+                with pytest.raises(CorruptIndexError, match=r"document 1 \('a'\).*its time of adding is out of range"):
+                    index.merge(other)
+                assert len(index) == 0
+
+
+def test_wherever_a_merge_is_interrupted(parts: tuple[Index, Index], tmp_path: Path) -> None:
+    """All documents are there or none, others may write, and the same object takes the rest over."""
+    other = parts[1]
+    moment, more = 0, True
+    while more:
+        moment += 83
+        with Index(tmp_path / f"{moment}.db", SETS, text=WORDS, store_text=True, timeout=0.1) as index:
+            more = interrupted_at(moment, partial(index.merge, other))
+            assert len(index) in ((0, 6) if more else (6,)), f"half of it at moment {moment}"
+            assert not index.connection.in_transaction and index.check().ok
+            with Index(tmp_path / f"{moment}.db") as again:
+                again.add("x", "own words")
+            index.merge(other, if_exists="ignore")
+            assert len(index) == 7 and index.check().ok
+    assert moment > 100
+
+
+@pytest.mark.parametrize("errors", [IO_ERROR, DISK_FULL], ids=["io-error", "disk-full"])
+def test_a_merge_on_a_disk_that_fails(parts: tuple[Index, Index], tmp_path: Path, errors: dict[str, int]) -> None:
+    """Whichever call fails, all documents are there or none, or the object says that this is not known."""
+    source = parts[1].connection.filename
+    parts[1].close()
+    with FailingDisk() as disk:
+        for n in itertools.count(1, 2):
+            path = tmp_path / f"{n}.db"
+            index = Index(path, SETS, text=WORDS, store_text=True)
+            disk.arm(errors, n, False)
+            raised = None
+            try:
+                index.merge(source)
+            except NearDupError as error:
+                raised = error
+            failed = disk.disarm()
+            index.close()
+            with Index(path) as index:
+                assert len(index) == 6 if raised is None else len(index) in (0, 6)
+                assert index.check().ok
+            if not failed:
+                break
+    assert raised is None and n > 10
+
+
 def test_an_empty_index_adds_nothing(parts: tuple[Index, Index], tmp_path: Path) -> None:
     """Nothing is nothing, and `progress` is not called."""
     with Index(":memory:", SETS, text=WORDS, store_text=True) as empty:
@@ -575,6 +747,18 @@ def test_a_persons_word_goes_with_the_documents() -> None:
         assert [set(pair) for pair in index.dismissed()] == [{"a", "b"}]
         assert {frozenset((pair.key_a, pair.key_b)) for pair in index.pairs()} == {frozenset("ac"), frozenset("bc")}
         assert index.check().ok
+
+
+def test_a_dismissed_pair_of_another_group_is_not_taken_over() -> None:
+    """A key that is here in another group is refused, and neither documents nor dismissed pairs are taken over."""
+    with Index(":memory:", MinHash()) as other, Index(":memory:", MinHash()) as index:
+        for key in "ab":
+            other.add(key, "one two three four five", group="g")
+        index.add("a", "one two three four five")
+        other.dismiss("a", "b")
+        with pytest.raises(DuplicateKeyError, match="'a' is already in no group"):
+            index.merge(other, if_exists="ignore")
+        assert list(index) == ["a"] and list(index.dismissed()) == []
 
 
 def test_a_merge_does_not_wait_for_a_transaction_on_the_other_index(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +388,42 @@ def test_exported_codes_come_back(index: Index, tmp_path: Path, parts: list[Any]
         assert other.import_fingerprints(tmp_path / "plain.parquet", if_exists="ignore").ignored == 1
 
 
+ORDERS: list[list[Any]] = [["a", None], [None, "a"], ["a", None, "b"], [None], ["b"]]
+
+
+@pytest.mark.parametrize("by_file", [False, True], ids=["merge", "import"])
+@pytest.mark.parametrize("if_exists", ["ignore", "replace"])
+@pytest.mark.parametrize("there", [None, *ORDERS[:3]], ids=str)
+def test_a_code_without_a_part_is_one_of_several(
+    index: Index, tmp_path: Path, there: list[Any] | None, if_exists: Any, by_file: bool
+) -> None:
+    """Wherever it stands among the codes of its key, what comes of a merge or an import is what `add_code` makes of each."""
+    if by_file:
+        pytest.importorskip("pyarrow")
+    rng = random.Random(3)
+    with Index(":memory:", index.scheme) as other, Index(":memory:", index.scheme) as one_by_one:
+        for key, order in enumerate(ORDERS):
+            other.add_codes([key] * len(order), [rng.getrandbits(64) for _ in order], part=order)
+        for key in range(len(ORDERS)) if there else ():
+            codes = [rng.getrandbits(64) for _ in there or ()]
+            for one in (index, one_by_one):
+                one.add_codes([key] * len(codes), codes, part=there)
+        if by_file:
+            other.export_fingerprints(tmp_path / "codes.parquet")
+            index.import_fingerprints(tmp_path / "codes.parquet", if_exists=if_exists)
+        else:
+            index.merge(other, if_exists=if_exists)
+        for key, order in enumerate(ORDERS):
+            if order == [None] and there:  # it is the whole document
+                if if_exists == "ignore":
+                    continue
+                one_by_one.delete(key)
+            for part, code in other.get(key).codes.items():
+                one_by_one.add_code(key, code, part=part, if_exists=if_exists)
+        assert [(row[0], row[4]) for row in sorted(of(index))] == [(row[0], row[4]) for row in sorted(of(one_by_one))]
+        assert index.check().ok
+
+
 def test_parts_of_two_types_are_not_exported(index: Index, tmp_path: Path) -> None:
     """A column of Parquet has one type, so texts and numbers together are refused, and no file is left."""
     pytest.importorskip("pyarrow")
@@ -723,6 +760,55 @@ def test_a_document_that_has_lost_its_only_code_gets_a_part(path: Path) -> None:
             else:
                 index.add_codes(["z"], [15], part="a")
             assert index.check().ok and index.query_code(15)[0] == Match("z", 1.0, 0, "a") and index.delete("z")
+
+
+def steps(index: Index, work: Callable[[], Any]) -> int:
+    """Hundreds of steps that SQLite takes for some work."""
+    taken = 0
+
+    def step() -> bool:
+        nonlocal taken
+        taken += 1
+        return False
+
+    index.connection.set_progress_handler(step, 100)
+    try:
+        work()
+    finally:
+        index.connection.set_progress_handler(None)
+    return taken
+
+
+@pytest.mark.parametrize("kind", ["one key", "one cluster", "keys apart"])
+def test_replacing_codes_costs_what_it_replaces(kind: str) -> None:
+    """Four times the codes take at most five times the steps, whether they are of one key, of a cluster or match nothing."""
+    taken: list[int] = []
+    rng = random.Random(3)
+    for count in (200, 800):
+        with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+            names = [0] * count if kind == "one key" else [number // 4 for number in range(count)]
+
+            def codes(names: list[int] = names) -> list[int]:
+                return [1 << rng.randrange(64) if kind == "one cluster" else rng.getrandbits(64) for _ in names]
+
+            index.add_codes(names, codes(), part=range(count))
+            index.add_code("z", 2**64 - 1, part=0)
+            taken.append(steps(index, partial(index.add_codes, names, codes(), part=range(count), if_exists="replace")))
+            assert index.check().ok
+    assert taken[1] < 5 * taken[0]
+
+
+def test_removing_a_code_writes_the_dismissed_pairs_of_its_key(index: Index) -> None:
+    """Pairs of other keys are left alone, however many there are."""
+    taken: list[int] = []
+    rng = random.Random(3)
+    for number in range(600):
+        key, code = f"film {number}", rng.getrandbits(64)
+        index.add_codes([key, key, number], [code, rng.getrandbits(64), code], part=[0, 1, 0])
+        index.dismiss(key, number)
+        if number in (10, 590):
+            taken.append(steps(index, partial(index.delete, key, part=0)))
+    assert taken[1] < 2 * taken[0] + 5 and index.check().ok
 
 
 def test_two_films_are_compared_once() -> None:

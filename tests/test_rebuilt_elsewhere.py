@@ -440,7 +440,7 @@ def test_a_file_that_is_rebuilt_while_it_is_opened(
         assert getattr(definitions, step) is looked_at
         assert "nine" in [match.key for match in index.query(TEXTS["nine"])]
         assert ("Capitals", "small letters") in [(one.key_a, one.key_b) for one in index.pairs()]
-        assert index.scheme.settings() == SCHEMES[after].for_index(WORDS, True).settings()
+        assert index.scheme.settings() == SCHEMES[after].for_index(WORDS).settings()
 
 
 def test_an_index_that_has_rebuilt_with_other_rules_follows_the_next_one_who_does(path: Path) -> None:

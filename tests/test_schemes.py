@@ -180,7 +180,7 @@ def test_wide_custom_hash():
     """SimHash is as wide as a callable's digest."""
     rules = TextRules(hash=lambda data: hashlib.sha512(data).digest())
     assert SimHash().fingerprint("one text", rules).tobytes() == hashlib.sha512(b"one text").digest()
-    assert SimHash().for_index(rules, False).bits == 512
+    assert SimHash().for_index(rules).bits == 512
 
 
 def test_bits_beyond_the_hash():
@@ -246,7 +246,7 @@ def test_value_object(scheme):
     assert eval(repr(scheme)) == scheme and hash(eval(repr(scheme))) == hash(scheme)
     copy = pickle.loads(pickle.dumps(scheme))
     assert copy == scheme and dict(copy.given) == dict(scheme.given)
-    ready = scheme.for_index(TextRules(hash="sha256"), store_text=False)
+    ready = scheme.for_index(TextRules(hash="sha256"))
     back = scheme_from_settings(ready.settings())
     assert back == ready and back.settings() == ready.settings() and dict(back.given) == {}
     assert scheme.mismatches(back) == []
@@ -295,7 +295,7 @@ def test_wrong_parameter(make, named):
 @pytest.mark.parametrize("scheme", ALL, ids=repr)
 def test_damaged_settings(scheme):
     """A missing or damaged setting is a CorruptIndexError that names it."""
-    settings = scheme.for_index(TextRules(hash="md5"), False).settings()
+    settings = scheme.for_index(TextRules(hash="md5")).settings()
     for name in settings:
         for damaged in ({**settings, name: "?"}, {**settings, name: -1}, {k: v for k, v in settings.items() if k != name}):
             with pytest.raises(CorruptIndexError, match=name):
@@ -333,7 +333,7 @@ def test_one_of_bands_and_rows():
 
 def test_default_plans():
     """SimHash, 64 bits, distance 3: 4 tables, 10 for a hundred million; PDQ: chunks at 31 bits, a scan at 63; 37 bits at 0.8."""
-    simhash = SimHash().for_index(TextRules(), False)
+    simhash = SimHash().for_index(TextRules())
     assert (simhash.plan, simhash.blocks, simhash.table) == ("blocks", 4, "code_bucket")
     assert [SimHash(64, 3, expected=10**n).blocks for n in (7, 8)] == [4, 5]
     assert (BinaryCode(256, 31).plan, BinaryCode(256, 31).table) == ("chunks", "code_bucket")
@@ -392,16 +392,13 @@ def test_query_names():
     """Each plan and kind of evidence has its query and constants."""
     rules = TextRules()
     assert MinHash().verification() == "bands" and MinHash().query_parameters() == {"slot_bits": 16}
-    assert MinHash(exact=True).for_index(rules, False).verification() == "bands_packed"
-    assert MinHash(exact=True, family="java32").for_index(rules, False).verification() == "bands_hashes"
-    assert MinHash(exact=True).for_index(rules, True).verification() == "bands_text"
-    assert MinHash(exact=True).for_index(TextRules(tokens=str.split), True).verification() == "bands_packed"
+    assert MinHash(exact=True).for_index(rules).verification() == "bands_packed"
+    assert MinHash(exact=True, family="java32").for_index(rules).verification() == "bands_hashes"
     assert (BottomK().verification(), BottomK(measure="estimate").verification()) == ("prefix", "prefix_estimate")
     assert BottomK(k=9).query_parameters() == {"k": 9}
     assert BottomK(containment=True).verification() == "prefix"
     assert BottomK(containment=True).verification("containment") == "prefix_containment"
-    assert MinHash(exact=True).for_index(rules, False).verification("containment") == "scan_packed_containment"
-    assert MinHash(exact=True).for_index(rules, True).verification("containment") == "scan_text_containment"
+    assert MinHash(exact=True).for_index(rules).verification("containment") == "scan_packed_containment"
     assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
     assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
     assert SimHash(64).verification() == BinaryCode(256, 63).verification() == "buckets"
@@ -423,10 +420,9 @@ def fingerprint_in(scheme, value):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)
-@pytest.mark.parametrize("store_text", [False, True])
-def test_values(scheme, store_text):
+def test_values(scheme):
     """A stored value gives the fingerprint back; token counts are those of the text; an empty text has no value."""
-    ready = scheme.for_index(TextRules(), store_text)
+    ready = scheme.for_index(TextRules())
     made = ready.values([TEXT, "", "two words"], TextRules())
     assert made.token_counts == [15, 0, 2] and made.values[1] is None
     for text, value in ((TEXT, made.values[0]), ("two words", made.values[2])):
@@ -435,29 +431,19 @@ def test_values(scheme, store_text):
         assert keys(ready.native, value, True)
 
 
-def test_evidence():
-    """With exact=True and stored texts the evidence is the sorted distinct hashes, little-endian; otherwise there is none."""
-    ready = MinHash(exact=True).for_index(TextRules(), True)
+def test_values_of_an_exact_scheme():
+    """The sorted distinct hashes: packed, or little-endian where the family cannot be made of packed ones."""
+    assert MinHash(exact=True).values([TEXT], TextRules()).values == [packed(hashes_of(TEXT))]
     expected = np.array(sorted(set(hashes_of(TEXT))), "<u8").tobytes()
-    evidence = ready.evidence([TEXT, ""], TextRules())
-    assert evidence == [expected, None]
-    assert MinHash().evidence([TEXT], TextRules()) is None
-    own = MinHash(exact=True).for_index(TextRules(), False)
-    assert own.evidence([TEXT], TextRules()) is None and own.values([TEXT], TextRules()).values == [packed(hashes_of(TEXT))]
-    own = MinHash(exact=True, family="java32").for_index(TextRules(), False)
-    assert own.values([TEXT], TextRules()).values == [expected]
+    assert MinHash(exact=True, family="java32").values([TEXT], TextRules()).values == [expected]
 
 
 def test_compare():
-    """Comparison is by the rule: the true Jaccard similarity with exact=True, whatever the evidence."""
+    """Comparison is by the rule: the true Jaccard similarity with exact=True."""
     a, b = ({*hashes_of(text)} for text in (TEXT, OTHER))
-    true = len(a & b) / len(a | b)
-    for store_text in (False, True):
-        ready = MinHash(exact=True).for_index(TextRules(), store_text)
-        first, second = ready.values([TEXT, OTHER], TextRules()).values
-        proofs = ready.evidence([TEXT, OTHER], TextRules()) or [None, None]
-        assert ready.compare(first, second, *proofs) == (true, None)
-    assert BinaryCode(64, 3).compare(bytes(8), b"\x01" + bytes(7), None, None) == (1 - 1 / 64, 1)
+    first, second = MinHash(exact=True).values([TEXT, OTHER], TextRules()).values
+    assert MinHash(exact=True).compare(first, second) == (len(a & b) / len(a | b), None)
+    assert BinaryCode(64, 3).compare(bytes(8), b"\x01" + bytes(7)) == (1 - 1 / 64, 1)
 
 
 def test_reads_values_of():
@@ -465,6 +451,6 @@ def test_reads_values_of():
     rules = TextRules()
     assert MinHash(threshold=0.9).reads_values_of(MinHash(threshold=0.5))
     assert not MinHash(seed=2).reads_values_of(MinHash()) and not MinHash().reads_values_of(MinHash(exact=True))
-    assert MinHash(64, exact=True).for_index(rules, False).reads_values_of(MinHash(seed=5, exact=True).for_index(rules, False))
+    assert MinHash(64, exact=True).for_index(rules).reads_values_of(MinHash(seed=5, exact=True).for_index(rules))
     assert SimHash(64, 7).reads_values_of(SimHash(64)) and not SimHash(64).reads_values_of(BinaryCode(64, 3))
     assert BitSampling(max_distance=20).reads_values_of(BitSampling()) and not BottomK(k=64).reads_values_of(BottomK())

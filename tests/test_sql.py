@@ -24,12 +24,12 @@ from neardup_db import BinaryCode, Index, MinHash
 COUNTS = {
     "containment": (2,), "containment_estimate": (3,), "hamming": (2,), "hashes": (1,), "intact": (2,), "isa": (0,),
     "jaccard": (2, 3), "jaccard_estimate": (3,), "may_match": (5,), "met": (5,), "minhash": (1, 2, 3, 4), "near": (3,),
-    "number": (2,), "simhash": (1, 2, 3), "similarity": (3,), "slot_share": (3,), "text_containment": (3,),
-    "text_jaccard": (4,), "version": (0,),
+    "number": (2,), "simhash": (1, 2, 3), "similarity": (3,), "slot_share": (3,),
+    "version": (0,),
 }  # fmt: skip
 """Scalar functions: the numbers of arguments that each takes."""
 SCALARS = {(f"neardup_{name}", count) for name, counts in COUNTS.items() for count in counts}
-READERS = {"neardup_may_match", "neardup_met", "neardup_similarity", "neardup_text_containment", "neardup_text_jaccard"}
+READERS = {"neardup_may_match", "neardup_met", "neardup_similarity"}
 TABLES = {f"neardup_{name}" for name in ["bands", "buckets", "candidates", "entries", "filing", "join"]}
 TABLES |= {f"neardup_{name}" for name in ["keys", "nearest", "probe", "search", "shingles"]}
 
@@ -408,8 +408,6 @@ NUMBERS = numbers(*range(1 << 20))
         ("SELECT seen(neardup_jaccard(stop(?1), ?1))", NUMBERS),
         ("SELECT seen(neardup_containment_estimate(stop(?1), ?1, 9))", NUMBERS),
         ("SELECT seen(neardup_similarity('neardup', 'one two three', stop(?)))", LONG),
-        ("SELECT seen(neardup_text_jaccard('neardup', stop(?), x'', 0.5))", LONG),
-        ("SELECT seen(neardup_text_containment('neardup', stop(?), x''))", LONG),
         ("SELECT seen(key) FROM neardup_search('neardup', stop(?))", LONG),
         ("SELECT seen(low) FROM neardup_keys('neardup', stop(?))", numbers(*range(4_000))),
     ],

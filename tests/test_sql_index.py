@@ -61,9 +61,7 @@ EVERY_READER = [
     "SELECT * FROM neardup_keys(?1, x'0000')",
     "SELECT * FROM neardup_search(?1, '0000')",
     "SELECT neardup_similarity(?1, x'0000', x'0000')",
-    "SELECT neardup_text_jaccard(?1, 'a', x'', 0.5)",
     "SELECT neardup_similarity(?1, 'a', 'b')",
-    "SELECT neardup_text_containment(?1, 'a', x'')",
     "SELECT * FROM neardup_filing(?1, 1, 9)",
     "SELECT * FROM neardup_buckets(?1, 1, 9, 1)",
     "SELECT * FROM neardup_join(?1, 1, 9, 1, 0)",
@@ -134,11 +132,11 @@ def test_a_newer_file_is_refused_by_name_and_number(db: apsw.Connection) -> None
     ],
 )  # fmt: skip
 def test_damaged_text_rules_are_refused_where_texts_are_hashed(db: apsw.Connection, name: str, value: Any) -> None:
-    """neardup_search and neardup_text_jaccard name the setting; keys of stored fingerprints do not need it."""
+    """neardup_search and neardup_similarity of texts name the setting; keys of stored fingerprints do not need it."""
     create(db, settings=TEXT_SETTINGS)
     change(db, name, value)
     assert name in refused(db, "SELECT * FROM neardup_search('x', 'a b c')")
-    assert name in refused(db, "SELECT neardup_text_jaccard('x', 'a b c', x'', 0.5)")
+    assert name in refused(db, "SELECT neardup_similarity('x', 'a b c', 'a b')")
     assert db.execute("SELECT neardup_similarity('x', zeroblob(8), zeroblob(8))").fetchall() == [(1.0,)]
 
 
@@ -147,7 +145,7 @@ def test_rules_in_python_are_named(db: apsw.Connection, name: str) -> None:
     """SQL cannot call Python's functions: the error says which one, and where to ask instead."""
     create(db, settings=TEXT_SETTINGS)
     change(db, name, "callable:shop.rules:split")
-    for sql in ("SELECT * FROM neardup_search('x', 'a b c')", "SELECT neardup_text_jaccard('x', 'a b c', x'', 0.5)"):
+    for sql in ("SELECT * FROM neardup_search('x', 'a b c')", "SELECT neardup_similarity('x', 'a b c', 'a b')"):
         message = refused(db, sql)
         assert name in message and "shop.rules:split" in message and "Python" in message
 
@@ -378,7 +376,7 @@ def test_calls_joined_by_or(db: apsw.Connection) -> None:
 
 # ---- plans --------------------------------------------------------------------------------------------------------------------
 
-VERIFIED = ["bands", "bands_hashes", "bands_packed", "bands_text", "buckets", "prefix", "prefix_estimate"]
+VERIFIED = ["bands", "bands_hashes", "bands_packed", "buckets", "prefix", "prefix_estimate"]
 
 
 @pytest.mark.parametrize("frame", ["matches", "matches_any"])

@@ -290,7 +290,7 @@ def test_similarity_of_stored_values(db: apsw.Connection) -> None:
     assert 'no index named "none"' in refused(db, sql, "none", b"ab", b"ab")
 
 
-@pytest.mark.parametrize("evidence", ["none", "hashes", "text", "packed"])
+@pytest.mark.parametrize("evidence", ["none", "hashes", "packed"])
 def test_similarity_of_texts(db: apsw.Connection, evidence: str) -> None:
     """By the rules and the scheme of the index: equal slots, or the true similarity of an exact one; 0.0 without shingles."""
     create(db, "t", MINHASH | TEXT_RULES | {"evidence": evidence})
@@ -313,18 +313,3 @@ def test_similarity_of_fingerprints_then_texts(db: apsw.Connection) -> None:
     db.execute("INSERT INTO t VALUES (?1), ('a b c'), (?1), ('a b c')", (value,))
     assert db.execute("SELECT neardup_similarity('b', v, v) FROM t").fetchall() == [(1.0,)] * 4
     assert "holds codes" in refused(db, "SELECT neardup_similarity('c', 'abcd', 'abcd')")
-
-
-def test_text_jaccard(db: apsw.Connection) -> None:
-    """Of a text's set of shingles by the rules of the index; 0.0 for NULL and where it is below the threshold."""
-    create(db, "t", MINHASH | TEXT_RULES)
-    sql = "SELECT neardup_text_jaccard('t', ?, ?, ?)"
-    evidence = pack(hashes("a b c d e f"))
-    assert db.execute(sql, ("A b c d e g", evidence, 0.0)).fetchall() == [(0.6,)]
-    assert db.execute(sql, ("A b c d e g", evidence, 0.6)).fetchall() == [(0.6,)]
-    assert db.execute(sql, ("x y z", evidence, 0.9)).fetchall() == [(0.0,)]
-    assert db.execute(sql, (None, evidence, 0.6)).fetchall() == [(0.0,)]
-    assert db.execute(sql, ("", evidence, 0.6)).fetchall() == [(0.0,)]
-    assert "evidence" in refused(db, sql, "a", b"123", 0.5)
-    assert "threshold" in refused(db, sql, "a", evidence, "x")
-    assert "text" in refused(db, sql, 5, evidence, 0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -182,3 +184,14 @@ def test_views_look_up_and_stream(codes: Index, sql: str, expected: list[str]) -
         assert not [step for step in steps if "TEMP B-TREE" in step]
     scanned = {" ".join(step.split()[:2]) for step in steps if step.startswith("SCAN")}
     assert scanned <= {step for step in expected if step.startswith("SCAN")} | {"SCAN c"}
+
+
+def test_views_know_the_time_to_the_millisecond(codes: Index) -> None:
+    """A document is shown until the millisecond at which it ends, whatever the moment: SQLite has days with a fraction."""
+    for name in ("documents", "matches", "clusters"):
+        sql = codes.connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (f"codes_{name}",)).get
+        clocks = set(re.findall(r"expires_at > (CAST.*? AS INTEGER\))", sql))
+        assert len(clocks) == 1 and "julianday('now')" in min(clocks)
+        at = min(clocks).replace("julianday('now')", "julianday(m.value / 1000.0, 'unixepoch')")
+        moments = json.dumps([1_700_000_000_000 + 86_399_989 * number for number in range(3000)])
+        assert rows(codes, f"SELECT m.value, {at} FROM json_each('{moments}') AS m WHERE m.value <> {at}") == []

@@ -428,8 +428,9 @@ def test_another_window_in_an_open_index(path: Path) -> None:
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product([None, 3, HOUR, 3 * HOUR], repeat=2)), ids=str)
 def test_any_window_after_any_other(watch: Watch, before: Any, after: Any) -> None:
-    """What was in the window before and is in the new one stays; an expiry of its own that is earlier stays with a document."""
-    own = {"c": timedelta(minutes=30), "d": timedelta(hours=2), "e": timedelta(hours=9)}
+    """What was in the window before and is in the new one stays; each document keeps the end that it has of its own, also where
+    the window before ended it sooner, or at the same time."""
+    own = {"c": timedelta(minutes=30), "d": timedelta(hours=2), "e": timedelta(hours=9), "f": HOUR}
     with Index(":memory:", SETS, text=WORDS, window=before) as index:
         added = {}
         for key in "abcdef":
@@ -441,13 +442,44 @@ def test_any_window_after_any_other(watch: Watch, before: Any, after: Any) -> No
         for _ in range(25):
             for key in "abcdef":
                 ends = [9e99 if key not in own else added[key] + own[key] / timedelta(milliseconds=1)]
-                if isinstance(before, timedelta) and key in own and own[key] >= before:
-                    ends = [9e99]  # it was in the window to its end
                 ends += [added[key] + after / timedelta(milliseconds=1)] if isinstance(after, timedelta) else []
                 ends += [0] if 3 in (before, after) and key in "abc" else []
                 assert (key in index) == (watch.now < min(ends)), (key, watch.now)
             watch.pass_(timedelta(minutes=30))
         assert index.check().ok
+
+
+@pytest.mark.parametrize("way", ["add", "add_many", "update", "touch", "merge", "add_codes"])
+def test_an_end_of_its_own_is_not_forgotten(watch: Watch, way: str) -> None:
+    """However a document in a window gets a later end of its own, a wider window lets it stay until then, and no longer."""
+    scheme = BinaryCode(bits=64, max_distance=3)
+    with Index(":memory:", scheme, window=HOUR) as index, Index(":memory:", scheme) as other:
+        end = timedelta(hours=2)
+        if way == "add":
+            index.add_code("a", 1, expires_at=end)
+        elif way == "add_many":
+            index.add_codes(["a"], [1], expires_at=end)
+        elif way == "update":
+            index.add_code("a", 1)
+            index.update("a", expires_at=end)
+        elif way == "touch":
+            index.add_code("a", 1)
+            index.add_code_if_new("b", 1, on_match="touch", expires_at=end)
+        elif way == "merge":
+            other.add_code("a", 1, expires_at=end)
+            index.merge(other)
+        else:
+            index.add_codes(["a", "a"], [1, 2], part=[1, 2], expires_at=end)
+        assert index.get("a").expires_at * 1000 == watch.now + HOUR / timedelta(milliseconds=1)
+        index.set_window(3 * HOUR)
+        assert other.merge(index, if_exists="replace").total
+        for one in (index, other):
+            assert one.get("a").expires_at * 1000 == watch.now + end / timedelta(milliseconds=1)
+        index.set_window(HOUR)
+        index.update("a", expires_at=None)
+        index.set_window(None)
+        assert index.get("a").expires_at is None and index.delete("a") and index.check().ok
+        assert index.connection.execute("SELECT count(*) FROM neardup_own_end").get == 0
 
 
 def test_a_damaged_window_is_named(path: Path) -> None:

@@ -11,7 +11,7 @@ nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode,
     if (join == NULL)
         return NULL;
     join->scheme = join->rule = *scheme;
-    if (scheme->evidence == ND_EVIDENCE_TEXT || scheme->evidence == ND_EVIDENCE_PACKED)
+    if (scheme->evidence == ND_EVIDENCE_PACKED)
         join->rule.evidence = ND_EVIDENCE_HASHES;
     join->mode = mode;
     join->most = most;

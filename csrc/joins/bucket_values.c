@@ -71,7 +71,7 @@ static int is_stopped(void *context)
 
 static int check_table(const value_table *table, size_t count, const int64_t *known)
 {
-    if (table->scheme->plan != ND_PLAN_BANDS || table->scheme->evidence == ND_EVIDENCE_TEXT)
+    if (table->scheme->plan != ND_PLAN_BANDS)
         return ND_ERROR_PARAMETER;
     if (count > UINT32_MAX)
         return ND_ERROR_CAPACITY;

@@ -103,7 +103,7 @@ static int ask_class(nd_deduplicator *deduplicator, const nd_dedup_bitmaps *bitm
             class->blocks.at + first * words, step, needs, found);
         for (size_t i = 0; i < count && status == ND_OK; i++)
             if (first * ND_SET_LANES + found[i] < class->records.count)
-                status = nd_dedup_meet(deduplicator, class->records.at[first * ND_SET_LANES + found[i]], 1);
+                status = nd_dedup_meet(deduplicator, class->records.at[first * ND_SET_LANES + found[i]]);
     }
     return status;
 }

@@ -5,17 +5,23 @@
 
 /* ---- hash tables -------------------------------------------------------------------------------------------------------- */
 
-nd_dedup_bucket *nd_dedup_bucket_of(const nd_dedup_buckets *buckets, uint64_t key)
+static uint32_t hash_of(uint64_t key)
+{
+    return (uint32_t)((key ^ key >> 32) * 0x9E3779B97F4A7C15u >> 32);
+}
+
+/* Where a hash stands, or is to stand. */
+static nd_dedup_bucket *bucket_of(const nd_dedup_buckets *buckets, uint32_t hash)
 {
     const size_t mask = buckets->capacity - 1;
-    size_t place = (size_t)((key ^ key >> 32) * 0x9E3779B97F4A7C15u >> 20) & mask;
-    while (buckets->at[place].newest != ND_NO_RECORD && buckets->at[place].key != key)
+    size_t place = hash & mask;
+    while (buckets->at[place].newest != ND_NO_RECORD && buckets->at[place].hash != hash)
         place = (place + 1) & mask;
     return &buckets->at[place];
 }
 
 /* Room for one more key. */
-int nd_dedup_buckets_reserve(nd_dedup_buckets *buckets)
+static int reserve(nd_dedup_buckets *buckets)
 {
     if (4 * (buckets->used + 1) <= 3 * buckets->capacity)
         return ND_OK;
@@ -27,10 +33,27 @@ int nd_dedup_buckets_reserve(nd_dedup_buckets *buckets)
         grown.at[i] = (nd_dedup_bucket){.newest = ND_NO_RECORD};
     for (size_t i = 0; i < buckets->capacity; i++)
         if (buckets->at[i].newest != ND_NO_RECORD)
-            *nd_dedup_bucket_of(&grown, buckets->at[i].key) = buckets->at[i];
+            *bucket_of(&grown, buckets->at[i].hash) = buckets->at[i];
     grown.used = buckets->used;
     free(buckets->at);
     *buckets = grown;
+    return ND_OK;
+}
+
+uint32_t nd_dedup_newest(const nd_dedup_buckets *buckets, uint64_t key)
+{
+    return buckets->capacity == 0 ? ND_NO_RECORD : bucket_of(buckets, hash_of(key))->newest;
+}
+
+int nd_dedup_file(nd_dedup_buckets *buckets, uint64_t key, uint32_t newest, uint32_t *older)
+{
+    const uint32_t hash = hash_of(key);
+    if (reserve(buckets) != ND_OK)
+        return ND_ERROR_MEMORY;
+    nd_dedup_bucket *bucket = bucket_of(buckets, hash);
+    *older = bucket->newest;
+    buckets->used += bucket->newest == ND_NO_RECORD;
+    *bucket = (nd_dedup_bucket){hash, newest};
     return ND_OK;
 }
 
@@ -150,7 +173,7 @@ static int share_bucket(nd_deduplicator *deduplicator, uint32_t record, int *sha
     return status;
 }
 
-int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record, int table)
+int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record)
 {
     nd_kept_record *other = &deduplicator->kept.at[record];
     double similarity;
@@ -164,7 +187,7 @@ int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record, int table)
         return status;
     const int is_better = deduplicator->best == ND_NO_RECORD || similarity > deduplicator->similarity ||
                           (similarity >= deduplicator->similarity && record < deduplicator->best);
-    if (is_better && table && deduplicator->scheme.plan == ND_PLAN_BANDS)
+    if (is_better && deduplicator->scheme.plan == ND_PLAN_BANDS)
         status = share_bucket(deduplicator, record, &shared);
     if (status != ND_OK || !is_better || !shared)
         return status;

@@ -10,6 +10,7 @@
 /* A record that has an element, and `rest` elements from it on in the order. */
 typedef struct rare_posting {
     uint32_t record, rest, next;
+    uint32_t count; /* of this and those before it */
 } rare_posting;
 
 struct nd_dedup_rare {
@@ -102,15 +103,12 @@ static int post(nd_deduplicator *deduplicator, uint32_t record)
         return ND_ERROR_CAPACITY;
     status = ND_ROOM(rare->postings, rare->postings.count + prefix);
     for (size_t i = 0; i < prefix && status == ND_OK; i++) {
-        status = nd_dedup_buckets_reserve(&rare->heads);
+        uint32_t older;
+        status = nd_dedup_file(&rare->heads, rare->sorted.at[i].item, (uint32_t)rare->postings.count, &older);
         if (status != ND_OK)
             break;
-        nd_dedup_bucket *head = nd_dedup_bucket_of(&rare->heads, rare->sorted.at[i].item);
-        rare->heads.used += head->newest == ND_NO_RECORD;
-        rare->postings.at[rare->postings.count] = (rare_posting){record, (uint32_t)(rare->size - i), head->newest};
-        head->key = rare->sorted.at[i].item;
-        head->newest = (uint32_t)rare->postings.count++;
-        head->count++;
+        const uint32_t count = older == ND_NO_RECORD ? 1 : rare->postings.at[older].count + 1;
+        rare->postings.at[rare->postings.count++] = (rare_posting){record, (uint32_t)(rare->size - i), older, count};
     }
     return status;
 }
@@ -179,8 +177,10 @@ static int is_common(nd_deduplicator *deduplicator)
     const nd_dedup_rare *rare = deduplicator->rare;
     const size_t prefix = nd_prefix_count(rare->size, nd_dedup_bound(deduplicator));
     size_t count = 0;
-    for (size_t i = 0; i < prefix; i++)
-        count += nd_dedup_bucket_of(&rare->heads, rare->sorted.at[i].item)->count;
+    for (size_t i = 0; i < prefix; i++) {
+        const uint32_t newest = nd_dedup_newest(&rare->heads, rare->sorted.at[i].item);
+        count += newest == ND_NO_RECORD ? 0 : rare->postings.at[newest].count;
+    }
     return ND_BITMAP_WORDS_FOR * count > nd_dedup_bitmaps_words(rare->bitmaps);
 }
 
@@ -188,7 +188,7 @@ int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
 {
     nd_dedup_rare *rare = deduplicator->rare;
     int status = rank_elements(rare, &deduplicator->rule, deduplicator->bytes, deduplicator->size);
-    if (status != ND_OK || rare->heads.capacity == 0)
+    if (status != ND_OK)
         return status;
     if (is_common(deduplicator))
         return nd_dedup_ask_bitmaps(deduplicator, rare->bitmaps, rare->plain.at, rare->size);
@@ -197,12 +197,12 @@ int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
         if (i >= nd_prefix_count(rare->size, bound))
             break;
         const size_t mine = rare->size - i;
-        uint32_t next = nd_dedup_bucket_of(&rare->heads, rare->sorted.at[i].item)->newest;
+        uint32_t next = nd_dedup_newest(&rare->heads, rare->sorted.at[i].item);
         for (; next != ND_NO_RECORD && status == ND_OK; next = rare->postings.at[next].next) {
             const rare_posting *posting = &rare->postings.at[next];
             const size_t rest = mine < posting->rest ? mine : posting->rest;
             if (rest >= nd_dedup_needed(deduplicator, rare->size, posting->rest, bound)) /* the other set is no smaller */
-                status = nd_dedup_meet(deduplicator, posting->record, 1);
+                status = nd_dedup_meet(deduplicator, posting->record);
         }
     }
     return status;

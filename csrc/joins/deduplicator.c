@@ -5,13 +5,9 @@
 #include "kernels/kernels.h"
 #include "joins/deduplicator.h"
 
-#define HOT UINT32_MAX /* count of a bucket whose records are found by their rarest elements */
-
 int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out)
 {
     *out = NULL;
-    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT)
-        return ND_ERROR_PARAMETER;
     nd_deduplicator *deduplicator = calloc(1, sizeof *deduplicator);
     if (deduplicator == NULL)
         return ND_ERROR_MEMORY;
@@ -61,12 +57,10 @@ static uint64_t value_key(const nd_deduplicator *deduplicator)
     return key_in_group(deduplicator->group_id, nd_xxh3_64(deduplicator->value, deduplicator->value_size, 0));
 }
 
-/* The record with the value of the present one. Two values of one hash, which do not happen, are two records without it. */
+/* The record with the value of the present one. Of two values with one hash only the newer is found here. */
 static uint32_t find_equal(const nd_deduplicator *deduplicator)
 {
-    if (deduplicator->by_value.capacity == 0)
-        return ND_NO_RECORD;
-    const uint32_t record = nd_dedup_bucket_of(&deduplicator->by_value, value_key(deduplicator))->newest;
+    const uint32_t record = nd_dedup_newest(&deduplicator->by_value, value_key(deduplicator));
     if (record == ND_NO_RECORD || deduplicator->kept.at[record].group_id != deduplicator->group_id)
         return ND_NO_RECORD;
     size_t size;
@@ -91,7 +85,7 @@ static int scan(nd_deduplicator *deduplicator)
         const size_t found = nd_kernels_active()->keep_near(deduplicator->values.at + first * width, step, width,
             deduplicator->bytes, deduplicator->max_distance, deduplicator->places.at);
         for (size_t i = 0; i < found && status == ND_OK; i++)
-            status = nd_dedup_meet(deduplicator, (uint32_t)first + deduplicator->places.at[i], 0);
+            status = nd_dedup_meet(deduplicator, (uint32_t)first + deduplicator->places.at[i]);
     }
     return status;
 }
@@ -102,16 +96,16 @@ static int look_up(nd_deduplicator *deduplicator)
     int status = nd_scheme_probe_keys(&deduplicator->scheme, deduplicator->group_id, deduplicator->value,
         deduplicator->value_size, deduplicator->probed);
     const nd_key *keys = nd_keys_rows(deduplicator->probed);
-    const size_t count = deduplicator->by_bucket.capacity > 0 ? nd_keys_count(deduplicator->probed) : 0;
+    const size_t count = nd_keys_count(deduplicator->probed);
     for (size_t i = 0; i < count && status == ND_OK; i++) {
         const uint64_t key = key_in_group(deduplicator->group_id, (uint64_t)keys[i].low);
-        const nd_dedup_bucket *bucket = nd_dedup_bucket_of(&deduplicator->by_bucket, key);
-        if (bucket->newest == ND_NO_RECORD)
+        uint32_t next = nd_dedup_newest(&deduplicator->by_bucket, key);
+        if (next == ND_HOT_BUCKET) {
+            is_hot = 1;
             continue;
-        is_hot |= bucket->count == HOT;
-        uint32_t next = bucket->count == HOT ? ND_NO_RECORD : bucket->newest;
+        }
         for (; next != ND_NO_RECORD && status == ND_OK; next = deduplicator->links[next].next)
-            status = nd_dedup_meet(deduplicator, deduplicator->links[next].record, 0);
+            status = nd_dedup_meet(deduplicator, deduplicator->links[next].record);
     }
     return status == ND_OK && is_hot ? nd_dedup_ask_rare(deduplicator) : status;
 }
@@ -124,51 +118,50 @@ static int keep_value(nd_deduplicator *deduplicator)
     int status = ND_ROOM(deduplicator->values, end);
     if (status == ND_OK)
         status = ND_ROOM(deduplicator->kept, deduplicator->kept.count + 1);
+    uint32_t older;
     if (status == ND_OK)
-        status = nd_dedup_buckets_reserve(&deduplicator->by_value);
+        status = nd_dedup_file(&deduplicator->by_value, value_key(deduplicator), (uint32_t)deduplicator->kept.count, &older);
     if (status != ND_OK)
         return status;
     memcpy(deduplicator->values.at + deduplicator->values.count, deduplicator->value, deduplicator->value_size);
     deduplicator->values.count = end;
-    nd_dedup_bucket *place = nd_dedup_bucket_of(&deduplicator->by_value, value_key(deduplicator));
-    deduplicator->by_value.used += place->newest == ND_NO_RECORD;
-    *place = (nd_dedup_bucket){value_key(deduplicator), (uint32_t)deduplicator->kept.count, 1};
     deduplicator->kept.at[deduplicator->kept.count++] = (nd_kept_record){.number = deduplicator->count,
         .group_id = deduplicator->group_id,
         .end = end};
     return ND_OK;
 }
 
-/* The records of a bucket are found by their rarest elements from now on. */
-static int heat(nd_deduplicator *deduplicator, nd_dedup_bucket *bucket)
+/* The records of a bucket are found by their rarest elements from now on, if they are too many. link: the newest. */
+static int heat(nd_deduplicator *deduplicator, uint64_t key, uint32_t link)
 {
+    uint32_t count = 0;
     int status = ND_OK;
-    for (uint32_t next = bucket->newest; next != ND_NO_RECORD && status == ND_OK; next = deduplicator->links[next].next)
+    for (uint32_t next = link; next != ND_NO_RECORD && count <= ND_HOT_FROM; next = deduplicator->links[next].next)
+        count++;
+    if (count <= ND_HOT_FROM)
+        return ND_OK;
+    for (uint32_t next = link; next != ND_NO_RECORD && status == ND_OK; next = deduplicator->links[next].next)
         status = nd_dedup_rank(deduplicator, deduplicator->links[next].record);
-    bucket->count = HOT;
-    return status;
+    return status == ND_OK ? nd_dedup_file(&deduplicator->by_bucket, key, ND_HOT_BUCKET, &link) : status;
 }
 
 /* Files the newest record under a key. */
 static int file_under(nd_deduplicator *deduplicator, uint64_t key)
 {
-    const uint32_t record = (uint32_t)deduplicator->kept.count - 1;
-    int status = nd_dedup_buckets_reserve(&deduplicator->by_bucket);
-    if (status != ND_OK)
-        return status;
-    nd_dedup_bucket *bucket = nd_dedup_bucket_of(&deduplicator->by_bucket, key);
-    if (bucket->newest != ND_NO_RECORD && bucket->count == HOT)
+    const uint32_t record = (uint32_t)deduplicator->kept.count - 1, link = (uint32_t)deduplicator->link_count;
+    uint32_t older;
+    if (nd_dedup_newest(&deduplicator->by_bucket, key) == ND_HOT_BUCKET)
         return nd_dedup_rank(deduplicator, record);
-    if (deduplicator->link_count >= UINT32_MAX - 1)
+    if (link >= ND_HOT_BUCKET)
         return ND_ERROR_CAPACITY;
-    status = nd_reserve(&deduplicator->links, &deduplicator->links_capacity, deduplicator->link_count + 1,
+    int status = nd_reserve(&deduplicator->links, &deduplicator->links_capacity, deduplicator->link_count + 1,
         sizeof *deduplicator->links);
+    if (status == ND_OK)
+        status = nd_dedup_file(&deduplicator->by_bucket, key, link, &older);
     if (status != ND_OK)
         return status;
-    deduplicator->by_bucket.used += bucket->newest == ND_NO_RECORD;
-    deduplicator->links[deduplicator->link_count] = (struct nd_dedup_link){record, bucket->newest};
-    *bucket = (nd_dedup_bucket){key, (uint32_t)deduplicator->link_count++, bucket->count + 1};
-    return bucket->count > ND_HOT_FROM && nd_dedup_has_rare(deduplicator) ? heat(deduplicator, bucket) : ND_OK;
+    deduplicator->links[deduplicator->link_count++] = (struct nd_dedup_link){record, older};
+    return nd_dedup_has_rare(deduplicator) ? heat(deduplicator, key, link) : ND_OK;
 }
 
 static int stay(nd_deduplicator *deduplicator)

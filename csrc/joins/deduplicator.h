@@ -6,6 +6,7 @@
 #include "schemes/schemes.h"
 
 #define ND_NO_RECORD UINT32_MAX
+#define ND_HOT_BUCKET (UINT32_MAX - 1) /* in place of the newest: the records of this bucket are found by their rarest elements */
 
 /* A record that stays. */
 typedef struct nd_kept_record {
@@ -18,11 +19,11 @@ typedef struct nd_kept_record {
 
 typedef struct nd_dedup_rare nd_dedup_rare; /* dedup_rare.c */
 
-/* Records that stay, by 64-bit keys: the newest under each. Open addressing; `newest` ND_NO_RECORD: a free place. */
+/* Records that stay, by keys: the newest under each. Open addressing; `newest` ND_NO_RECORD: a free place. Only 32 bits of a key are
+ * stored, because the tables are most of the memory: whoever looks a key up may meet records of another one, and compares. */
 typedef struct nd_dedup_bucket {
-    uint64_t key;
+    uint32_t hash;
     uint32_t newest;
-    uint32_t count;
 } nd_dedup_bucket;
 
 typedef struct nd_dedup_buckets {
@@ -60,9 +61,10 @@ struct nd_deduplicator {
 
 /* dedup_kept.c */
 
-int nd_dedup_buckets_reserve(nd_dedup_buckets *buckets);
-/* Where a key stands, or is to stand. */
-nd_dedup_bucket *nd_dedup_bucket_of(const nd_dedup_buckets *buckets, uint64_t key);
+/* The newest record under a key; ND_NO_RECORD if there is none. */
+uint32_t nd_dedup_newest(const nd_dedup_buckets *buckets, uint64_t key);
+/* Makes a record, a link or a posting the newest under a key; *older is the newest until now. */
+int nd_dedup_file(nd_dedup_buckets *buckets, uint64_t key, uint32_t newest, uint32_t *older);
 const uint8_t *nd_dedup_value(const nd_deduplicator *deduplicator, uint32_t record, size_t *size);
 /* Whether what is compared is a set, and by the whole sets. */
 int nd_dedup_has_sets(const nd_deduplicator *deduplicator);
@@ -70,8 +72,8 @@ int nd_dedup_has_sets(const nd_deduplicator *deduplicator);
 int nd_dedup_read(nd_deduplicator *deduplicator, uint32_t record, const uint8_t **bytes, size_t *size);
 /* Makes a value the present one. */
 int nd_dedup_begin(nd_deduplicator *deduplicator, const uint8_t *value, size_t size, int64_t group_id);
-/* Compares the present record with one that stays; with `table`, one that shares no bucket with it does not match. */
-int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record, int table);
+/* Compares the present record with one that stays, which matches only if both share a bucket. */
+int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record);
 /* The threshold that a better match has to reach. */
 double nd_dedup_bound(const nd_deduplicator *deduplicator);
 

@@ -4,17 +4,14 @@
 int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size, const uint8_t *others, const uint64_t *ends,
     size_t count, int *like)
 {
-    nd_scheme rule = *scheme;
     nd_bounds bounds;
     double similarity;
     int64_t distance;
-    if (rule.evidence == ND_EVIDENCE_TEXT)
-        rule.evidence = ND_EVIDENCE_HASHES;
-    nd_scheme_bounds(&rule, 0, &bounds);
+    nd_scheme_bounds(scheme, 0, &bounds);
     *like = 0;
     for (size_t i = 0; i < count && !*like; i++) {
         const uint64_t start = i == 0 ? 0 : ends[i - 1];
-        int status = nd_scheme_similarity(&rule, value, size, others + start, (size_t)(ends[i] - start), &similarity, &distance);
+        int status = nd_scheme_similarity(scheme, value, size, others + start, (size_t)(ends[i] - start), &similarity, &distance);
         if (status != ND_OK)
             return status;
         *like = similarity >= bounds.threshold && distance <= bounds.max_distance;

@@ -125,21 +125,6 @@ double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size
     return (double)common / (double)a_count;
 }
 
-/* Most of b is no part of a, and one bit tells: the rest is sorted. Sorting all of it took half the time of a scan over texts. */
-double nd_containment_unordered(const uint64_t *a, size_t a_count, uint64_t *b, size_t b_count)
-{
-    uint64_t seen[64] = {0}; /* bit h mod 4096 is set for every h in a */
-    size_t kept = 0;
-    for (size_t i = 0; i < a_count; i++)
-        seen[a[i] / 64 % 64] |= (uint64_t)1 << a[i] % 64;
-    for (size_t i = 0; i < b_count; i++) {
-        uint64_t hash = b[i];
-        b[kept] = hash;
-        kept += seen[hash / 64 % 64] >> hash % 64 & 1;
-    }
-    return kept == 0 ? 0.0 : nd_containment(a, a_count, b, nd_sort_distinct(b, kept));
-}
-
 /* How many of the values are `most` at the most. */
 static size_t count_up_to(const uint64_t *values, size_t count, uint64_t most)
 {

@@ -122,11 +122,11 @@ static size_t value_hashes(const nd_scheme *scheme, size_t size)
     return scheme->evidence == ND_EVIDENCE_HASHES ? size / 8 : 0;
 }
 
-/* The signature of a MinHash value: its own first bytes, or computed from its hashes. `room` holds num_perm slots. */
+/* The signature of a MinHash value: the value itself, or computed from its hashes. `room` holds num_perm slots. */
 static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t size, uint64_t *room, nd_scratch *scratch,
     uint8_t *signature)
 {
-    if (scheme->evidence == ND_EVIDENCE_NONE || scheme->evidence == ND_EVIDENCE_TEXT) {
+    if (scheme->evidence == ND_EVIDENCE_NONE) {
         memcpy(signature, value, nd_signature_size(scheme));
         return ND_OK;
     }

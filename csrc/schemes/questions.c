@@ -20,9 +20,7 @@ static const char *containment_query(const nd_scheme *scheme)
         return scheme->containment ? "prefix_containment" : NULL;
     if (scheme->kind != ND_SCHEME_MINHASH || scheme->evidence == ND_EVIDENCE_NONE)
         return NULL;
-    return scheme->evidence == ND_EVIDENCE_HASHES   ? "scan_containment"
-           : scheme->evidence == ND_EVIDENCE_PACKED ? "scan_packed_containment"
-                                                    : "scan_text_containment";
+    return scheme->evidence == ND_EVIDENCE_HASHES ? "scan_containment" : "scan_packed_containment";
 }
 
 const char *nd_scheme_query(const nd_scheme *scheme, int containment)
@@ -31,7 +29,6 @@ const char *nd_scheme_query(const nd_scheme *scheme, int containment)
         return containment_query(scheme);
     if (scheme->plan == ND_PLAN_BANDS)
         return scheme->evidence == ND_EVIDENCE_HASHES   ? "bands_hashes"
-               : scheme->evidence == ND_EVIDENCE_TEXT   ? "bands_text"
                : scheme->evidence == ND_EVIDENCE_PACKED ? "bands_packed"
                                                         : "bands";
     if (scheme->plan == ND_PLAN_PREFIX)

@@ -5,7 +5,6 @@
  *     MinHash                           num_perm slots of slot_bits / 8 bytes: the signature
  *     MinHash, evidence HASHES          8 bytes for each distinct shingle hash, ascending; the signature is computed from them
  *     MinHash, evidence PACKED          the same hashes, mixed, 40 bits of each, as nd_set_write lays them out
- *     MinHash, evidence TEXT            the signature, then XXH3-64 of those hashes (8 bytes each, ascending) with seeds 0 and 1
  *     bottom-k                          8 bytes for each of the k smallest distinct hashes, ascending
  * Every number is little-endian. No text without shingles has a value. */
 #include <stdarg.h>
@@ -186,7 +185,7 @@ int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t 
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
         return nd_set_read(value, size, NULL);
     if (scheme->kind == ND_SCHEME_MINHASH)
-        expected = nd_signature_size(scheme) + (scheme->evidence == ND_EVIDENCE_TEXT ? ND_TEXT_DIGEST_SIZE : 0);
+        expected = nd_signature_size(scheme);
     else
         expected = (size_t)scheme->bits / 8;
     return size == expected ? ND_OK : ND_ERROR_DAMAGED;

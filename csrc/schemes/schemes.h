@@ -130,9 +130,6 @@ static inline size_t nd_signature_size(const nd_scheme *scheme)
     return (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8;
 }
 
-/* Of the shingle hashes, behind the signature where the evidence is the text. */
-#define ND_TEXT_DIGEST_SIZE 16
-
 /* The hash family of the scheme, and no minima yet, in the scratch. */
 int nd_scheme_begin_slots(const nd_scheme *scheme, nd_scratch *scratch);
 /* Lowers the minima in scratch->slots; ND_ERROR_STOPPED as the scratch is told. */

@@ -56,17 +56,14 @@ static int append_packed(const shingles *from, size_t token_count, nd_values *va
 static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
 {
     uint8_t *out;
-    uint64_t *distinct = NULL;
-    size_t distinct_count = 0, size = nd_signature_size(scheme);
     if (scheme->evidence == ND_EVIDENCE_PACKED)
         return append_packed(from, token_count, values);
-    if (scheme->evidence != ND_EVIDENCE_NONE) {
+    if (scheme->evidence == ND_EVIDENCE_HASHES) {
+        uint64_t *distinct;
         if (nd_scratch_hashes(&values->scratch, from->count, &distinct) != ND_OK)
             return ND_ERROR_MEMORY;
-        distinct_count = distinct == from->hashes ? nd_sort_distinct(distinct, from->count)
-                                                  : nd_sorted_distinct(from->hashes, from->count, distinct);
-    }
-    if (scheme->evidence == ND_EVIDENCE_HASHES) {
+        const size_t distinct_count = distinct == from->hashes ? nd_sort_distinct(distinct, from->count)
+                                                               : nd_sorted_distinct(from->hashes, from->count, distinct);
         int status = nd_values_append(values, 8 * distinct_count, token_count, &out);
         if (status == ND_OK)
             memcpy(out, distinct, 8 * distinct_count);
@@ -74,17 +71,10 @@ static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t 
     }
     int status = nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count);
     if (status == ND_OK)
-        status = nd_values_append(values, size + (scheme->evidence == ND_EVIDENCE_TEXT ? ND_TEXT_DIGEST_SIZE : 0), token_count,
-            &out);
-    if (status != ND_OK)
-        return status;
-    nd_scheme_pack_slots(scheme, values->scratch.slots, out);
-    if (scheme->evidence == ND_EVIDENCE_TEXT)
-        for (uint64_t seed = 0; seed < 2; seed++) {
-            uint64_t digest = nd_xxh3_64((const uint8_t *)distinct, 8 * distinct_count, seed);
-            memcpy(out + size + 8 * seed, &digest, 8);
-        }
-    return ND_OK;
+        status = nd_values_append(values, nd_signature_size(scheme), token_count, &out);
+    if (status == ND_OK)
+        nd_scheme_pack_slots(scheme, values->scratch.slots, out);
+    return status;
 }
 
 static int append_bottom_k(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)

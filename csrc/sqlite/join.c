@@ -3,8 +3,8 @@
  *
  * complete = 1: all pairs of a fingerprint from first_id to last_id and one of a higher id.
  * complete = 2: all pairs of a fingerprint of another index, given in `asked`, and any of this one. asked: one behind the other, by
- * ids that ascend from first_id to last_id, the id, its group's in this index, the size of the value and that of the evidence or -1,
- * little-endian numbers of 64 bits, then value and evidence: its shingle hashes where these are compared and are not the value.
+ * ids that ascend from first_id to last_id, the id, its group's in this index and the size of the value, little-endian numbers of 64
+ * bits, then the value.
  * complete = 0: pairs with a lower id, as many as it takes to connect. Of a bucket that many share, a fingerprint is compared with
  * one after another of each part that is connected already, until one of that part matches; so the cost of a bucket in which all
  * are alike grows with its size and not with its square. Fingerprints without a document that is visible at `now` (milliseconds
@@ -96,6 +96,5 @@ const nd_table_spec nd_join_function = {
                    "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, complete HIDDEN, now HIDDEN, asked HIDDEN)",
     .columns = {4, 5, 6, 1000},
     .reads = ND_READS_INDEX,
-    .rules = ND_RULES_OF_TEXTS,
     .cursor = {sizeof(join_cursor), NULL, join_close, join_fill, NULL, join_column},
 };

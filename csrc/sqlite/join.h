@@ -15,7 +15,6 @@
 enum join_statement {
     JOIN_PAGE,    /* first, last -> id, group_id, value, value_hash */
     JOIN_VALUE,   /* id -> value, value_hash */
-    JOIN_TEXT,    /* id -> text of a document */
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
     JOIN_ROWS,    /* of bands: group_id, key and id of all rows, in the order of the table */
@@ -33,10 +32,11 @@ typedef struct join_reader {
     nd_bucket_mode mode;
     sqlite3_stmt *statements[JOIN_STATEMENTS];
     int64_t now;
-    int expiring;         /* some documents may have expired */
-    int64_t last_id;      /* the highest id of a fingerprint */
-    const uint8_t *asked; /* ND_BUCKETS_FOREIGN: the page's fingerprints, one after another: id, group_id, sizes of value and */
-    size_t asked_size, asked_at; /* evidence (-1: none), 64 bits each, then these */
+    int expiring;    /* some documents may have expired */
+    int64_t last_id; /* the highest id of a fingerprint */
+    const uint8_t
+        *asked; /* ND_BUCKETS_FOREIGN: the page's fingerprints, one after another: id, group_id and size, 64 bits each, */
+    size_t asked_size, asked_at; /* then the value */
     int walking;                 /* the table is read in its order, beside the probes: row_key is where that stands */
     int walked;                  /* to the end */
     int placed;                  /* at a row, or at the end */
@@ -59,8 +59,6 @@ int nd_join_stop(join_reader *reader, int code);
 int nd_join_damaged(join_reader *reader, int64_t id);
 /* Resets a statement whose last step gave `code`: `status`, unless that is an error. */
 int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int status);
-/* The sorted distinct shingle hashes of a fingerprint's text, aligned; a size of 0 where no document has one. */
-int nd_join_read_text(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size);
 /* What is compared of a stored value of *size bytes, aligned: a copy, or the hashes of a packed one. */
 int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **bytes, size_t *size);
 /* Whether reading the candidate table from end to end is quicker than looking up each probe of `count` fingerprints. */

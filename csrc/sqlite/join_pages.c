@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* `bytes`: of a text that is compared the shingle hashes, else the stored value. */
-static int add(join_reader *reader, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size, const uint8_t *bytes,
-    size_t size)
+static int add(join_reader *reader, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size)
 {
+    const uint8_t *bytes = value;
+    size_t size = value_size;
     int status = ND_OK;
     if (reader->settings->scheme.evidence == ND_EVIDENCE_PACKED)
         status = nd_join_compared(reader, value, &bytes, &size);
@@ -18,12 +18,10 @@ static int add(join_reader *reader, int64_t id, int64_t group_id, const uint8_t 
 /* Appends the fingerprint of the statement's row to the page. */
 static int take_value(join_reader *reader, sqlite3_stmt *statement, int64_t id)
 {
-    const uint8_t *value = sqlite3_column_blob(statement, 2), *bytes = value;
-    size_t value_size = (size_t)sqlite3_column_bytes(statement, 2), size = value_size;
-    int status = nd_column_is_intact(statement, 2) ? ND_OK : nd_join_damaged(reader, id);
-    if (status == ND_OK && reader->settings->scheme.evidence == ND_EVIDENCE_TEXT)
-        status = nd_join_read_text(reader, id, &bytes, &size);
-    return status == ND_OK ? add(reader, id, sqlite3_column_int64(statement, 1), value, value_size, bytes, size) : status;
+    const uint8_t *value = sqlite3_column_blob(statement, 2);
+    const size_t size = (size_t)sqlite3_column_bytes(statement, 2);
+    return nd_column_is_intact(statement, 2) ? add(reader, id, sqlite3_column_int64(statement, 1), value, size)
+                                             : nd_join_damaged(reader, id);
 }
 
 static int read_values(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
@@ -45,29 +43,19 @@ static int read_values(join_reader *reader, int64_t first_id, int64_t last_id, i
 /* The next fingerprint of another index, which must be one from first_id to last_id. */
 static int take_asked(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *id)
 {
-    int64_t head[4]; /* id, group_id, size of the value, size of the evidence or -1 */
+    int64_t head[3]; /* id, group_id, size of the value */
     const uint8_t *bytes = reader->asked + reader->asked_at;
     size_t rest = reader->asked_size - reader->asked_at;
     memcpy(head, bytes, rest < sizeof head ? 0 : sizeof head);
     rest = rest < sizeof head ? 0 : rest - sizeof head;
-    if (rest == 0 || head[0] < first_id || head[0] > last_id || head[2] < 1 || (uint64_t)head[2] > rest || head[3] < -1 ||
-        (head[3] > 0 && (uint64_t)head[3] > rest - (uint64_t)head[2]))
+    if (rest == 0 || head[0] < first_id || head[0] > last_id || head[2] < 1 || (uint64_t)head[2] > rest)
         return nd_join_stop(reader, nd_table_fail(reader->table,
                                         "asked must hold fingerprints with ids that ascend from %lld to %lld: "
-                                        "id, group, size of the value and of the evidence or -1, value, evidence",
+                                        "id, group, size of the value, value",
                                         first_id, last_id));
-    const uint8_t *value = bytes + sizeof head, *evidence = value + head[2];
-    size_t value_size = (size_t)head[2], size = head[3] < 0 ? 0 : (size_t)head[3];
-    nd_scheme rule = reader->settings->scheme;
-    int by_text = rule.evidence == ND_EVIDENCE_TEXT;
     *id = head[0];
-    reader->asked_at += sizeof head + value_size + size;
-    if (by_text)
-        rule.evidence = ND_EVIDENCE_HASHES;
-    if (head[3] < 0 ? by_text : nd_scheme_value_check(&rule, evidence, size) != ND_OK)
-        return nd_join_damaged(reader, head[0]);
-    return head[3] < 0 ? add(reader, head[0], head[1], value, value_size, value, value_size)
-                       : add(reader, head[0], head[1], value, value_size, evidence, size);
+    reader->asked_at += sizeof head + (size_t)head[2];
+    return add(reader, head[0], head[1], bytes + sizeof head, (size_t)head[2]);
 }
 
 static int read_asked(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)

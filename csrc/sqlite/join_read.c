@@ -31,7 +31,6 @@ int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int stat
 static const char *const common_sql[] = {
     [JOIN_PAGE] = "SELECT id, group_id, value, value_hash FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     [JOIN_VALUE] = "SELECT value, value_hash FROM %s_fingerprint WHERE id = ?1",
-    [JOIN_TEXT] = "SELECT text FROM %s_document WHERE fingerprint_id = ?1 LIMIT 1",
     [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
 
@@ -139,24 +138,6 @@ static int bind_probe(sqlite3_stmt *statement, const nd_filed *probe)
 
 /* ---- values -------------------------------------------------------------------------------------------------------------- */
 
-int nd_join_read_text(join_reader *reader, int64_t id, const uint8_t **bytes, size_t *size)
-{
-    const nd_rules *rules = reader->settings->rules;
-    nd_text *work = reader->workspace->work;
-    sqlite3_stmt *statement = reader->statements[JOIN_TEXT];
-    int status = ND_OK, code = sqlite3_bind_int64(statement, 1, id);
-    *size = 0;
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    const uint8_t *text = code == SQLITE_ROW ? sqlite3_column_text(statement, 0) : NULL;
-    if (text != NULL)
-        status = nd_text_to_hashes(work, rules, text, (size_t)sqlite3_column_bytes(statement, 0));
-    if (text != NULL && status == ND_OK)
-        *size = nd_text_sort_hashes(work, rules) * sizeof(uint64_t);
-    *bytes = (const uint8_t *)nd_text_hashes(work);
-    return nd_join_end(reader, statement, code, status);
-}
-
 int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **bytes, size_t *size)
 {
     const nd_scheme *scheme = &reader->settings->scheme;
@@ -175,11 +156,8 @@ int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **
 static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
 {
     join_reader *reader = context;
-    const nd_scheme *scheme = &reader->settings->scheme;
     sqlite3_stmt *statement = reader->statements[JOIN_VALUE];
     *size = 0;
-    if (scheme->evidence == ND_EVIDENCE_TEXT)
-        return nd_join_read_text(reader, id, bytes, size);
     int status = ND_OK, code = sqlite3_bind_int64(statement, 1, id);
     if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(statement, 0);

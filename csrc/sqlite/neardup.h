@@ -85,21 +85,15 @@ int nd_ascending_numbers(nd_workspace *workspace, int which, sqlite3_value *blob
 typedef struct nd_settings {
     char index[ND_INDEX_NAME_MAX + 1];
     nd_scheme scheme; /* checked by nd_scheme_check */
-    nd_rules *rules;  /* NULL unless wanted, and for BinaryCode */
+    nd_rules *rules;  /* NULL unless asked for, and for BinaryCode */
     int has_parts;    /* whether documents may have several codes, in {index}_part */
     int allows;       /* whether texts may be allowed, in {index}_allowed */
 } nd_settings;
 
-typedef enum nd_rules_wanted {
-    ND_RULES_NEVER,
-    ND_RULES_ALWAYS,
-    ND_RULES_OF_TEXTS, /* where texts are hashed again to verify a candidate */
-} nd_rules_wanted;
-
 /* Only names that pass this go into SQL. */
 int nd_index_name_check(const char *name, char **message);
 /* Reads and checks all settings of an index, its name included. */
-int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules, nd_settings *out, char **message);
+int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings *out, char **message);
 void nd_settings_clear(nd_settings *settings);
 
 /* (cache.c) The settings of the index that was asked for last. `watch` reads the two settings that tell whether they
@@ -107,7 +101,7 @@ void nd_settings_clear(nd_settings *settings);
  * too. It lives in a virtual table, whose xDisconnect finalises it, so it does not keep the connection from closing. */
 typedef struct nd_settings_cache {
     sqlite3 *db;
-    nd_rules_wanted with_rules;
+    int with_rules;
     sqlite3_stmt *watch;    /* NULL = nothing is held */
     sqlite3_stmt *values;   /* of nd_filing_collect: first and last id -> id, group_id, value, value_hash, crowd; or NULL */
     sqlite3_stmt *parts[2]; /* of neardup_buckets, taking out and filing: first and last row -> id, group_id, entries */
@@ -152,7 +146,7 @@ typedef struct nd_table_spec {
         int rows;                      /* as estimated for the planner */
     } columns;
     nd_reads reads;
-    nd_rules_wanted rules; /* of the settings */
+    int with_rules; /* whether the settings include the text rules */
     struct {
         size_t size;                    /* it begins with an nd_cursor; the rest is zeros at first */
         int (*open)(nd_cursor *cursor); /* NULL: nothing more to do */

@@ -104,7 +104,7 @@ static int set_code(nd_cursor *cursor, nd_question *q)
     return SQLITE_OK;
 }
 
-/* The stored value of the text, and the evidence; a size of 0 for a text without shingles. */
+/* The stored value of the text; a size of 0 for a text without shingles. */
 static int set_text(nd_cursor *cursor, nd_question *q)
 {
     nd_table *table = nd_table_of(cursor);
@@ -123,10 +123,6 @@ static int set_text(nd_cursor *cursor, nd_question *q)
         return nd_table_fail_status(table, status);
     q->fingerprint = nd_values_bytes(workspace->values);
     q->fingerprint_size = (size_t)nd_values_ends(workspace->values)[0];
-    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT) {
-        q->evidence_count = nd_text_sort_hashes(workspace->work, rules);
-        q->evidence = nd_text_hashes(workspace->work);
-    }
     return SQLITE_OK;
 }
 

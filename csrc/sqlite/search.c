@@ -140,8 +140,6 @@ static int bind_question(sqlite3_stmt *statement, const nd_question *q)
         const char *name = sqlite3_bind_parameter_name(statement, i);
         if (strcmp(name, ":fingerprint") == 0)
             code = sqlite3_bind_blob64(statement, i, q->fingerprint, q->fingerprint_size, SQLITE_STATIC);
-        else if (strcmp(name, ":evidence") == 0)
-            code = sqlite3_bind_blob64(statement, i, q->evidence, q->evidence_count * sizeof(uint64_t), SQLITE_STATIC);
         else if (strcmp(name, ":threshold") == 0)
             code = sqlite3_bind_double(statement, i, q->threshold);
         else if (strcmp(name, ":max_distance") == 0)
@@ -242,9 +240,6 @@ static int run_query(search_cursor *cursor, const nd_question *q)
 static int find_allowed(nd_table *table, const nd_question *q, int *like)
 {
     const nd_scheme *scheme = &q->settings->scheme;
-    const int by_evidence = scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_TEXT;
-    const uint8_t *value = by_evidence ? (const uint8_t *)q->evidence : q->fingerprint;
-    const size_t size = by_evidence ? q->evidence_count * sizeof(uint64_t) : q->fingerprint_size;
     sqlite3_stmt *statement = NULL;
     *like = 0;
     int code = prepare(table, "SELECT value FROM {index}_allowed", NULL, &statement);
@@ -253,7 +248,8 @@ static int find_allowed(nd_table *table, const nd_question *q, int *like)
     while (!*like && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         const uint8_t *other = sqlite3_column_blob(statement, 0);
         const uint64_t end = (uint64_t)sqlite3_column_bytes(statement, 0);
-        int status = other == NULL ? ND_ERROR_DAMAGED : nd_scheme_is_like(scheme, value, size, other, &end, 1, like);
+        int status = other == NULL ? ND_ERROR_DAMAGED
+                                   : nd_scheme_is_like(scheme, q->fingerprint, q->fingerprint_size, other, &end, 1, like);
         if (status != ND_OK) {
             sqlite3_finalize(statement);
             return nd_table_fail(table, "index \"%s\" is damaged: an allowed text has no fingerprint of the scheme",
@@ -323,6 +319,6 @@ const nd_table_spec nd_search_function = {
                    "part HIDDEN)",
     .columns = {4, 2, ND_SEARCH_INPUTS, 10},
     .reads = ND_READS_INDEX,
-    .rules = ND_RULES_ALWAYS,
+    .with_rules = 1,
     .cursor = {sizeof(search_cursor), search_open, search_close, search_fill, NULL, search_column},
 };

@@ -20,8 +20,6 @@ typedef struct nd_question {
     const nd_settings *settings;
     const uint8_t *fingerprint;
     size_t fingerprint_size;  /* 0: a text without shingles, which nothing matches */
-    const uint64_t *evidence; /* sorted distinct shingle hashes; NULL unless the scheme verifies by texts */
-    size_t evidence_count;
     double slope;      /* similarity = 1 - slope * distance / bits */
     double threshold;  /* -1.0: the distance alone decides */
     int64_t limit;     /* -1: none */

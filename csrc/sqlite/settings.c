@@ -319,13 +319,7 @@ static void build_rules(setting_rows *rows, nd_rules **out)
 
 /* ---- all of them --------------------------------------------------------------------------------------------------------- */
 
-static int needs_rules(const nd_scheme *scheme, nd_rules_wanted wanted)
-{
-    return wanted == ND_RULES_OF_TEXTS ? scheme->evidence == ND_EVIDENCE_TEXT
-                                       : wanted == ND_RULES_ALWAYS && scheme->kind != ND_SCHEME_BINARYCODE;
-}
-
-int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules, nd_settings *out, char **message)
+int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings *out, char **message)
 {
     setting_rows rows;
     memset(out, 0, sizeof *out);
@@ -345,7 +339,7 @@ int nd_settings_load(sqlite3 *db, const char *index, nd_rules_wanted with_rules,
             build_scheme(&rows, &out->scheme);
         out->has_parts = get_optional(&rows, "table.part", 0, 1) != 0;
         out->allows = get_optional(&rows, "table.allowed", 0, 1) != 0;
-        if (rows.code == SQLITE_OK && needs_rules(&out->scheme, with_rules))
+        if (rows.code == SQLITE_OK && with_rules && out->scheme.kind != ND_SCHEME_BINARYCODE)
             build_rules(&rows, &out->rules);
     }
     for (size_t i = 0; i < SETTING_COUNT; i++)

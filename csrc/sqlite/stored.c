@@ -19,8 +19,7 @@ static nd_settings *load(sqlite3_context *context, const char *index, int with_r
         sqlite3_result_error_nomem(context);
         return NULL;
     }
-    nd_rules_wanted wanted = with_rules ? ND_RULES_ALWAYS : ND_RULES_NEVER;
-    int code = nd_settings_load(sqlite3_context_db_handle(context), index, wanted, settings, &message);
+    int code = nd_settings_load(sqlite3_context_db_handle(context), index, with_rules, settings, &message);
     if (code == SQLITE_OK)
         return settings;
     if (message != NULL)
@@ -62,31 +61,9 @@ static const nd_settings *find(sqlite3_context *context, sqlite3_value *index, i
     return NULL;
 }
 
-/* The shingle hashes of a text, in its order, into buffer `which`; ND_OK or what went wrong. */
-static int text_hashes(sqlite3_context *context, const nd_settings *settings, sqlite3_value *text, int which, uint64_t **hashes,
-    size_t *count)
-{
-    const uint8_t *bytes;
-    size_t size;
-    if (!nd_value_bytes(text, &bytes, &size))
-        return ND_ERROR_PARAMETER;
-    nd_workspace *workspace = nd_function_workspace(context);
-    int status = nd_text_to_hashes(workspace->work, settings->rules, bytes, size);
-    if (status != ND_OK)
-        return status;
-    *count = nd_text_shingle_count(workspace->work, settings->rules);
-    *hashes = nd_workspace_numbers(workspace, which, *count);
-    if (*hashes == NULL)
-        return ND_ERROR_MEMORY;
-    if (*count > 0)
-        memcpy(*hashes, nd_text_hashes(workspace->work), *count * sizeof **hashes);
-    return ND_OK;
-}
-
 /* ---- neardup_similarity(index, a, b) ----------------------------------------------------------------------------------
  *
- * Similarity of two stored fingerprints (blobs), or of two texts, as the scheme of the index measures it. NULL of NULL. Of an
- * exact index that stores texts, fingerprints tell the estimate by their signatures, texts the true similarity. */
+ * Similarity of two stored fingerprints (blobs), or of two texts, as the scheme of the index measures it. NULL of NULL. */
 
 /* Of two stored fingerprints into *similarity; 0 where the function has ended with an error. */
 static int compare_values(sqlite3_context *context, const nd_settings *settings, const uint8_t *const *bytes, const size_t *sizes,
@@ -104,20 +81,6 @@ static int compare_values(sqlite3_context *context, const nd_settings *settings,
         nd_scheme_similarity(&settings->scheme, bytes[0], sizes[0], bytes[1], sizes[1], similarity, &distance));
 }
 
-/* The true similarity of the shingles of two texts. */
-static int compare_shingles(sqlite3_context *context, const nd_settings *settings, sqlite3_value **texts, double *similarity)
-{
-    uint64_t *hashes[2];
-    size_t counts[2];
-    for (int i = 0; i < 2; i++) {
-        if (!nd_fail_status(context, text_hashes(context, settings, texts[i], i, &hashes[i], &counts[i])))
-            return 0;
-        counts[i] = nd_sort_distinct(hashes[i], counts[i]);
-    }
-    *similarity = nd_jaccard(hashes[0], counts[0], hashes[1], counts[1], 0.0);
-    return 1;
-}
-
 /* Of two texts; without shingles a text is like nothing. */
 static int compare_texts(sqlite3_context *context, const nd_settings *settings, sqlite3_value **texts, double *similarity)
 {
@@ -130,8 +93,6 @@ static int compare_texts(sqlite3_context *context, const nd_settings *settings, 
         nd_fail(context, "index \"%s\" holds codes, not texts: give them as blobs", settings->index);
         return 0;
     }
-    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence != ND_EVIDENCE_NONE)
-        return compare_shingles(context, settings, texts, similarity);
     for (int i = 0; i < 2; i++)
         (void)nd_value_bytes(texts[i], &bytes[i], &sizes[i]);
     nd_values *values = workspace->values;
@@ -174,68 +135,7 @@ static void sql_similarity(sqlite3_context *context, int argc, sqlite3_value **a
         sqlite3_result_double(context, similarity);
 }
 
-/* ---- neardup_text_jaccard, neardup_text_containment --------------------------------------------------------------------- */
-
-/* What the two functions below compare: the shingle hashes of a text by the text rules of the index, in its order and repeats
- * included, none of a NULL text; and the evidence, the sorted distinct shingle hashes of another text. */
-typedef struct comparison {
-    uint64_t *hashes;
-    size_t hash_count;
-    const uint64_t *evidence;
-    size_t evidence_count;
-} comparison;
-
-/* 0 where the function has ended with an error. */
-static int text_and_evidence(sqlite3_context *context, const nd_settings *settings, sqlite3_value **argv, comparison *out)
-{
-    memset(out, 0, sizeof *out);
-    if (settings->rules == NULL) {
-        nd_fail(context, "index \"%s\" holds codes, not texts", settings->index);
-        return 0;
-    }
-    int status = nd_ascending_numbers(nd_function_workspace(context), 1, argv[2], &out->evidence, &out->evidence_count);
-    if (status == ND_ERROR_DAMAGED) {
-        nd_fail(context, "evidence must be a blob of ascending distinct 64-bit hashes");
-        return 0;
-    }
-    if (status == ND_OK && sqlite3_value_type(argv[1]) != SQLITE_NULL)
-        status = text_hashes(context, settings, argv[1], 0, &out->hashes, &out->hash_count);
-    if (status == ND_ERROR_PARAMETER)
-        nd_fail(context, "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(argv[1]));
-    return status != ND_ERROR_PARAMETER && nd_fail_status(context, status);
-}
-
-/* neardup_text_jaccard(index, text, evidence, threshold) -> Jaccard similarity of the sets of text and evidence, 64 bits
- * little-endian a hash; 0.0 as soon as it is certain to be below threshold, and where the text is NULL. */
-static void sql_text_jaccard(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    comparison found;
-    double threshold;
-    (void)argc;
-    const nd_settings *settings = find(context, argv[0], 1);
-    if (settings == NULL)
-        return;
-    if (nd_argument_threshold(context, argv[3], &threshold) && text_and_evidence(context, settings, argv, &found)) {
-        size_t count = nd_sort_distinct(found.hashes, found.hash_count);
-        sqlite3_result_double(context, nd_jaccard(found.hashes, count, found.evidence, found.evidence_count, threshold));
-    }
-}
-
-/* neardup_text_containment(index, text, evidence) -> how much of the evidence's set is in the text's; 0.0 where the text is NULL or
- * the evidence empty. */
-static void sql_text_containment(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    comparison found;
-    (void)argc;
-    const nd_settings *settings = find(context, argv[0], 1);
-    if (settings != NULL && text_and_evidence(context, settings, argv, &found))
-        sqlite3_result_double(context,
-            nd_containment_unordered(found.evidence, found.evidence_count, found.hashes, found.hash_count));
-}
-
 const nd_scalar_spec nd_stored_scalars[] = {
     {"neardup_similarity", 3, 1, sql_similarity},
-    {"neardup_text_jaccard", 4, 1, sql_text_jaccard},
-    {"neardup_text_containment", 3, 1, sql_text_containment},
     {NULL, 0, 0, NULL},
 };

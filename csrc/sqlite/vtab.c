@@ -22,7 +22,7 @@ static int table_connect(sqlite3 *db, void *spec, int argc, const char *const *a
     memset(table, 0, sizeof *table);
     table->spec = table_spec;
     table->cache.db = db;
-    table->cache.with_rules = table_spec->rules;
+    table->cache.with_rules = table_spec->with_rules;
     *out = &table->base;
     return SQLITE_OK;
 }

@@ -98,11 +98,6 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     return ND_OK;
 }
 
-size_t nd_text_sort_hashes(nd_text *work, const nd_rules *rules)
-{
-    return nd_sort_distinct(work->hashes, nd_text_shingle_count(work, rules));
-}
-
 int nd_text_drain_part(nd_text *work, const nd_rules *rules)
 {
     const size_t tokens = work->token_count, kept = (size_t)rules->spec.shingle - 1;

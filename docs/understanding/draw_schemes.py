@@ -31,7 +31,7 @@ def pictures() -> list[Picture]:
 
 
 def chances(scheme: Scheme) -> Callable[[float], tuple[float, float]]:
-    return chances_of(scheme.for_index(TextRules(), False).settings())
+    return chances_of(scheme.for_index(TextRules()).settings())
 
 
 def returned(scheme: Scheme) -> Callable[[float], float]:

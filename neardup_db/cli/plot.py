@@ -41,7 +41,7 @@ def curve(index_path: Path | None, name: str, low: float, step: float, as_json: 
         with open_index(index_path, name) as index:
             scheme = index.scheme
     elif scheme is not None:
-        scheme = scheme.for_index(TextRules(), False)
+        scheme = scheme.for_index(TextRules())
     assert scheme is not None
     settings = scheme.settings()
     chances = chances_of(settings)

@@ -118,8 +118,8 @@ class Scheme(Immutable, ABC):
     def _state(cls, stored: StoredSettings) -> dict[str, Any]:
         """The attributes of a scheme that a file describes."""
 
-    def for_index(self, rules: TextRules, store_text: bool) -> Scheme:
-        """This scheme as an index with these rules will use it (bits from the hash, evidence from store_text).
+    def for_index(self, rules: TextRules) -> Scheme:
+        """This scheme as an index with these rules will use it (bits from the hash).
 
         Raises ParameterError where the two do not go together."""
         return self
@@ -156,19 +156,6 @@ class Scheme(Immutable, ABC):
         """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
         return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
 
-    def renewed(self) -> Scheme:
-        """This scheme of a stored index with values in the present layout."""
-        return self
-
-    def converts(self, other: Scheme) -> bool:
-        """True if the stored values of `other`, under the same text rules, become this scheme's by `converted`: those of a file
-        that is older than the present layout."""
-        return False
-
-    def converted(self, value: bytes) -> bytes:
-        """A sound value of a scheme that this one converts, as its own."""
-        raise NotImplementedError
-
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
@@ -196,10 +183,6 @@ class Scheme(Immutable, ABC):
         """`TextValues.keys` of values."""
         return None
 
-    def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
-        """Where candidates are verified by hashing stored texts again: each text's sorted distinct shingle hashes. Else None."""
-        return None
-
     def is_value(self, value: bytes) -> bool:
         """True if these bytes can be a stored value: length and order."""
         return native.is_value(self.native, value)
@@ -208,8 +191,8 @@ class Scheme(Immutable, ABC):
         """True if all of these can be stored values."""
         return native.are_values(self.native, values)
 
-    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
-        """(similarity, distance) of two stored values by the rule; of their evidence where the rule needs that."""
+    def compare(self, a: bytes, b: bytes) -> tuple[float, int | None]:
+        """(similarity, distance) of two stored values by the rule."""
         similarity, distance = native.similarity(self.native, a, b)
         return similarity, None if distance < 0 else distance
 
@@ -289,7 +272,7 @@ class Scheme(Immutable, ABC):
         """Bytes of a fingerprint, where all have as many."""
         raise NotImplementedError
 
-    def elements(self, value: bytes, evidence: bytes | None) -> Any:
+    def elements(self, value: bytes) -> Any:
         """Ascending numbers, uint64[n], of a stored value: two match if the Jaccard similarity of these is high enough."""
         return np.frombuffer(value, "<u8")
 

@@ -82,7 +82,7 @@ class BottomK(SetScheme):
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
         }
 
-    def for_index(self, rules: TextRules, store_text: bool) -> BottomK:
+    def for_index(self, rules: TextRules) -> BottomK:
         return self._copy(_hash_size=rules.hash_size)
 
     @property

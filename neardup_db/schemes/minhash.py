@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from .. import native
@@ -22,19 +22,14 @@ from .base import (
     SetScheme,
     fingerprint_array,
     native_scheme,
-    values_of,
 )
 
 _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
 
 
-_OF_HASHES = ("hashes", "packed")
-"""Evidence that is the stored value: all 64 bits of each shingle hash, or 40."""
-
-
 def _kind_of_hashes(family: Family) -> str:
-    """A new index packs its hashes where its signatures can be made of packed ones; in earlier files no index does."""
+    """Hashes are packed where signatures can be made of packed ones."""
     return "packed" if family == "affine32" else "hashes"
 
 
@@ -45,8 +40,8 @@ class MinHash(SetScheme):
     `rows` slots of one of the `bands` are equal, probability 1 - (1 - similarity^rows)^bands; None for the cheapest choice
     that finds a pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random". exact: candidates are
     verified by their true Jaccard similarity; without, by the share of equal slots, which varies around it (standard deviation
-    0.035 at 0.8 with 128 slots). Exact values tell shingles apart by 40 bits, by 64 where texts are stored: of texts of 430
-    words 1 pair in 9 million has a similarity that is wrong, by about one shingle. slot_bits: 16 or 32 kept of each
+    0.035 at 0.8 with 128 slots). Exact values tell shingles apart by 40 bits: of texts of 430 words 1 pair in 9
+    million has a similarity that is wrong, by about one shingle. slot_bits: 16 or 32 kept of each
     slot. family: "affine32", or "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the
     index is planned for.
 
@@ -136,7 +131,7 @@ class MinHash(SetScheme):
 
     @classmethod
     def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        state = {
+        state: dict[str, Any] = {
             "plan": stored.text("plan", ("bands",)),
             "num_perm": stored.integer("num_perm", 1, _NUM_PERM_MAX),
             "threshold": stored.fraction("threshold"),
@@ -150,8 +145,9 @@ class MinHash(SetScheme):
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
             "evidence_kind": stored.text("evidence", EVIDENCES),
         }
-        if state["exact"] != (state["evidence_kind"] != "none"):
-            raise stored.wrong("evidence", "'none' with exact=0, 'packed', 'hashes' or 'text' with exact=1")
+        expected = _kind_of_hashes(state["family"]) if state["exact"] else "none"
+        if state["evidence_kind"] != expected:
+            raise stored.wrong("evidence", f"{expected!r} with exact={int(state['exact'])} and family={state['family']!r}")
         return state
 
     def _setting(self, name: str) -> Any:
@@ -159,14 +155,6 @@ class MinHash(SetScheme):
 
     def _identity(self) -> tuple[Any, ...]:
         return (*super()._identity(), self.evidence_kind)
-
-    def for_index(self, rules: TextRules, store_text: bool) -> MinHash:
-        kind = self.evidence_kind
-        if self.exact and store_text and not rules.custom:
-            kind = "text"
-        elif kind == "text":
-            kind = _kind_of_hashes(self.family)
-        return self if kind == self.evidence_kind else self._copy(evidence_kind=kind)
 
     def with_exact(self, exact: bool) -> MinHash:
         """The same signatures and bands, verified by the true similarity or by the share of equal slots."""
@@ -207,42 +195,20 @@ class MinHash(SetScheme):
         return self._cached("fingerprint_native", lambda: native_scheme({**self.settings(), "evidence": "none"}))
 
     def keys_of(self, values: native.Values) -> Any:
-        return native.band_keys(self.native, values) if self.evidence_kind in _OF_HASHES else None
-
-    def evidence(self, texts: Sequence[str | bytes], rules: TextRules) -> list[bytes | None] | None:
-        if self.evidence_kind != "text":
-            return None
-        scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
-        return values_of(scheme, texts, rules).split()
+        return native.band_keys(self.native, values) if self.exact else None
 
     def reads_values_of(self, other: Scheme) -> bool:
-        if isinstance(other, MinHash) and self.evidence_kind == other.evidence_kind and self.evidence_kind in _OF_HASHES:
+        if isinstance(other, MinHash) and self.exact and self.evidence_kind == other.evidence_kind:
             return True  # the shingle hashes themselves, whatever is made of them
         return super().reads_values_of(other)
 
-    def renewed(self) -> MinHash:
-        return self._copy(evidence_kind=_kind_of_hashes(self.family)) if self.evidence_kind == "hashes" else self
-
-    def converts(self, other: Scheme) -> bool:
-        return isinstance(other, MinHash) and (self.evidence_kind, other.evidence_kind) == ("packed", "hashes")
-
-    def converted(self, value: bytes) -> bytes:
-        digests = np.frombuffer(value, "<u8").astype(">u8").view(np.uint8).reshape(-1, 8)
-        return native.values_of_digests(self.native, [(digests, 0)]).data
-
-    def compare(self, a: bytes, b: bytes, evidence_a: bytes | None, evidence_b: bytes | None) -> tuple[float, int | None]:
-        if self.evidence_kind == "text":
-            scheme = self._cached("hashes_native", lambda: native_scheme({**self.settings(), "evidence": "hashes"}))
-            return native.similarity(scheme, evidence_a or b"", evidence_b or b"")[0], None
-        return super().compare(a, b, evidence_a, evidence_b)
-
     has_elements = True
 
-    def elements(self, value: bytes, evidence: bytes | None) -> Any:
+    def elements(self, value: bytes) -> Any:
         if self.evidence_kind == "packed":
             return native.set_numbers(value)
         if self.evidence_kind != "none":
-            return np.frombuffer(value if evidence is None else evidence, "<u8")
+            return np.frombuffer(value, "<u8")
         slots = np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(np.uint64)
         return np.arange(self.num_perm, dtype=np.uint64) << np.uint64(32) | slots
 

@@ -76,7 +76,7 @@ class SimHash(CodeScheme):
             return self
         return self._cached(f"resolved_{hash_bits}", lambda: self._with_bits(hash_bits))  # type: ignore[no-any-return]
 
-    def for_index(self, rules: TextRules, store_text: bool) -> SimHash:
+    def for_index(self, rules: TextRules) -> SimHash:
         return self.for_fingerprints(rules)
 
     def similarity(self, a: Any, b: Any) -> float:

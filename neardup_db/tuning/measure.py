@@ -53,7 +53,7 @@ APART = 30
 EXACT_BYTES = 1024
 """Up to this size of a text exact values are worth their room: similarities are then those measured here. A signature has 256."""
 
-_WHOLE = MinHash(exact=True).for_index(TextRules(), store_text=True)
+_WHOLE = MinHash(exact=True)
 """Gives the whole sets of shingle hashes."""
 
 _ALIKE = ((TextRules.chars(shingle=5), 0.5), (TextRules.words(shingle=1), 0.6))
@@ -130,8 +130,9 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
 
 
 def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
-    """The different shingle hashes of each text, ascending."""
-    return [np.frombuffer(hashes or b"", "<u8") for hashes in _WHOLE.evidence(texts, rules) or ()]
+    """The different shingle hashes of each text, ascending: 40 bits of each."""
+    values = _WHOLE.values(texts, rules).values
+    return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values]
 
 
 def median_words(texts: Sequence[str]) -> int:

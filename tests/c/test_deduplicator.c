@@ -182,8 +182,6 @@ static void test_refusals(void)
     CHECK(nd_deduplicator_add(deduplicator, value, ends, 1, NULL, kept, similarities) == ND_ERROR_DAMAGED);
     CHECK(nd_deduplicator_add(deduplicator, value, descending + 1, 0, NULL, kept, similarities) == ND_OK);
     nd_deduplicator_free(deduplicator);
-    scheme.evidence = ND_EVIDENCE_TEXT;
-    CHECK(nd_deduplicator_new(&scheme, &deduplicator) == ND_ERROR_PARAMETER && deduplicator == NULL);
 }
 
 int main(void)

@@ -69,9 +69,6 @@ static const preset presets[] = {
      "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
      "('seed',1),('threshold',0.5),('evidence','hashes')"},
     {"0001_minhash_band", "keys_minhash_band",
-     "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
-     "('seed',1),('threshold',0.5),('evidence','text')"},
-    {"0001_minhash_band", "keys_minhash_band",
      "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
      "('seed',1),('threshold',0.5),('evidence','packed')"},
     {"0001_bottomk_prefix", "keys_bottomk_prefix",
@@ -302,7 +299,6 @@ static const char *const questions[] = {
     "SELECT k.low, p.low FROM neardup_keys('i', ?1) AS k JOIN neardup_probe('i', ?2) AS p ON p.table_no = k.table_no LIMIT 500",
     "SELECT neardup_number(?1, ?2), neardup_number(?2, 1)",
     "SELECT neardup_containment(?1, ?2), neardup_containment_estimate(?1, ?2, ?3)",
-    "SELECT neardup_text_containment('i', ?1, ?2)",
     "SELECT hex(neardup_hashes(?1)), (SELECT count(neardup_hashes(value)) FROM i_fingerprint)",
     "SELECT * FROM neardup_probe('i', ?1, ?2) LIMIT 100",
     "SELECT *, index_name, first_id, last_id FROM neardup_filing('i', 0, 1000) LIMIT 3000",
@@ -334,9 +330,6 @@ static const char *const questions[] = {
     "SELECT neardup_similarity('i', ?1, ?2)",
     "SELECT neardup_similarity(?1, ?2, ?3)",
     "SELECT neardup_similarity('i', a.value, b.value) FROM i_fingerprint AS a, i_fingerprint AS b",
-    "SELECT neardup_text_jaccard('i', ?1, ?2, ?3)",
-    "SELECT neardup_text_jaccard(?1, ?2, ?3, ?4)",
-    "SELECT neardup_text_jaccard('i', d.text, ?1, 0.0) FROM i_document AS d",
     "SELECT *, index_name, text, threshold, max_results FROM neardup_search('i', ?1)",
     "SELECT * FROM neardup_search('i', ?1, ?2)",
     "SELECT * FROM neardup_search('i', ?1, ?2, ?3)",

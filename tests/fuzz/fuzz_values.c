@@ -42,7 +42,7 @@ static void take_scheme(input *from, nd_scheme *scheme)
         scheme->bands = 1 + (int32_t)take_choice(from, (size_t)(most < 64 ? most : 64));
         scheme->plan = ND_PLAN_BANDS;
         scheme->family = (int32_t)take_choice(from, 2);
-        scheme->evidence = (int32_t)take_choice(from, 4);
+        scheme->evidence = (int32_t)take_choice(from, 3);
     } else if (scheme->kind == ND_SCHEME_BOTTOMK) {
         scheme->k = 1 + (int32_t)take_choice(from, 200);
         scheme->plan = ND_PLAN_PREFIX;
@@ -107,7 +107,7 @@ static value take_value(input *from, const nd_scheme *scheme)
     else if (mostly > 0 && is_packed(scheme))
         out.size = 8 + out.size % 800;
     else if (mostly > 0 && scheme->kind == ND_SCHEME_MINHASH)
-        out.size = (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 + (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
+        out.size = (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8;
     else if (mostly > 0 && scheme->bits > 0)
         out.size = (size_t)scheme->bits / 8;
     if (out.size > 5000)
@@ -175,8 +175,7 @@ static int is_value(const nd_scheme *scheme, const value *of)
         return is_packed_value(of);
     if (!holds_hashes(scheme)) {
         const size_t size = is_hamming(scheme) ? (size_t)scheme->bits / 8
-                                               : (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8 +
-                                                     (scheme->evidence == ND_EVIDENCE_TEXT ? 16 : 0);
+                                               : (size_t)scheme->num_perm * (size_t)scheme->slot_bits / 8;
         return of->size == size;
     }
     for (size_t i = 8; i < of->size; i += 8)

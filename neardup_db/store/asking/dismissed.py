@@ -125,6 +125,12 @@ class Dismissed:
                  other_fingerprint_id = (SELECT d.fingerprint_id FROM {index}_document AS d WHERE d.id = other_id)"""
         self.db.execute(self.store.sql(sql))
 
+    def follow_fingerprint(self, document_id: int, fingerprint_id: int | None) -> None:
+        """Write the fingerprint of a document that was given another one into its pairs."""
+        for end, column in (("document_id", "fingerprint_id"), ("other_id", "other_fingerprint_id")):
+            sql = self.store.sql(f"UPDATE {{index}}_dismissed SET {column} = ? WHERE {end} = ?")
+            self.db.execute(sql, (fingerprint_id, document_id))
+
     def drop_lost(self) -> int:
         """Forget pairs that are not two documents, the later first; returns how many there were. Only damage makes such ones."""
         sql = """DELETE FROM {index}_dismissed WHERE document_id <= other_id

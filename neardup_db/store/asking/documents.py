@@ -504,10 +504,11 @@ class Documents:
         """Remove documents, and those of their fingerprints at which no other document points."""
         document_ids = list(document_ids)
         fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
+        for part, is_there in (("allowed_document", self.store.allows), ("own_end", self.store.keeps_ends)):
+            if is_there:
+                sql = self.store.sql(f"DELETE FROM {{index}}_{part} WHERE document_id = ?")
+                self.db.execute_many(sql, ((one,) for one in document_ids))
         self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
-        if self.store.allows:
-            sql = self.store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?")
-            self.db.execute_many(sql, ((one,) for one in document_ids))
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)
@@ -627,6 +628,18 @@ class Documents:
         assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
         sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
         self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
+        if "expires_at" in changes:
+            self.keep_end(document_id, changes["expires_at"])
+
+    def keep_end(self, document_id: int, own: int | None) -> None:
+        """Remember the end that a stored document has of its own, where the window ends it as soon or sooner: a change of the
+        window needs it."""
+        if self.store.keeps_ends:
+            self.db.execute(self.store.sql("DELETE FROM {index}_own_end WHERE document_id = ?"), (document_id,))
+            sql = """INSERT INTO {index}_own_end SELECT id, :own FROM {index}_document
+                     WHERE id = :id AND :own >= added_at + :window"""
+            parameters = {"own": own, "id": document_id, "window": self.store.window.duration_ms}
+            self.db.execute(self.store.sql(sql), parameters)
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
         """Count one more sighting of a document, and give it the expiry where there is one."""
@@ -634,3 +647,5 @@ class Documents:
                   expires_at = CASE WHEN :expires_at IS NULL THEN expires_at ELSE {_EXPIRY} END WHERE id = :id"""
         values = {"now": now, "expires_at": expires_at, "id": document_id, "window": self.store.window.duration_ms}
         self.db.execute(self.store.sql(sql), values)
+        if expires_at is not None:
+            self.keep_end(document_id, expires_at)

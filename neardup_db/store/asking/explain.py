@@ -118,7 +118,7 @@ def _compared(search: Search, found: Found, aside: bytes | None) -> Sketch:
     if aside is not None:
         return search.sketch_with(found.id, aside)
     if found.fingerprint_id is None:
-        return Sketch(None, None, None, search.store.epoch)
+        return Sketch(None, None, search.store.epoch)
     return search.stored_sketch(found.id, found.fingerprint_id)
 
 

@@ -190,18 +190,15 @@ class Block(NamedTuple):
 
 
 class OtherFingerprint(NamedTuple):
-    """A fingerprint of another index, with its group's name, its value and the evidence for exact verification."""
+    """A fingerprint of another index, with its group's name, and its value."""
 
     id: int
     group: Key | None
-    value: bytes | None
-    evidence: bytes | None
+    value: bytes
 
     def packed(self, group_id: int) -> bytes:
         """As neardup_join takes it, with the number that its group has in this index."""
-        value, evidence = self.value or b"", self.evidence or b""
-        size = -1 if self.evidence is None else len(evidence)
-        return struct.pack("<qqqq", self.id, group_id, len(value), size) + value + evidence
+        return struct.pack("<qqq", self.id, group_id, len(self.value)) + self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,13 +337,9 @@ class Joins:
         self.db.ordered(rows, after)
         ends = [(rows[0][0], rows[-1][0])] if rows else []
         members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
-        sought, held = [], 0
+        sought = []
         for number, name, group_id, value, _ in rows:
-            sketch = self.search.sketch_with(members[number][0].id, value)
-            sought.append(OtherFingerprint(number, name if group_id else None, sketch.value, sketch.evidence))
-            held += len(sketch.value or b"") + len(sketch.evidence or b"")
-            if held >= limits.ASKED_BYTES:
-                break
+            sought.append(OtherFingerprint(number, name if group_id else None, value))
         return sought, members, self.codes(members, members, always=True) if self.store.has_parts else None
 
     def _cross_pairs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -56,15 +55,12 @@ def _packed(sketches: Sketches, group_id: int) -> bytes:
     """The sketches as neardup_join takes them, without those of empty texts."""
     numbers = [number for number, value in enumerate(sketches.values) if value is not None]
     values = [value for value in sketches.values if value is not None]
-    evidence = None if sketches.evidence is None else [sketches.evidence[number] or b"" for number in numbers]
-    heads = np.empty((len(numbers), 4), "<i8")
+    heads = np.empty((len(numbers), 3), "<i8")
     heads[:, 0], heads[:, 1], heads[:, 2] = numbers, group_id, list(map(len, values))
-    heads[:, 3] = -1 if evidence is None else list(map(len, evidence))
-    bodies = values if evidence is None else list(map(operator.add, values, evidence))
-    if len(set(map(len, bodies))) == 1:
-        rows = np.frombuffer(b"".join(bodies), np.uint8).reshape(len(numbers), -1)
+    if len(set(map(len, values))) == 1:
+        rows = np.frombuffer(b"".join(values), np.uint8).reshape(len(numbers), -1)
         return np.hstack((heads.view(np.uint8), rows)).tobytes()
-    return b"".join(chain.from_iterable(zip(heads.view("V32").ravel().tolist(), bodies, strict=True)))
+    return b"".join(chain.from_iterable(zip(heads.view("V24").ravel().tolist(), values, strict=True)))
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------
@@ -92,7 +88,7 @@ def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
 
 def _fitting(sketches: Sketches) -> int:
     """Questions like these that a piece may have."""
-    size = sum(len(one) for one in chain(sketches.values, sketches.evidence or ()) if one is not None)
+    size = sum(len(one) for one in sketches.values if one is not None)
     return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(sketches.values) // (size + 1)))
 
 
@@ -123,8 +119,7 @@ class _Piece:
         if self._error is not None:
             raise self._error
         made = [self._made[first] for first in sorted(self._made)]
-        evidence = None if made[0].evidence is None else list(chain.from_iterable(part.evidence or () for part in made))
-        return Sketches(list(chain.from_iterable(part.values for part in made)), evidence, None, made[0].epoch)
+        return Sketches(list(chain.from_iterable(part.values for part in made)), None, made[0].epoch)
 
     def _work(self, take: Callable[[], int]) -> None:
         while self.waiting:

@@ -80,10 +80,10 @@ class Parts:
         sql = self.store.sql("SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
-    def taken(self, codes: Iterable[tuple[int, int, Part | None]]) -> set[int]:
-        """Of codes (any number, document, part) the numbers of those that have rows here."""
-        sql = self.store.sql("SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
-        return {row[0] for row in self.db.rows_of_many(sql, codes)}
+    def taken(self, codes: Iterable[tuple[int, int, Part | None]]) -> dict[int, StoredPart]:
+        """The rows here of codes (any number, document, part), by the number."""
+        sql = self.store.sql("SELECT ?1, id, part, fingerprint_id FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
+        return {number: StoredPart(*row) for number, *row in self.db.rows_of_many(sql, codes)}
 
     def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
         """More codes (document, part, fingerprint), in their order."""
@@ -94,6 +94,16 @@ class Parts:
         """One more code of a document; number: the id of the one whose place it takes."""
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
         self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
+
+    def first(self, document_id: int) -> int:
+        """The number of the first code of a document that has rows here."""
+        sql = "SELECT min(id) FROM {index}_part WHERE document_id = ?"  # reads all of them: no index is by number
+        number: int = self.db.value(self.store.sql(sql), (document_id,))
+        return number
+
+    def replace(self, number: int, fingerprint_id: int) -> None:
+        """Give a part another code."""
+        self.db.execute(self.store.sql("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?"), (fingerprint_id, number))
 
     def remove(self, number: int) -> None:
         """Forget one code."""

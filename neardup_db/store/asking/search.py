@@ -45,7 +45,7 @@ class MatchRow(NamedTuple):
 
 
 _PLACES = dict.fromkeys(
-    ("fingerprint", "evidence", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
+    ("fingerprint", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
 )
 """Parameters that questions of one rule have different values of."""
 
@@ -70,7 +70,7 @@ class Search:
             if usual:
                 store.usual = known
         found = known.copy()  # with room for what is set here: no dictionary grows
-        found["fingerprint"], found["evidence"], found["group_id"], found["now"] = sketch.value, sketch.evidence, group_id, now
+        found["fingerprint"], found["group_id"], found["now"] = sketch.value, group_id, now
         found["outlined"], found["settled"] = store.outlined, store.settled
         return found
 
@@ -306,7 +306,7 @@ class Search:
             [(number, self.documents.value(number)) for number in self.documents.fingerprints_of(one.id, one.fingerprint_id)]
             for one in (a, b)
         ]
-        pairs = [(self.store.scheme.compare(x, y, None, None)[0], i, j) for i, x in codes[0] for j, y in codes[1]]
+        pairs = [(self.store.scheme.compare(x, y)[0], i, j) for i, x in codes[0] for j, y in codes[1]]
         best = max(pairs, key=itemgetter(0), default=None)
         return (a.fingerprint_id, b.fingerprint_id) if best is None else best[1:]
 
@@ -314,7 +314,7 @@ class Search:
         """(similarity, distance) of two texts by the scheme's rule."""
         if a.value is None or b.value is None:
             return 0.0, None
-        return self.store.scheme.compare(a.value, b.value, a.evidence, b.evidence)
+        return self.store.scheme.compare(a.value, b.value)
 
     def stored_sketch(self, document_id: int, fingerprint_id: int) -> Sketch:
         """The sketch of a stored document, for asking again."""
@@ -322,9 +322,4 @@ class Search:
 
     def sketch_with(self, document_id: int, value: bytes) -> Sketch:
         """The same, where its stored value is known."""
-        evidence = None
-        text = self.documents.text(document_id) if self.store.store_text else None
-        if text is not None:
-            proofs = self.store.scheme.evidence([text], self.store.rules)
-            evidence = None if proofs is None else proofs[0]
-        return Sketch(value, evidence, None, self.store.epoch)
+        return Sketch(value, None, self.store.epoch)

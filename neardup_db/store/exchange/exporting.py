@@ -21,11 +21,6 @@ _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 def export(store: Store, documents: Documents, given: str | bytes, now: int) -> int:
     """Write the visible documents to a new file, in the order of insertion; returns how many. One with several codes has a row
     for each. Inside `reading`."""
-    if store.settings.get("evidence") == "text":
-        raise ParameterError(
-            "an exact index that stores its texts keeps no fingerprints to export, since it compares the texts: export "
-            "these, or rebuild(store_text=False) a copy of it first"
-        )
     pa = fingerprint_files.pyarrow()
     path = check_path(given)
     key, group = (_kind(documents, name, now) for name in ("key", "group"))

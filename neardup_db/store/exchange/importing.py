@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from ... import fingerprint_files, limits
@@ -26,6 +27,8 @@ class Imported(NamedTuple):
     group: Any
     stored: StoredValue
     part: Any = None
+    is_one_of_several: bool | None = None
+    """Whether a code without a part stands beside others of its key."""
 
 
 class FingerprintFiles:
@@ -41,11 +44,13 @@ class FingerprintFiles:
             raise ParameterError("paths=[]: give the path of a Parquet file, or of a folder of them")
         self._settings: dict[str, dict[str, Any]] = {}
         self._required: tuple[Scheme, TextRules] | None = None
+        self._has_parts = False
         for path in self._paths:
             with self._opened(path) as file:
                 with self._readable(path):
                     schema = file.schema_arrow
                 self._check_columns(schema, path)
+                self._has_parts |= "part" in schema.names
                 self._settings[path] = fingerprint_files.settings_in(schema, path)
 
     @property
@@ -81,6 +86,9 @@ class FingerprintFiles:
 
     def records(self) -> Iterator[Imported]:
         """The records, some batches of bounded size at a time."""
+        return _beside_others(self._records()) if self._has_parts else self._records()
+
+    def _records(self) -> Iterator[Imported]:
         for path in self._paths:
             with self._opened(path) as file:
                 names = [name for name in (*_TYPES, *_OTHERS) if name in file.schema_arrow.names]
@@ -113,6 +121,17 @@ class FingerprintFiles:
             yield
         except (self._pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name, or of a string
             raise FormatError(f"{path!r} cannot be read as Parquet: {error}") from error
+
+
+def _beside_others(records: Iterator[Imported]) -> Iterator[Imported]:
+    """The same records. The rows of a key stand together, so a code without a part is one of several where the row before it, or
+    after it, has its key."""
+    before: Imported | None = None
+    for record, after in pairwise(chain(records, (None,))):
+        assert record is not None
+        is_one = any(one is not None and type(one.key) is type(record.key) and one.key == record.key for one in (before, after))
+        yield record._replace(is_one_of_several=True) if is_one and record.part is None else record
+        before = record
 
 
 def _listed(given: Any) -> Iterable[str]:

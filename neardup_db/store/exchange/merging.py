@@ -23,12 +23,11 @@ from ..layout.state import Store
 from ..linking.dismissing import adopt
 from ..readers import StoreReader, StoreReaders
 from ..writing.ingest import Ingest, IngestOptions
+from ..writing.parts import PartWriter
 from ..writing.stored import Stored
-from ..writing.writer import Writer
-from .copying import copy_whole
 
 
-def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions) -> AddReport:
+def merge(mine: StoreReader, writer: PartWriter, given: Any, options: IngestOptions) -> AddReport:
     """`add_many` of the documents of another index: of its readers, or of the file at a path. All are of one state of it."""
     store = mine.store
     with _opened(given, store) as others:
@@ -37,6 +36,8 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         if _is_same(store, other):
             raise _itself()
         shared = other.db.connection is store.db.connection
+        if not shared and _are_of_one_file(store, other):
+            _require_no_wait(store, other)
         if shared and options.commit_every is not None:
             raise ParameterError(
                 f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
@@ -48,20 +49,18 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
-                with_texts = store.store_text
+                with_texts, window = store.store_text, store.window
 
             def require(scheme: Scheme, rules: TextRules) -> None:
                 _require_alike(store, theirs.store)
                 if store.store_text and not with_texts:
                     raise MismatchError("the index was rebuilt to store texts while another was merged into it: call merge again")
+                if store.window != window:
+                    raise MismatchError("the index was given another window while another was merged into it: call merge again")
 
             ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
-            if theirs is not others.own and _file(store.db) != _file(theirs.store.db):
-                copied = copy_whole(ingest.segment, theirs.store, clock.now_ms(), options.progress)
-                if copied is not None:
-                    return copied
             before = ingest.settle if shared else None  # no thread writes while this one reads there
-            report = ingest.run(Stored(theirs.documents, clock.now_ms(), with_texts=with_texts, before=before))
+            report = ingest.run(Stored(theirs.documents, clock.now_ms(), window, with_texts=with_texts, before=before))
             if theirs.store.dismisses:
                 with store.writing():
                     adopt(mine.clusters, _dismissed(mine, theirs, clock.now_ms()), clock.now_ms())
@@ -119,10 +118,28 @@ def _itself() -> ParameterError:
 def _is_same(mine: Store, other: Store) -> bool:
     if mine.name != other.name:
         return False
-    if mine.db.connection is other.db.connection:
-        return True
+    return mine.db.connection is other.db.connection or _are_of_one_file(mine, other)
+
+
+def _are_of_one_file(mine: Store, other: Store) -> bool:
     files = [_file(store.db) for store in (mine, other)]
     return None not in files and files[0] == files[1]
+
+
+def _require_no_wait(store: Store, other: Store) -> None:
+    """ParameterError where a merge between two indexes of one file would wait for this thread, which is the one that merges."""
+    if other.db.depth:
+        raise ParameterError(
+            "the other index is in the same file, and this thread has a transaction() of it open, for whose end a merge would "
+            "wait: end it first, or open both indexes on one connection"
+        )
+    with store.db.reading():
+        mode = store.db.value("PRAGMA journal_mode")
+    if mode != "wal":
+        raise ParameterError(
+            f"the other index is in the same file, whose journal_mode is {mode!r}, where a merge would wait for its own reader: "
+            "open both indexes on one connection, or run PRAGMA journal_mode = WAL first"
+        )
 
 
 def _file(db: Database) -> File | None:
@@ -137,18 +154,10 @@ def _file(db: Database) -> File | None:
 def _require_alike(mine: Store, theirs: Store) -> None:
     """MismatchError where documents of the other index cannot be stored here as they are."""
     source = repr(theirs.db.name) if theirs.db.name else "the other index"
-    if mine.scheme.converts(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
-        raise MismatchError(f"{source} has fingerprints of an earlier layout: rebuild() it, then merge it")
     if mine.store_text and not theirs.store_text:
         raise MismatchError(
             f"this index stores texts, and {source} has none: merge it into an index without store_text, as rebuild("
             "store_text=False) makes this one"
-        )
-    evidence = [store.scheme.settings().get("evidence") for store in (mine, theirs)]
-    if evidence[1] == "text" != evidence[0] and mine.scheme.name == theirs.scheme.name:
-        raise MismatchError(
-            f"{source} compares the texts that it stores, and has no shingle hashes for this index to compare: "
-            "rebuild(store_text=False) a copy of it, then merge that"
         )
     settings = fingerprint_files.settings_of(theirs.scheme, theirs.rules)
     fingerprint_files.require_values(settings, mine.scheme, mine.rules, source)

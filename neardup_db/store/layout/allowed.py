@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from ... import native
 from ...schemes.base import Scheme
-from ...text import TextRules
 from .sketches import Sketch, Sketches
 
 
@@ -25,28 +24,20 @@ class Allowed:
     def __init__(self, scheme: Scheme, values: Sequence[bytes]) -> None:
         self._scheme = scheme.native
         self._values = native.Values.joined(values)
-        self.by_evidence = compares_evidence(scheme)
-        """Whether texts are compared by their evidence."""
 
-    def covers(self, value: bytes | None, evidence: bytes | None) -> bool:
-        """Whether a text is like an allowed one."""
-        compared = evidence if self.by_evidence else value
-        return value is not None and bool(compared) and native.is_like(self._scheme, compared or b"", self._values)
+    def covers(self, value: bytes | None) -> bool:
+        """Whether the text with a stored value is like an allowed one."""
+        return value is not None and native.is_like(self._scheme, value, self._values)
 
     def judged(self, sketch: Sketch) -> Sketch:
         """The sketch, set aside if it is like an allowed text."""
-        if not self.covers(sketch.value, sketch.evidence):
+        if not self.covers(sketch.value):
             return sketch
-        return Sketch(None, None, sketch.token_count, sketch.epoch, aside=sketch.value)
+        return Sketch(None, sketch.token_count, sketch.epoch, aside=sketch.value)
 
     def judged_all(self, sketches: Sketches) -> Sketches:
         """The same of many."""
-        evidence = sketches.evidence or [None] * len(sketches.values)
-        aside = {
-            i: value
-            for i, (value, proof) in enumerate(zip(sketches.values, evidence, strict=True))
-            if value is not None and self.covers(value, proof)
-        }
+        aside = {i: value for i, value in enumerate(sketches.values) if value is not None and self.covers(value)}
         if not aside:
             return sketches
         return sketches._replace(values=[None if i in aside else value for i, value in enumerate(sketches.values)], aside=aside)
@@ -54,18 +45,4 @@ class Allowed:
 
 def is_compared(scheme: Scheme, value: object) -> bool:
     """Whether a stored value can be that of an allowed text."""
-    if not isinstance(value, bytes):
-        return False
-    return native.is_ascending(value) if compares_evidence(scheme) else scheme.is_value(value)
-
-
-def allowed_values(scheme: Scheme, rules: TextRules, texts: Sequence[str]) -> Sequence[bytes | None]:
-    """What texts are compared with, of each allowed text; None or nothing of one without shingles."""
-    if compares_evidence(scheme):
-        return scheme.evidence(texts, rules) or ()
-    return scheme.values(texts, rules).values
-
-
-def compares_evidence(scheme: Scheme) -> bool:
-    """Whether texts of an index are compared by their evidence: stored values do not tell their similarity."""
-    return scheme.settings().get("evidence") == "text"
+    return isinstance(value, bytes) and scheme.is_value(value)

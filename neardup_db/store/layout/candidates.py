@@ -27,6 +27,9 @@ BUCKET_BITS, PART_BITS = native.lib.ND_BUCKET_BITS, native.lib.ND_PART_BITS
 MAX_ID = 2**62
 """Above every fingerprint id: the end of "all of them"."""
 
+MAX_GIVEN_ID = MAX_ID // 2
+"""No index ever gives as many ids, so that a higher one, or a higher counter, is damage."""
+
 
 class CandidateTable(ABC):
     """The candidate table of an index, on one connection. Runs inside the store's transactions."""

@@ -225,7 +225,7 @@ def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
     assert choices.scheme is not None
     rules = choices.rules if choices.rules is not None else TextRules()
     rules.settings()
-    return choices.scheme.for_index(rules, bool(choices.store_text)), rules
+    return choices.scheme.for_index(rules), rules
 
 
 def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Store:

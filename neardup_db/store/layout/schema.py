@@ -92,10 +92,10 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
             db.execute(text.replace("{index}", name)).fetchall()
 
 
-OPTIONAL = ("dismissed", "change", "part", "allowed")
+OPTIONAL = ("dismissed", "change", "part", "allowed", "own_end")
 """Tables that an index gets when they are first wanted; the setting `table.NAME` is 1 from then on."""
 
-RENEWABLE = ("dismissed", "change")
+RENEWABLE = ("dismissed", "change", "own_end")
 """Those of OPTIONAL that `check(repair=True)` makes again, empty, where they are missing: no document is lost with them."""
 
 PENDING = "pending"

@@ -20,11 +20,10 @@ class StoredValue:
 
 
 class Sketch(NamedTuple):
-    """A text as the index sees it: stored value, evidence for exact verification, tokens. `value` None = an empty text, or one
-    like an allowed text, whose value is in `aside`."""
+    """A text as the index sees it: stored value and tokens. `value` None = an empty text, or one like an allowed text, whose
+    value is in `aside`."""
 
     value: bytes | None
-    evidence: bytes | None
     token_count: int | None
     epoch: int
     value_hash: int | None = None
@@ -38,10 +37,9 @@ plain_sketch: Callable[[tuple[Any, ...]], Sketch] = partial(tuple.__new__, Sketc
 
 
 class Sketches(NamedTuple):
-    """Sketches of several texts, or codes, as columns; `evidence` and `token_counts` None = None for each."""
+    """Sketches of several texts, or codes, as columns; `token_counts` None = None for each."""
 
     values: Sequence[bytes | None]
-    evidence: Sequence[bytes | None] | None
     token_counts: Sequence[int | None] | None
     epoch: int
     hashes: Any = None
@@ -51,13 +49,11 @@ class Sketches(NamedTuple):
     """As of `Sketch`, by place."""
 
     def one(self, i: int) -> Sketch:
-        evidence = None if self.evidence is None else self.evidence[i]
         count = None if self.token_counts is None else self.token_counts[i]
-        return Sketch(self.values[i], evidence, count, self.epoch, aside=self.aside.get(i))
+        return Sketch(self.values[i], count, self.epoch, aside=self.aside.get(i))
 
     def some(self, places: Sequence[int]) -> Sketches:
-        evidence = None if self.evidence is None else [self.evidence[i] for i in places]
         counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
         hashes, keys = (None if array is None else array[list(places)] for array in (self.hashes, self.keys))
         aside = {i: self.aside[place] for i, place in enumerate(places) if place in self.aside} if self.aside else {}
-        return Sketches([self.values[i] for i in places], evidence, counts, self.epoch, hashes, keys, aside)
+        return Sketches([self.values[i] for i in places], counts, self.epoch, hashes, keys, aside)

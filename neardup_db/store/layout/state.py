@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
@@ -207,10 +206,13 @@ class Store:
         if checksums.has(self.db.connection):
             settings["checksums"] = 1
         schema.write_settings(self.db, self.name, settings)
+        self.optional = ()
         self.set_window(window or Window())
 
     def set_window(self, window: Window) -> None:
-        """Write the settings of a window."""
+        """Write the settings of a window, and make the table that one of a time needs."""
+        if window.duration_ms is not None and "own_end" not in self.optional:
+            schema.create_optional(self.db, self.name, "own_end")
         for name, value in window.settings().items():
             if value is None:
                 self.db.execute(self.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
@@ -225,7 +227,7 @@ class Store:
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
         self.window = Window.from_settings(settings)
-        scheme = scheme.for_index(rules, self.store_text)
+        scheme = scheme.for_index(rules)
         self.table = candidate_table(self.db, self.name, scheme.table)
         self.crowds = self.table.has_crowds and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
@@ -237,6 +239,7 @@ class Store:
             raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
+        self.keeps_ends = "own_end" in self.optional
         kinds = "part" in self.optional, "allowed" in self.optional
         if (self.has_parts, self.allows) != kinds:
             self.has_parts, self.allows = kinds
@@ -384,12 +387,6 @@ class Store:
         """Remember no outlines of the fingerprints that there were."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
-    def attached(self, db: Database, schema: str) -> Store:
-        """The same index by another connection, which has the file attached under this name: for plain statements."""
-        there = copy(self)
-        there.db, there.name, there._statements = db, f"{schema}.{self.name}", {}
-        return there
-
     # ---- transactions ------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -506,17 +503,16 @@ class Store:
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
-    def sketch_texts(self, texts: Sequence[str | bytes], *, evidence: bool, to_file: bool = False) -> Sketches:
-        """Stored values of texts; with `evidence` also what verification needs of a query, `to_file` what storing many needs.
+    def sketch_texts(self, texts: Sequence[str | bytes], *, to_file: bool = False) -> Sketches:
+        """Stored values of texts; `to_file`: with what storing many needs.
         No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
         epoch, scheme, rules, allowed = self.sketch_rules
         made = scheme.values(texts, rules, to_file=to_file)
-        needed = scheme.evidence(texts, rules) if evidence or (allowed is not None and allowed.by_evidence) else None
-        sketches = Sketches(made.values, needed, made.token_counts, epoch, made.hashes, made.keys)
+        sketches = Sketches(made.values, made.token_counts, epoch, made.hashes, made.keys)
         return sketches if allowed is None else allowed.judged_all(sketches)
 
     def sketch_text(self, text: str | bytes) -> Sketch:
-        """A text that is asked for, with what verification needs."""
+        """A text that is asked for."""
         sketch_rules = self.sketch_rules
         epoch, scheme, rules, allowed = sketch_rules
         made_for, value_of = self._value_maker
@@ -524,35 +520,29 @@ class Store:
             value_of = scheme.value_maker(rules)
             self._value_maker = sketch_rules, value_of
         value, token_count = value_of(text)
-        evidence = scheme.evidence([text], rules)
-        sketch = plain_sketch((value, None if evidence is None else evidence[0], token_count, epoch, None, None, None))
+        sketch = plain_sketch((value, token_count, epoch, None, None, None))
         return sketch if allowed is None else allowed.judged(sketch)
 
     def sketch_to_store(self, text: str | bytes) -> Sketch:
         """A text that is added alone, with the hash and the keys of its value."""
         epoch, scheme, rules, allowed = self.sketch_rules
         made = scheme.sketch(text, rules)
-        evidence = scheme.evidence([text], rules) or [None]
-        sketch = Sketch(made.value, evidence[0], made.token_count, epoch, made.value_hash, made.keys)
+        sketch = Sketch(made.value, made.token_count, epoch, made.value_hash, made.keys)
         return sketch if allowed is None else allowed.judged(sketch)
 
     def sketch_code(self, code: Any) -> Sketch:
         """The stored value of a code that the application brings."""
         epoch, scheme, _, allowed = self.sketch_rules
-        sketch = plain_sketch((scheme.code_value(code), None, None, epoch, None, None, None))
+        sketch = plain_sketch((scheme.code_value(code), None, epoch, None, None, None))
         return sketch if allowed is None else allowed.judged(sketch)
 
-    def sketch_values(self, values: Sequence[StoredValue], texts: Sequence[str | None]) -> Sketches:
-        """Stored values that were made elsewhere, and were checked, with what storing many needs. texts: theirs, which are read
-        where values do not tell what is like an allowed text."""
-        epoch, scheme, rules, allowed = self.sketch_rules
+    def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
+        """Stored values that were made elsewhere, and were checked, with what storing many needs."""
+        epoch, scheme, _, allowed = self.sketch_rules
         joined = Values.joined([one.value for one in values])
         counts = [one.token_count for one in values]
-        sketches = Sketches([one.value for one in values], None, counts, epoch, joined.hashes(), scheme.keys_of(joined))
-        if allowed is None:
-            return sketches
-        proofs = scheme.evidence([text or "" for text in texts], rules) if allowed.by_evidence else None
-        return allowed.judged_all(sketches._replace(evidence=proofs))._replace(evidence=None)
+        sketches = Sketches([one.value for one in values], counts, epoch, joined.hashes(), scheme.keys_of(joined))
+        return sketches if allowed is None else allowed.judged_all(sketches)
 
     def checked_value(self, value: StoredValue) -> StoredValue:
         """A stored value that was made elsewhere; ParameterError where the scheme has no such one."""
@@ -580,5 +570,5 @@ class Store:
     def sketch_code_values(self, values: Sequence[bytes]) -> Sketches:
         """Codes as stored values."""
         epoch, _, _, allowed = self.sketch_rules
-        sketches = Sketches(values, None, None, epoch)
+        sketches = Sketches(values, None, epoch)
         return sketches if allowed is None else allowed.judged_all(sketches)

@@ -16,7 +16,7 @@ from ...native import signed_hash
 from ..asking.documents import Documents, Found
 from ..database.errors import damaged
 from ..layout import schema
-from ..layout.allowed import Allowed, compares_evidence
+from ..layout.allowed import Allowed
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .clusters import Clusters
@@ -25,8 +25,7 @@ from .dismissing import take_apart
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:
     """A text with what it is compared by, whether or not it is like an allowed one."""
-    evidence = store.scheme.evidence([text], store.rules) or [None]
-    return Sketch(store.scheme.values([text], store.rules).values[0], evidence[0], None, store.epoch)
+    return Sketch(store.scheme.values([text], store.rules).values[0], None, store.epoch)
 
 
 def sketch_of_document(clusters: Clusters, found: Found) -> Sketch:
@@ -35,7 +34,7 @@ def sketch_of_document(clusters: Clusters, found: Found) -> Sketch:
     value = documents.aside(found.id)
     if value is None and found.fingerprint_id is not None:
         value = documents.value(found.fingerprint_id)
-    return Sketch(None, None, None, -1) if value is None else clusters.edges.search.sketch_with(found.id, value)
+    return Sketch(value, None, -1 if value is None else clusters.store.epoch)
 
 
 def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None, now: int) -> int:
@@ -43,8 +42,8 @@ def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None
     store = clusters.store
     if not store.scheme.takes_text:
         raise ParameterError(f"{type(store.scheme).__name__} takes codes, and only texts can be allowed: dismiss() the documents")
-    compared = sketch.evidence if compares_evidence(store.scheme) else sketch.value
-    if not compared:
+    compared = sketch.value
+    if compared is None:
         raise ParameterError("the text has no shingle, and so it matches nothing anyway: give a text with words")
     if not store.allows:
         store.add_table(Allowed.TABLE)
@@ -83,7 +82,7 @@ def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
 
 
 def _is_like(store: Store, sketch: Sketch, value: bytes) -> bool:
-    return Allowed(store.scheme, [value]).covers(sketch.value, sketch.evidence)
+    return Allowed(store.scheme, [value]).covers(sketch.value)
 
 
 def _changed(store: Store) -> None:
@@ -97,7 +96,7 @@ def _changed(store: Store) -> None:
 
 def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
     """Set aside each document that is like one of the allowed texts, and split the clusters that these held together; returns how
-    many there were. Compares every fingerprint of the index."""
+    many visible ones there were. Compares every fingerprint of the index."""
     store, documents = clusters.store, clusters.documents
     seeds: dict[int, set[int]] = defaultdict(set)
     gone: set[int] = set()
@@ -114,7 +113,7 @@ def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
         clusters.mend(label, ends - gone, now)
     if gone and store.dismisses:
         clusters.dismissed.follow_fingerprints()
-    return len(gone)
+    return sum(one.is_visible(now) for one in documents.found_of(gone))
 
 
 def set_aside_unfiled(store: Store, documents: Documents) -> None:
@@ -127,18 +126,13 @@ def set_aside_unfiled(store: Store, documents: Documents) -> None:
 
 def like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
     """The fingerprints that are like one of the allowed texts, with their values."""
-    text = "NULL"
-    if allowed.by_evidence:
-        text = "(SELECT d.text FROM {index}_document AS d WHERE d.fingerprint_id = f.id LIMIT 1)"
-    columns = f"f.id, f.value, f.value_hash, {text}"
-    sql = store.sql(f"SELECT {columns} FROM {{index}}_fingerprint AS f WHERE f.id > ? ORDER BY f.id LIMIT ?")
+    sql = store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
     last = 0
     while page := store.db.page(sql, last, limits.CHECKED_TEXTS):
-        proofs = store.scheme.evidence([row[3] or "" for row in page], store.rules) or [None] * len(page)
-        for (number, value, value_hash, _), proof in zip(page, proofs, strict=True):
+        for number, value, value_hash in page:
             if not documents.is_sound(value, value_hash):
                 raise damaged(f"fingerprint {number}", store.name, "not the one that was written")
-            if allowed.covers(value, proof):
+            if allowed.covers(value):
                 yield number, value
         last = page[-1][0]
 
@@ -164,18 +158,17 @@ def _match_again(clusters: Clusters, now: int) -> None:
 def restore(store: Store, documents: Documents, allowed: Allowed | None) -> None:
     """Give documents that were set aside, and are like no allowed text, fingerprints, which are not filed yet."""
     sql = store.sql(
-        """SELECT z.document_id, d.group_id, z.value, z.value_hash, d.text FROM {index}_allowed_document AS z
+        """SELECT z.document_id, d.group_id, z.value, z.value_hash FROM {index}_allowed_document AS z
            CROSS JOIN {index}_document AS d WHERE z.document_id > ? AND d.id = z.document_id ORDER BY z.document_id LIMIT ?"""
     )
     point = store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?")
     drop = store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?")
     last = 0
     while page := store.db.page(sql, last, limits.CHECKED_TEXTS):
-        proofs = store.scheme.evidence([row[4] or "" for row in page], store.rules) or [None] * len(page)
-        for (document_id, group_id, value, value_hash, _), proof in zip(page, proofs, strict=True):
+        for document_id, group_id, value, value_hash in page:
             if signed_hash(value) != value_hash:
                 raise damaged(f"the fingerprint of document {document_id}", store.name, "not the one that was written")
-            if allowed is None or not allowed.covers(value, proof):
+            if allowed is None or not allowed.covers(value):
                 store.db.execute(point, (documents.fingerprint_of(group_id, value), document_id))
                 store.db.execute(drop, (document_id,))
         last = page[-1][0]

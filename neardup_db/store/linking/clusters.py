@@ -219,6 +219,15 @@ class Clusters:
         if len(left) == 1:
             self._set_apart([left[0][0]])
 
+    def mend_many(self, seeds: set[int], now: int) -> None:
+        """`mend` each cluster that has some of the seeds."""
+        by_label: dict[int, set[int]] = defaultdict(set)
+        for document_id, label in self.documents.labels_of(seeds).items():
+            if label < ALONE:
+                by_label[label].add(document_id)
+        for label, ends in by_label.items():
+            self.mend(label, ends, now)
+
     def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
         """All parts of a cluster but the largest, where `groups` are all parts but one, which is not known."""
         if not groups:

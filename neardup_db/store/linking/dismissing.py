@@ -25,8 +25,8 @@ def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
 
 
 def dismiss_all(clusters: Clusters, a: Found, now: int) -> int:
-    """Dismiss a document with each document that it matches, expired ones too; returns how many pairs were not dismissed yet. The
-    cost is that of one query and one removal, whatever the number of pairs."""
+    """Dismiss a document with each document that it matches, expired ones too; returns how many of these are visible. The cost
+    is that of one query and one removal, whatever the number of pairs."""
     matched = [row.id for row in clusters.edges.search.stored_matches(a.id, EVER)]
     if not matched:
         return 0
@@ -38,11 +38,11 @@ def dismiss_all(clusters: Clusters, a: Found, now: int) -> int:
         neighbours = clusters.edges.adjacent(a.id)
         clusters.edges.drop(a.id)  # each recorded match is one of these pairs
         clusters.mend(label, {a.id, *neighbours}, now)
-    return len(matched)
+    return sum(b.is_visible(now) for b in others)
 
 
 def undismiss_all(clusters: Clusters, a: Found, now: int) -> int:
-    """Bring back all dismissed pairs of a document; returns how many there were."""
+    """Bring back all dismissed pairs of a document; returns how many visible documents these are with."""
     store, dismissed = clusters.store, clusters.dismissed
     others = dismissed.of(a.id) if store.dismisses else set()
     if not others:
@@ -53,7 +53,7 @@ def undismiss_all(clusters: Clusters, a: Found, now: int) -> int:
                 clusters.edges.record_match(a.id, match, now)
                 clusters.join_two(a.id, match.id)
     clusters.crowds.settle(dismissed.drop(a.id))  # after the clusters are one, as in `undismiss`
-    return len(others)
+    return sum(b.is_visible(now) for b in clusters.documents.found_of(others))
 
 
 def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:

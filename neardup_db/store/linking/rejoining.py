@@ -89,7 +89,7 @@ class Rejoining:
                 self._connect(number, held[fingerprint_id], 1.0, None)
                 continue
             sketch = self.search.stored_sketch(number, fingerprint_id)
-            self._elements.append(self.store.scheme.elements(sketch.value or b"", sketch.evidence))
+            self._elements.append(self.store.scheme.elements(sketch.value or b""))
             elements += len(self._elements[-1])
             if elements > limits.SET_HASHES:
                 return False

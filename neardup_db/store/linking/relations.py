@@ -10,7 +10,7 @@ from itertools import islice
 from ... import limits
 from ..asking.dismissed import Dismissed
 from ..asking.documents import Documents
-from ..layout.candidates import MAX_ID
+from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
 from .edges import UnionFind
 
@@ -30,11 +30,6 @@ class Relations:
         """The message with the first values that a query gives, which has :limit; nothing where it gives none."""
         rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
         yield from shown(message, [row[0] for row in rows])
-
-    def is_sound(self) -> bool:
-        """Whether there is no problem, the number of rows in the candidate table included. It ends with the first one."""
-        kinds = self.documents, self.fingerprints, self.counters, self.crowds, self.matches, self.rows, self.connected
-        return not any(True for kind in kinds for _ in kind())
 
     def fingerprints(self) -> Iterator[str]:
         """Equal values of a group are one fingerprint, and a document has it."""
@@ -79,16 +74,16 @@ class Relations:
         """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
         yield from self.few(
             """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
-               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change')
+               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change', '{index}_allowed')
                    AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
             "highest ids that are not numbers of the right size",
-            last_id=MAX_ID,
+            last_id=MAX_GIVEN_ID,
         )
         for table in ("document", "fingerprint"):
             yield from self.few(
                 f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
                 f"ids of {self.store.name}_{table} that are never given",
-                last_id=MAX_ID,
+                last_id=MAX_GIVEN_ID,
             )
             yield from self.few(
                 f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
@@ -97,6 +92,11 @@ class Relations:
             )
         if not self.store.record_matches:
             return
+        yield from self.few(
+            "SELECT value FROM {index}_setting WHERE name = 'next_cluster' AND value NOT BETWEEN -:last_id AND -1",
+            "cluster labels that are never given",
+            last_id=MAX_GIVEN_ID,
+        )
         yield from self.few(
             """SELECT id FROM {index}_document
                WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')

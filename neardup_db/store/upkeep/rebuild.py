@@ -7,13 +7,10 @@ from typing import Any
 
 from ... import limits
 from ...errors import ParameterError
-from ...native import signed_hash
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ..asking.documents import Documents
-from ..database.errors import damaged
 from ..layout import schema
-from ..layout.allowed import allowed_values
 from ..layout.state import Choices, Store
 from ..linking.allowing import restore, set_aside_unfiled
 from ..linking.clusters import Clusters
@@ -24,27 +21,21 @@ from ..linking.dismissing import take_apart
 def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
     """Build everything that follows from the documents again, with other settings; inside a write transaction.
 
-    Stored values are kept where the new scheme can read them, or converted; else the texts are fingerprinted again."""
+    Stored values are kept where the new scheme can read them; else the texts are fingerprinted again."""
     db = store.db
     rules = changes.rules if changes.rules is not None else store.rules
     store_text = store.store_text if changes.store_text is None else changes.store_text
     record_matches = store.record_matches if changes.record_matches is None else changes.record_matches
-    scheme = (changes.scheme if changes.scheme is not None else store.scheme.renewed()).for_index(rules, store_text)
-    same_rules = rules.settings() == store.rules.settings()
-    keep_values = same_rules and scheme.reads_values_of(store.scheme)
-    convert_values = same_rules and scheme.converts(store.scheme)
-    if not keep_values and not convert_values:
+    scheme = (changes.scheme if changes.scheme is not None else store.scheme).for_index(rules)
+    keep_values = rules.settings() == store.rules.settings() and scheme.reads_values_of(store.scheme)
+    if not keep_values:
         _require_texts(store, "the new scheme or text rules need new fingerprints")
     if store_text and not store.store_text:
         _require_texts(store, "store_text=True needs the texts")
     if store.allows:
         restore(store, clusters.documents, None)
-        if convert_values:
-            _convert_allowed(store, scheme)
-        elif not keep_values:
+        if not keep_values:
             _allow_again(store, scheme, rules)
-    if convert_values:
-        _convert(store, scheme, clusters.documents)
     db.execute(f"DROP TABLE {store.table.name}")
     schema.create_candidate_table(db, store.name, scheme.table)
     new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
@@ -52,7 +43,7 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
         db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
     store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
     store.adopt(changes, fingerprints=not keep_values)
-    if not keep_values and not convert_values:
+    if not keep_values:
         _fingerprint_again(store, clusters.documents, step)
     if not store_text:
         db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
@@ -72,12 +63,6 @@ def _require_texts(store: Store, why: str) -> None:
         )
 
 
-def _convert_allowed(store: Store, scheme: Scheme) -> None:
-    rows = store.db.rows(store.sql("SELECT value, id FROM {index}_allowed"))
-    update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
-    store.db.execute_many(update, [(scheme.converted(value), number) for value, number in rows])
-
-
 def _allow_again(store: Store, scheme: Scheme, rules: TextRules) -> None:
     """Fingerprint the allowed texts by another scheme or other rules. ParameterError where one has no stored text."""
     rows = store.db.rows(store.sql("SELECT id, text FROM {index}_allowed"))
@@ -87,7 +72,7 @@ def _allow_again(store: Store, scheme: Scheme, rules: TextRules) -> None:
             f"the new scheme or text rules need new fingerprints, but {len(lacking)} allowed texts have no stored text: "
             "disallow() them first, and allow() the texts again afterwards"
         )
-    compared = allowed_values(scheme, rules, [text for _, text in rows])
+    compared = scheme.values([text for _, text in rows], rules).values
     update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
     drop = store.sql("DELETE FROM {index}_allowed WHERE id = ?")
     for (number, _), value in zip(rows, compared, strict=True):
@@ -95,32 +80,6 @@ def _allow_again(store: Store, scheme: Scheme, rules: TextRules) -> None:
             store.db.execute(update, (value, number))
         else:  # under the new rules it has no shingle, so it matches nothing anyway
             store.db.execute(drop, (number,))
-
-
-def _convert(store: Store, scheme: Scheme, documents: Documents) -> None:
-    """Store every value as `scheme` lays it out, which those of the store's scheme become. Values that become equal are one
-    fingerprint then, and never one with a value that is not yet converted."""
-    db = store.db
-    last = documents.last_fingerprint_id()
-    page_sql = store.sql(
-        "SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
-    )
-    equal = store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ? AND id > ?")
-    point = store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE fingerprint_id = ?")
-    drop = store.sql("DELETE FROM {index}_fingerprint WHERE id = ?")
-    after = 0
-    while page := db.page(page_sql, after, last, limits.REBUILT_PAGE):
-        for fingerprint_id, group_id, stored, stored_hash in page:
-            if not documents.is_sound(stored, stored_hash):
-                raise damaged(f"fingerprint {fingerprint_id}", store.name, "not the one that was written")
-            value = scheme.converted(stored)
-            value_hash = signed_hash(value)
-            number = db.value(equal, (group_id, value_hash, value, last))
-            if number is None:
-                number = documents.add_fingerprint(group_id, value, value_hash)
-            db.execute(point, (number, fingerprint_id))
-            db.execute(drop, (fingerprint_id,))
-        after = page[-1][0]
 
 
 def _fingerprint_again(store: Store, documents: Documents, step: Callable[[int], Any]) -> None:

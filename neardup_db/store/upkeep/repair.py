@@ -15,6 +15,16 @@ from ..linking.relations import shown
 from ..writing.window import require_window
 from .rebuild import fingerprint_of, refile
 
+_REFERENCES: dict[str, list[tuple[str, str]]] = {
+    "document": [
+        *((part, "document_id") for part in ("part", "allowed_document", "dismissed", "own_end")),
+        ("dismissed", "other_id"),
+    ],
+    "fingerprint": [("document", "fingerprint_id"), ("part", "fingerprint_id")],
+    "allowed": [],
+}
+"""Tables whose rows have ids, with the columns that name them. Matches, and fingerprints of dismissed pairs, are written anew."""
+
 
 class Repair:
     """Repairs what can be computed again. The caller holds a write transaction of the store."""
@@ -29,7 +39,14 @@ class Repair:
         """Compute again what the documents determine: fingerprints if texts are stored, candidate rows, matches and clusters.
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
-        done = self._mend_counters()
+        self.clusters.changes.begin_again()  # its counter too may be damaged
+        if not -candidates.MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
+            self.store.set(next_cluster=-1)
+        done: list[str] = []
+        for table in ("document", "fingerprint", *(["allowed"] if self.store.allows else [])):
+            others = self._mend_ids(table, done)
+            if table == "fingerprint":
+                damaged = [others.get(number, number) for number in damaged]
         if renamed := self.documents.parts.name_again():
             done.append(f"{renamed} codes whose part could not be read given another one")
         if numbered := self.documents.parts.number_again():
@@ -71,18 +88,32 @@ class Repair:
     def _restored(self) -> list[str]:
         return definitions.restore(self.db, self.store.name, self.store.scheme.table, self.store.optional)
 
-    def _mend_counters(self) -> list[str]:
-        """Set each counter of ids to the highest id in use, so that no id is given again. Returns messages of what was done."""
-        done = []
-        for table in ("document", "fingerprint"):
-            name = f"{self.store.name}_{table}"
-            highest = self.db.value(self.store.sql(f"SELECT max(id) FROM {{index}}_{table}")) or 0
-            counter = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
-            if not isinstance(counter, int) or not highest <= counter <= candidates.MAX_ID:
-                self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-                self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, highest))
-                done.append(f"highest id of {name} set to {highest}")
-        return done
+    def _mend_ids(self, table: str, done: list[str]) -> dict[int, int]:
+        """Give rows with an id that no table gives the next ones, and set the counter of ids, so that none is given again. Adds
+        messages of what was done; returns the other ids."""
+        name, most = f"{self.store.name}_{table}", candidates.MAX_GIVEN_ID
+        rows = self.db.rows(f"SELECT id FROM {name} WHERE id NOT BETWEEN 1 AND ? ORDER BY id", (most,))
+        highest = self.db.value(f"SELECT max(id) FROM {name} WHERE id BETWEEN 1 AND ?", (most,)) or 0
+        counter = stored = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
+        if not isinstance(counter, int) or not highest <= counter <= most:
+            counter = highest
+        others = {number: counter + place for place, (number,) in enumerate(rows, 1)}
+        if others:
+            self.db.execute("PRAGMA defer_foreign_keys = ON")  # until the transaction ends
+            for part, column in ((table, "id"), *_REFERENCES[table]):
+                if part.removesuffix("_document") in (table, "document", *self.store.optional):
+                    sql = self.store.sql(f"UPDATE {{index}}_{part} SET {column} = ? WHERE {column} = ?")
+                    self.db.execute_many(sql, [(other, number) for number, other in others.items()])
+            if table == "document" and self.store.dismisses:  # they are later than the other document of their pair now
+                sql = """UPDATE OR REPLACE {index}_dismissed SET document_id = other_id, other_id = document_id
+                         WHERE document_id < other_id AND other_id > ?"""
+                self.db.execute(self.store.sql(sql), (counter,))
+            done.append(f"{len(others)} rows of {name} given other ids")
+        if stored != counter + len(others):
+            self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+            self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, counter + len(others)))
+            done.append(f"highest id of {name} set to {counter + len(others)}")
+        return others
 
     def _repair_fingerprints(self, damaged: set[int]) -> tuple[list[str], list[str]]:
         """Give each document with a damaged or missing fingerprint, or one of another group, a sound one.

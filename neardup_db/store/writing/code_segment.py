@@ -8,6 +8,7 @@ from typing import Any
 
 from ...values import Key, Part, Record
 from ..asking.documents import Documents, Found
+from ..asking.parts import StoredPart
 from ..layout.sketches import Sketches
 from ..linking.codes import LATEST, AddedCode, Start, connect_codes
 from .segment import Batch, Segment
@@ -36,8 +37,8 @@ class Owners:
         self._now = now
         self._places: dict[Key, list[int]] | None = None
         self._owners: dict[Key, Owner] = {}
-        self._taken: set[int] = set()
-        """Places of codes whose document has one with their part."""
+        self._taken: dict[int, StoredPart] = {}
+        """The code of its document that has the part of the one at a place."""
         self._look(documents.found(batch.keys), range(len(batch)))
 
     def _look(self, found: dict[Key, Found], places: Sequence[int]) -> None:
@@ -60,12 +61,14 @@ class Owners:
         key = self._batch.keys[i]
         self._owners.pop(key, None)
         later = [place for place in self._places[key] if place > i]
-        self._taken.difference_update(later)
+        for place in later:
+            self._taken.pop(place, None)
         self._look(self._documents.found([key]), later)
 
     def fate(self, i: int, if_exists: str, whole: bool) -> str:
-        """What becomes of a code: it "joins" those that are stored at once; it is "ignored"; or it has to be written "alone".
-        whole: a code without a part is all that its document is to have."""
+        """What becomes of a code: it "joins" those that are stored at once; it "replaces" the one with its part; it is "ignored";
+        or it has to be written "alone".
+        whole: a code without a part is all that its document is to have, unless it is one of several."""
         key, record = self._batch.keys[i], self._batch.more.get(i)
         owner, part = self._owners.get(key), self._part(i)
         if record is not None and record.expires_at is not None and record.expires_at <= self._now:
@@ -77,10 +80,14 @@ class Owners:
             return "alone"
         if not self._is_group(owner, None if record is None else record.group):
             return "alone"
-        if i in self._taken or part in owner.parts or (whole and part is None):
-            return "ignored" if self._batch.if_exists.get(i, if_exists) == "ignore" else "alone"
+        whole = whole and part is None and (record is None or not record.is_one_of_several)
+        is_replaced = i in self._taken
+        if is_replaced or part in owner.parts or whole:
+            choice = self._batch.if_exists.get(i, if_exists)
+            if choice != "replace" or not is_replaced or part in owner.parts or whole:
+                return "ignored" if choice == "ignore" else "alone"
         owner.parts.add(part)
-        return "joins"
+        return "replaces" if is_replaced else "joins"
 
     def _is_group(self, owner: Owner, group: Key | None) -> bool:
         if owner.found is not None:
@@ -90,6 +97,13 @@ class Owners:
     def of(self, places: Sequence[int]) -> list[Owner]:
         """Those of some codes."""
         return [self._owners[self._batch.keys[i]] for i in places]
+
+
+    def replaced(self, i: int) -> tuple[Found, StoredPart]:
+        """The document of a code that "replaces" another one, and that one."""
+        found = self._owners[self._batch.keys[i]].found
+        assert found is not None
+        return found, self._taken[i]
 
 
 class CodeSegment(Segment):

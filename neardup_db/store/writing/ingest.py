@@ -32,10 +32,10 @@ from .background import Background, Work
 from .code_segment import CodeSegment, Owners
 from .columns import Codes, Row, Rows, Table, size_of
 from .outcomes import OnOutcome, Outcomes
+from .parts import PartWriter
 from .segment import Batch
 from .short_texts import TokenCounts
 from .stored import Stored, StoredRows
-from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Ingest:
     while the next records are read. The records' own iterator, and `progress`, may use the index. `settle` runs before they do,
     so they find all earlier records complete, and what they write stands between two records."""
 
-    def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
+    def __init__(self, store: Store, documents: Documents, writer: PartWriter, options: IngestOptions) -> None:
         self.store = store
         self.documents = documents
         self.writer = writer
@@ -220,8 +220,9 @@ class Ingest:
         if self.options.content == "value":
             key, group, part = check_key(record.key), check_group(record.group), check_part(record.part)
             batch.append(key, self.store.checked_value(record.stored))
-            if group is not None or part is not None:
-                batch.more[len(batch) - 1] = Record(key, None, None, group, None, part=part)
+            several = record.is_one_of_several
+            if group is not None or part is not None or several is not None:
+                batch.more[len(batch) - 1] = Record(key, None, None, group, None, None, part, several)
             return
         if self.options.fields is not None:
             record = self.options.fields.record(record)
@@ -376,9 +377,8 @@ class Ingest:
         if self.options.content == "code":
             return self.store.sketch_code_values(contents)
         if self.options.content == "value":
-            return self.store.sketch_values(contents, [batch.record(i).text for i in range(len(batch))])
-        evidence = self.store.record_matches or self.options.only_new
-        return self.store.sketch_texts(contents, evidence=evidence, to_file=not self.options.only_new)
+            return self.store.sketch_values(contents)
+        return self.store.sketch_texts(contents, to_file=not self.options.only_new)
 
     def _file(self) -> None:
         self._connect(clock.now_ms())
@@ -425,26 +425,46 @@ class Ingest:
     def _take_codes(self, batch: Batch, sketches: Sketches, now: int) -> None:
         """Write a batch of codes of which several may be of one key."""
         owners = Owners(self.documents, batch, now)
-        run: list[int] = []
+        torn: set[int] = set()
+        runs: list[tuple[str, list[int]]] = []
+        whole = self.options.content == "value"
         for i in range(len(batch)):
-            fate = owners.fate(i, self.options.if_exists, self.options.content == "value")
-            if fate == "joins":
-                run.append(i)
-            elif fate == "ignored":
+            fate = owners.fate(i, self.options.if_exists, whole)
+            if fate == "ignored":
                 self.counts["ignored"] += 1
+            elif fate != "alone":
+                if not runs or runs[-1][0] != fate:
+                    runs.append((fate, []))
+                runs[-1][1].append(i)
             else:
-                self._write_codes(batch, sketches, run, owners, now)
-                run = []
+                torn |= self._write_codes(batch, sketches, runs, owners, now)
+                self.writer.clusters.mend_many(torn, now)
+                runs, torn = [], set()
                 self._write_one(batch, sketches, i, now)
                 owners.look_again(i)
-        self._write_codes(batch, sketches, run, owners, now)
+        torn |= self._write_codes(batch, sketches, runs, owners, now)
+        self.writer.clusters.mend_many(torn, now)
         if self.segment.is_full:
             self._file()
 
-    def _write_codes(self, batch: Batch, sketches: Sketches, run: Sequence[int], owners: Owners, now: int) -> None:
-        if run:
-            self.segment.add_codes(batch.some(run), sketches.some(run), owners.of(run), now)
-            self.counts["added"] += len(run)
+    def _write_codes(
+        self, batch: Batch, sketches: Sketches, runs: list[tuple[str, list[int]]], owners: Owners, now: int
+    ) -> set[int]:
+        """Write runs of codes that join, or replace others; returns the documents whose clusters are to be mended."""
+        torn: set[int] = set()
+        for fate, run in runs:
+            if fate == "joins":
+                self.segment.add_codes(batch.some(run), sketches.some(run), owners.of(run), now)
+                self.counts["added"] += len(run)
+                continue
+            self._connect(now)
+            self.segment.end()
+            codes = ((batch.record(i), sketches.one(i), *owners.replaced(i)) for i in run)
+            matched, seeds = self.writer.replace_codes(codes, now)
+            torn |= seeds
+            self.counts["matched"] += matched
+            self.counts["replaced"] += len(run)
+        return torn
 
     def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
         """The records less those that a visible document with their key makes ignored: they part no run of new ones. All of them
@@ -482,9 +502,6 @@ class Ingest:
 
     def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
         record, sketch = batch.record(i), sketches.one(i)
-        if self.options.content == "value" and record.text is not None:  # of many the joins hash the texts that they compare
-            proofs = self.store.scheme.evidence([record.text], self.store.rules) or [None]
-            sketch = sketch._replace(evidence=proofs[0])
         if_exists = batch.if_exists.get(i, self.options.if_exists)
         self._connect(now)
         self.segment.end()
@@ -492,7 +509,7 @@ class Ingest:
             if self.options.only_new:
                 outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
             else:
-                whole = self.options.content == "value" and record.part is None
+                whole = self.options.content == "value" and record.part is None and not record.is_one_of_several
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1, whole=whole)
         except (DuplicateKeyError, ParameterError) as error:
             if self.options.on_error != "skip":

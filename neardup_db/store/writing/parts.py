@@ -6,6 +6,7 @@ all recorded matches of the document are found again, since they do not say whic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...errors import DuplicateKeyError, ParameterError
@@ -14,7 +15,9 @@ from ..asking.documents import Found
 from ..asking.parts import Parts, StoredPart
 from ..asking.question import Question
 from ..asking.search import MatchRow, Neighbour
+from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
+from ..linking.codes import LATEST, AddedCode, connect_codes
 from .outcomes import Outcome
 from .writer import Writer
 
@@ -74,6 +77,56 @@ class PartWriter(Writer):
             return "duplicate", [row.match for row in matches]
         self._require_table()
         return self._put(record, sketch, place, now), []
+
+    def replace_codes(self, codes: Iterable[tuple[Record, Sketch, Found, StoredPart]], now: int) -> tuple[int, set[int]]:
+        """Give parts of documents other codes, with the outcome of `add` one by one, where no pair is dismissed.
+
+        Returns how many match, and the documents that recorded matches were taken from: the caller mends their clusters, many at
+        once, before anything else removes a document or a code."""
+        documents, clusters = self.documents, self.clusters
+        first_new = documents.last_fingerprint_id() + 1
+        changed: list[AddedCode] = []
+        known: list[tuple[Record, Sketch, Found]] = []
+        gone: set[int] = set()
+        firsts: dict[int, int] = {}
+        dropped: set[int] = set()
+        seeds: set[int] = set()
+        noted: dict[int, Key] = {}
+        matched = 0
+        for record, sketch, document, replaced in codes:
+            if self.store.record_matches:
+                matched += self.search.has_earlier(sketch, document.group_id, now, document.id, MAX_ID, MAX_ID)
+            fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
+            noted[document.id] = record.key
+            self._update(document.id, record)
+            if fingerprint_id == replaced.fingerprint_id:
+                continue
+            documents.parts.replace(replaced.id, fingerprint_id)
+            if document.id not in firsts:
+                firsts[document.id] = documents.parts.first(document.id)
+            if replaced.id == firsts[document.id]:
+                self._point(document, fingerprint_id)
+            gone.add(replaced.fingerprint_id)
+            if not self.store.record_matches:
+                continue
+            if document.id not in dropped:
+                dropped.add(document.id)
+                seeds.update((document.id, *clusters.edges.adjacent(document.id)))
+                clusters.edges.drop(document.id)
+            if fingerprint_id < first_new:
+                known.append((record, sketch, document))
+            else:
+                changed.append(AddedCode(document.id, fingerprint_id))
+        documents.drop([], gone)
+        for record, sketch, document in known:
+            place = Place(document)
+            clusters.connect_further(document.id, self._neighbours(record, sketch, place, now), now)
+        if changed:
+            new = first_new, documents.last_fingerprint_id()
+            connect_codes(clusters, changed, new, LATEST, MAX_ID, now)
+        if self.store.notes_changes:
+            clusters.changes.note_codes(noted.items())
+        return matched, seeds
 
     def remove_part(self, key: Key, part: Part | None, now: int, group: Key | AnyGroup | None) -> bool:
         """Take one code of a document of the group out, and the document with its last one; False if there is no such code."""
@@ -161,15 +214,19 @@ class PartWriter(Writer):
                 self._point(existing, fingerprint_id)
         if self.store.notes_changes:
             self.clusters.changes.note_codes([(existing.id, record.key)])
-        given = {"metadata": record.metadata, "expires_at": record.expires_at}
-        changes = {name: value for name, value in given.items() if value is not None}
-        if changes:
-            self.documents.update(existing.id, changes)
+        self._update(existing.id, record)
         if self.store.record_matches:
             if neighbours is None:
                 neighbours = self._neighbours(record, sketch, place, now)
             self.clusters.connect_further(existing.id, neighbours, now)
         return "added" if place.replaced is None else "replaced"
+
+    def _update(self, document_id: int, record: Record) -> None:
+        """What a further code says of its document."""
+        given = {"metadata": record.metadata, "expires_at": record.expires_at}
+        changes = {name: value for name, value in given.items() if value is not None}
+        if changes:
+            self.documents.update(document_id, changes)
 
     def _replace(self, document: Found, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int) -> None:
         """Give a part of a document another code. The cluster that the old one held together is mended before the new one is
@@ -195,4 +252,4 @@ class PartWriter(Writer):
         """Say which fingerprint is that of a document's first code."""
         self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
         if self.store.dismisses:
-            self.clusters.dismissed.follow_fingerprints()
+            self.clusters.dismissed.follow_fingerprint(document.id, fingerprint_id)

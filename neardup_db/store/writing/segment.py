@@ -174,6 +174,10 @@ class Segment:
             records = map(batch.record, range(len(batch)))
             rows = map(self.documents.row, count(first_id), records, *columns[1:4], repeat(now))
             self.db.execute_many(self.store.sql(Documents.INSERT), rows)
+            if self.store.keeps_ends:
+                for i, record in batch.more.items():
+                    if record.expires_at is not None:
+                        self.documents.keep_end(first_id + i, record.expires_at)
 
     def _is_visible(self, batch: Batch, i: int, now: int) -> bool:
         """Whether the document of a record, which comes with it, is visible when it is there."""

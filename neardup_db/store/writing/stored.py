@@ -12,9 +12,10 @@ from ...located import fitting
 from ...native import Values
 from ...parameters import LATEST_MS
 from ...values import Key, Part, Record, Times
-from ..asking.documents import Documents
+from ..asking.documents import EVER, Documents
 from ..database.errors import damaged
 from ..layout.sketches import StoredValue
+from ..layout.window import Window
 from .segment import Batch
 
 
@@ -31,6 +32,8 @@ class StoredRows(NamedTuple):
     groups: list[Key | None]
     expiries: list[int | None]
     parts: list[Part | None]
+    of_several: list[bool | None]
+    """Whether a code without a part stands beside others of its document."""
 
     def some(self, part: slice) -> StoredRows:
         return StoredRows(*(column[part] for column in self))  # type: ignore[arg-type]
@@ -46,67 +49,78 @@ class StoredRows(NamedTuple):
         batch.times = [*(batch.times or ()), *self.times]
         if all(column.count(None) == len(column) for column in self[4:]):
             return
-        for place, more in enumerate(zip(*self[4:], strict=True), first):
+        no_times = [None] * len(self.keys)  # the batch has them
+        columns = self.texts, self.metadata, self.groups, self.expiries, no_times, self.parts, self.of_several
+        for place, more in enumerate(zip(*columns, strict=True), first):
             if more != _NOTHING:
-                batch.more[place] = Record(batch.keys[place], *more[:-1], part=more[-1])
+                batch.more[place] = Record._make((batch.keys[place], *more))
 
 
-_NOTHING = (None, None, None, None, None)
+_NOTHING = (None,) * 7
 
 
 class Stored:
     """The documents of another index that are visible at `now`, in their order, from the state in which the caller reads it. One
     with several codes comes once for each, with its metadata and expiry the first time.
 
+    window: that of the index they go to, for which some are too old: these do not come.
+
     with_texts: with the texts that it stores. before: called before each page is read. Documents are checked: damage is a
     CorruptIndexError that names one."""
 
     def __init__(
-        self, documents: Documents, now: int, *, with_texts: bool, before: Callable[[], None] | None = None
+        self,
+        documents: Documents,
+        now: int,
+        window: Window,
+        *,
+        with_texts: bool,
+        before: Callable[[], None] | None = None,
     ) -> None:
         self._documents = documents
         self._store, self._db = documents.store, documents.db
         self._now, self._before = now, before
+        self._since = EVER if window.duration_ms is None else now - window.duration_ms
         self._with_texts = with_texts
         several = self._store.has_parts
+        own_end = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = d.id)"
+        expires_at = f"ifnull({own_end}, d.expires_at)" if self._store.keeps_ends else "d.expires_at"
         code = "ifnull(p.fingerprint_id, d.fingerprint_id)" if several else "d.fingerprint_id"
         self._sql = self._store.sql(
             f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
-                    d.metadata, g.name, d.expires_at, {{value}}, {{value_hash}}, d.fingerprint_id, d.group_id,
+                    d.metadata, g.name, {expires_at}, {{value}}, {{value_hash}}, d.fingerprint_id, d.group_id,
                     {"p.part" if several else "NULL"}, d.metadata IS NULL OR json_valid(d.metadata),
                     ifnull(octet_length({{value}}), 0) + ifnull(octet_length(d.metadata), 0)
                         + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
                 FROM {{index}}_document AS d LEFT JOIN {{index}}_group AS g ON g.id = d.group_id
                     {"LEFT JOIN {index}_part AS p ON p.document_id = d.id" if several else ""}
                     LEFT JOIN {{index}}_fingerprint AS f ON f.id = {code} {{aside}}
-                WHERE d.id > ? AND {{visible}} ORDER BY d.id{", p.id" if several else ""}"""
+                WHERE d.id > ? AND {{visible}} AND d.added_at > ? ORDER BY d.id{", p.id" if several else ""}"""
         )
 
     def rows(self) -> Iterator[StoredRows]:
         """All of them, as many at a time as a batch may have."""
-        for columns in self._columns():
-            ids, keys, counts, *times, texts, metadata, groups, expiries, values, _, _, _, parts, _, sizes = map(list, columns)
-            for place in [i for i in range(1, len(ids)) if ids[i] == ids[i - 1]]:
-                metadata[place] = expiries[place] = None
-            stored = list(map(StoredValue, values, counts))
-            yield StoredRows(keys, stored, list(zip(*times, strict=True)), sizes, texts, metadata, groups, expiries, parts)
-
-    def count_checked(self) -> int:
-        """Check all of them; how many there are."""
-        return sum(len(columns[0]) for columns in self._columns())
-
-    def _columns(self) -> Iterator[list[tuple[Any, ...]]]:
         after = 0
         while page := self._page(after):
             after = page[-1][0]
-            yield self._checked(page)
+            columns = self._checked(page)
+            ids, keys, counts, *times, texts, metadata, groups, expiries, values, _, _, _, parts, _, sizes = map(list, columns)
+            further = [i for i in range(1, len(ids)) if ids[i] == ids[i - 1]]
+            of_several: list[bool | None] = [None] * len(ids)
+            for place in further:
+                metadata[place] = expiries[place] = None
+                for code in (place - 1, place):
+                    of_several[code] = True if parts[code] is None else None
+            stored = list(map(StoredValue, values, counts))
+            seen = list(zip(*times, strict=True))
+            yield StoredRows(keys, stored, seen, sizes, texts, metadata, groups, expiries, parts, of_several)
 
     def _page(self, after: int) -> list[tuple[Any, ...]]:
         if self._before is not None:
             self._before()
         page: list[tuple[Any, ...]] = []
         held = 0
-        with closing(self._db.stream(self._sql, (after, self._now))) as rows:
+        with closing(self._db.stream(self._sql, (after, self._now, self._since))) as rows:
             for row in rows:
                 if (held >= limits.BATCH_SIZE or len(page) >= limits.BATCH_RECORDS) and row[0] != page[-1][0]:
                     break

@@ -49,9 +49,14 @@ def change_window(store: Store, documents: Documents, window: Window, now: int) 
     before = store.window
     store.set_window(window)
     store.adopt(Choices(window=window), fingerprints=False)
-    if before.duration_ms is not None:
-        sql = "UPDATE {index}_document SET expires_at = added_at + ? WHERE expires_at = added_at + ? AND expires_at > ?"
-        store.db.execute(store.sql(sql), (window.duration_ms, before.duration_ms, now))
+    if before.duration_ms is not None:  # each document has its own end again, or none
+        own = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = id)" if store.keeps_ends else "NULL"
+        sql = f"UPDATE {{index}}_document SET expires_at = {own} WHERE expires_at = added_at + ? AND expires_at > ?"
+        store.db.execute(store.sql(sql), (before.duration_ms, now))
+    if store.keeps_ends:
+        store.db.execute(store.sql("DELETE FROM {index}_own_end"))
+        sql = "INSERT INTO {index}_own_end SELECT id, expires_at FROM {index}_document WHERE expires_at >= added_at + ?"
+        store.db.execute(store.sql(sql), (window.duration_ms,))
     require_window(store, documents)
 
 

@@ -99,6 +99,8 @@ class Writer:
         fingerprint_id = None if sketch.value is None else self._fingerprint(sketch, sketch.value, group_id)
         row = self.documents.row(None, record, group_id, fingerprint_id, sketch.token_count, now)
         document_id = self.documents.insert(row)
+        if record.expires_at is not None:
+            self.documents.keep_end(document_id, record.expires_at)
         if sketch.aside is not None:
             self.documents.set_aside({document_id: sketch.aside})
         if record.part is not None and fingerprint_id is not None:
