@@ -1,6 +1,7 @@
 """Near-duplicates of data frames: of pandas, polars (lazy ones too), pyarrow and DuckDB, through narwhals (the extra `frames`).
 
-What comes in goes out: the same type with the same columns, in the same order. A lazy frame, or a relation, is collected once.
+What comes in goes out: the same type with the same columns, in the same order. A lazy frame is collected once. For a relation the
+result is a query over it, which raises an error if the relation returns other rows by then.
 
 A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. A null, and a
 text without a word, is no near-duplicate of anything.
@@ -24,6 +25,7 @@ except ModuleNotFoundError as error:
 
 from . import native
 from .arrays import np
+from .duckdb_rows import RelationRows
 from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
 from .index import Index
@@ -77,7 +79,7 @@ def drop_near_duplicates(
     >>> drop_near_duplicates(stories, "body")["id"].to_list()
     [1, 3]
     """
-    opened = _Opened("frame", frame)
+    opened = _Opened("frame", frame, text, order_by, group)
     rule = _Rule(threshold, scheme, rules)
     order = _Order(opened, text, keep, order_by)
     kept = np.ones(len(opened.frame), np.bool_)
@@ -85,7 +87,7 @@ def drop_near_duplicates(
         kept[_like(opened, text, against, rule)] = False
     with _indexed(opened, text, rule, kept, group) as index:
         kept[_duplicates(index, order, connected).gone] = False
-    return opened.give(_filtered(opened.frame, kept))
+    return opened.filtered(kept)
 
 
 def mark_near_duplicates(
@@ -115,9 +117,9 @@ def mark_near_duplicates(
     >>> mark_near_duplicates(stories, "body").rows()[1]
     ('the quick brown fox', 0, 0, 1.0)
     """
-    opened = _Opened("frame", frame)
+    opened = _Opened("frame", frame, text, order_by, group, key)
     for name in _MARKS:
-        if name in opened.frame.columns:
+        if name in opened.columns:
             raise ParameterError(f"the frame has a column {name!r} already, which would be overwritten: rename or drop it")
     rule, order, names = _Rule(threshold, scheme, rules), _Order(opened, text, keep, order_by), opened.names(key)
     marks: dict[str, list[Any]] = {name: [None] * len(opened.frame) for name in _MARKS}
@@ -128,7 +130,7 @@ def mark_near_duplicates(
             marks["cluster"][row] = number
     for row, kept, similarity in zip(*(column.tolist() for column in found), strict=True):
         marks["duplicate_of"][row], marks["similarity"][row] = names(kept), similarity
-    return opened.give(opened.frame.with_columns(*(opened.series(name, marks[name], key) for name in _MARKS)))
+    return opened.extended(marks, key)
 
 
 def pairs_frame(
@@ -210,7 +212,7 @@ def _listing(
             if value is not None:
                 raise ParameterError(f"{name}={quoted(value)} is for a data frame, and source is an index: leave {name}= out")
         return _frame_of(listed(source, threshold), nw.Implementation.from_backend(backend or "pandas"), None).to_native()
-    opened = _Opened("source", source)
+    opened = _Opened("source", source, text, group, key)
     if text is None:
         raise ParameterError("source is a data frame: name the column of texts, as in pairs_frame(frame, 'body')")
     rule, names = _Rule(THRESHOLD if threshold is None else threshold, scheme, rules), opened.names(key)
@@ -218,10 +220,10 @@ def _listing(
         table = listed(index, None)
     for name in table.keys() & _OF_KEYS:
         table[name] = [names(row) for row in table[name]]
-    dtype = nw.Int64 if key is None else opened.frame.schema[key]
     if backend is not None:
+        dtype = nw.Int64 if key is None else opened.frame.schema[key]
         return _frame_of(table, nw.Implementation.from_backend(backend), dtype).to_native()
-    return opened.give(_frame_of(table, opened.frame.implementation, dtype))
+    return opened.made(table, key)
 
 
 # ---- what is compared ----------------------------------------------------------------------------------------------------
@@ -321,7 +323,7 @@ def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
         both = isinstance(against.scheme, SetScheme) and isinstance(rule.scheme, SetScheme)
         found = asked(against, group=ANY_GROUP, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
     else:
-        with _indexed(_Opened("against", against), text, rule) as index:
+        with _indexed(_Opened("against", against, text), text, rule) as index:
             found = asked(index)
     return [row for row, matches in zip(numbers, found, strict=True) if matches]
 
@@ -330,11 +332,11 @@ def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
 
 
 class _Opened:
-    """A data frame in memory. `give` makes of one like it what callers get: the type that was given.
+    """A data frame, in memory; of a relation only the columns of those names. What is made of it has the type that was given.
 
     Raises ParameterError for what is no data frame, and for a lazy one that cannot be made again."""
 
-    def __init__(self, name: str, given: Any) -> None:
+    def __init__(self, name: str, given: Any, text: Any, *compared: Any) -> None:
         try:
             opened: Any = nw.from_native(given)
         except TypeError as error:
@@ -347,28 +349,58 @@ class _Opened:
             raise ParameterError(f"{what} ({quoted(str(error))})") from error
         self._name = name
         self._is_native = not isinstance(given, (nw.DataFrame, nw.LazyFrame))
-        self._back: Callable[[Any], Any] = lambda frame: frame
-        if isinstance(opened, nw.LazyFrame):
+        self._is_lazy = isinstance(opened, nw.LazyFrame)
+        self._rows: RelationRows | None = None
+        self.columns: list[str] = opened.collect_schema().names()
+        if self._is_lazy:
             made_by = opened.implementation
-            if made_by.is_polars():
-                self._back = lambda frame: frame.lazy()
-            elif made_by.is_duckdb():
-                self._back = partial(_relation, like=opened.to_native())
-            else:
+            if made_by.is_duckdb() and text in self.columns:
+                names = [one for given in compared for one in ([given] if isinstance(given, str) else given or ())]
+                self._rows = RelationRows(opened.to_native(), text, [one for one in names if one in self.columns])
+                opened = nw.from_native(self._rows.table)
+            elif not (made_by.is_polars() or made_by.is_duckdb()):
                 raise ParameterError(f"{name} is a lazy frame of {made_by.value}: collect it into pandas, polars or pyarrow")
-            opened = opened.collect()
+            else:
+                opened = opened.collect()
         self.frame: nw.DataFrame[Any] = opened
 
-    def give(self, frame: Any) -> Any:
-        back = self._back(frame)
-        return back.to_native() if self._is_native else back
+    def filtered(self, rows: Any) -> Any:
+        """The rows that bool[n] chooses."""
+        return self._give(_filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows)))
+
+    def extended(self, columns: dict[str, list[Any]], key: str | None) -> Any:
+        """The frame with further columns: numbers, or values of the column `key`; None is null."""
+        if self._rows is None:
+            return self._give(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
+        return self._give(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
+
+    def made(self, columns: Columns, key: str | None) -> Any:
+        """A frame of other columns."""
+        if self._rows is None:
+            dtype = nw.Int64 if key is None else self.frame.schema[key]
+            return self._give(_frame_of(columns, self.frame.implementation, dtype))
+        return self._give(nw.from_native(self._rows.made(self._in_sql(columns, key))))
+
+    def _in_sql(self, columns: Columns, key: str | None) -> dict[str, tuple[str, list[Any]]]:
+        """Columns with their types."""
+        of_keys = "BIGINT" if key is None or self._rows is None else self._rows.type_of(key)
+        kinds = {nw.Int64: "BIGINT", nw.Float64: "DOUBLE"}
+        return {
+            name: (kinds[_TYPES[name]] if name in _TYPES else of_keys, values if isinstance(values, list) else values.tolist())
+            for name, values in columns.items()
+        }
+
+    def _give(self, frame: Any) -> Any:
+        if self._is_lazy and not isinstance(frame, nw.LazyFrame):
+            frame = frame.lazy()
+        return frame.to_native() if self._is_native else frame
 
     def column(self, name: str, role: str = "text") -> Any:
         """A column; ParameterError where there is none of that name."""
         if not isinstance(name, str):
             raise ParameterError(f"{role}={quoted(name)} is of type {type(name).__name__}: give the name of a column, a str")
-        if name not in self.frame.columns:
-            listed = ", ".join(map(repr, self.frame.columns)) or "none"
+        if name not in self.columns:
+            listed = ", ".join(map(repr, self.columns)) or "none"
             raise ParameterError(f"{role}={quoted(name)} is no column of {self._name}, which has {listed}")
         return self.frame.get_column(name)
 
@@ -402,8 +434,7 @@ class _Opened:
         """What a row is called, by its number."""
         return int if key is None else self.column(key, "key").to_list().__getitem__
 
-    def series(self, name: str, values: list[Any], key: str | None) -> Any:
-        """A new column of the frame: numbers, or values of the column `key`; None is null."""
+    def _series(self, name: str, values: list[Any], key: str | None) -> Any:
         dtype = _TYPES.get(name) or (nw.Int64 if key is None else self.frame.schema[key])
         native = self.frame.to_native() if self.frame.implementation.is_pandas_like() else None
         return _series(name, values, dtype, self.frame.implementation, None if native is None else native.index)
@@ -450,16 +481,3 @@ def _series(name: str, values: list[Any], dtype: Any, backend: Any, index: Any) 
         kind = integer.lower()
     native = backend.to_native_namespace().Series(values, index=index, name=name, dtype=kind)
     return nw.from_native(native, series_only=True)
-
-
-def _relation(frame: Any, like: Any) -> Any:
-    """Rows as a relation on the connection of another one, whose columns have the types that they have there."""
-    types = dict(zip(like.columns, map(str, like.types), strict=True))
-
-    def column(name: str) -> str:
-        quoted_name = '"' + name.replace('"', '""') + '"'
-        return f"CAST({quoted_name} AS {types[name]}) AS {quoted_name}" if name in types else quoted_name
-
-    neardup_db_rows = frame.to_native()  # noqa: F841 (DuckDB finds the table by the name of this variable)
-    made = like.query("neardup_db_like", f"SELECT {', '.join(map(column, frame.columns))} FROM neardup_db_rows")
-    return nw.from_native(made)

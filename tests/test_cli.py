@@ -269,7 +269,7 @@ def test_what_rich_prints_is_harmless_too() -> None:
     assert "\x1b[1m" in file.getvalue() and "\\u001b[31m" in text and is_harmless(text)
     guarded = io.StringIO()
     GuardedStream(guarded).write("\x1b[1mbold\x1b[0m \x1b[2J \x9b\n")  # type: ignore[arg-type]
-    assert guarded.getvalue() == "\x1b[1mbold\x1b[0m \\u001b[2J \\u009b\n"
+    assert guarded.getvalue() == "\\u001b[1mbold\\u001b[0m \\u001b[2J \\u009b\n"
 
 
 def test_records_on_standard_output_are_data(tmp_path: Path) -> None:

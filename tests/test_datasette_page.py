@@ -6,6 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from datasette.utils.sqlite import sqlite3
 from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
 
 from neardup_db import BinaryCode, Index, ParameterError, SimHash, TextRules
-from neardup_db.datasette import foreign
+from neardup_db.datasette import foreign, routes
 from neardup_db.show.report import report_page
 
 
@@ -245,6 +246,9 @@ def test_unknown_things_are_not_found(file: Path) -> None:
     for page, reason in zip(get(file, *addresses), reasons, strict=True):
         assert page.status_code == 404
         assert reason in page.text
+    below = ["/-/neardup/articles", f"{PAGE}/x", f"{PAGE}/clusters", f"{PAGE}/clusters/x", f"{PAGE}/search/x", "/-/neardup/a/b/c"]
+    for page in get(file, *below, f"{PAGE}/clusters/{10**19 - 1}", "/-/neardup/~ff/neardup"):
+        assert page.status_code == 404 and "Near-duplicates" in page.text
 
 
 def test_an_index_without_texts(tmp_path: Path) -> None:
@@ -524,6 +528,43 @@ def test_wrong_forms_are_told(file: Path, sent: dict[str, Any], status: int) -> 
     assert decide(file, sent).status_code == status
     with Index(file) as index:
         assert list(index.dismissed()) == []
+
+
+@pytest.mark.parametrize("program", [["false"], ["true"], ["sh", "-c", "echo no such module >&2; exit 1"]], ids=" ".join)
+@pytest.mark.posix("programs of a shell")
+def test_a_button_whose_program_does_not_start_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch, program: list[str]
+) -> None:
+    """Another program may end with the exit codes of the command: without its answer nothing was written. The page says so."""
+    run = asyncio.create_subprocess_exec
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", lambda *_, **options: run(*program, **options))
+    answer = decide(file, {"a": 1, "b": 2})
+    assert answer.status_code == 500 and "could not be written" in answer.text
+    assert ("no such module" if len(program) > 1 else "run it in a terminal") in answer.text
+
+
+@pytest.mark.parametrize(
+    ("address", "most", "status"), [("search", routes.MOST_BYTES, 413), ("decide", routes.LONGEST_FORM, 403)]
+)
+def test_a_body_without_a_length_is_limited(file: Path, address: str, most: int, status: int) -> None:
+    """A form that comes in chunks says nothing of its length: it is read up to the limit, and no further."""
+    sent = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(100):
+            sent += most // 10 + 1
+            yield b"a=1&" * (most // 40 + 1)
+
+    async def ask() -> Any:
+        datasette = Datasette([str(file)], metadata=WRITING)
+        found = await datasette.client.post(f"{PAGE}/{address}", content=chunks(), headers=OWN)
+        for db in datasette.databases.values():
+            db.close()
+        return found
+
+    assert asyncio.run(ask()).status_code == status
+    assert sent < 2 * most
 
 
 def test_keys_that_no_command_line_takes(tmp_path: Path) -> None:

@@ -88,6 +88,53 @@ def test_a_relation_has_its_types_and_its_connection() -> None:
     assert connection.execute("SHOW TABLES").fetchall() == [("t",)]
 
 
+def test_values_of_a_relation_stay_duckdbs() -> None:
+    """What Arrow changes is as it was, also beside names like those of the rows that are added."""
+    connection = duckdb.connect()
+    connection.execute("""CREATE TABLE t ("Row_0" VARCHAR, b BIT, z TIMETZ, i INTERVAL, v VARCHAR)""")
+    connection.execute("""INSERT INTO t VALUES ('a b c', '0101', '12:00:00+02', INTERVAL 14 MONTH, 'x'),
+        ('a b c', '1', '12:00:00-05:30', NULL, 'y'), ('d e f', '000', '23:59:59+15:59', INTERVAL 1 MICROSECOND, NULL)""")
+    given = connection.table("t")
+    wanted = given.fetchall()
+    made = drop_near_duplicates(given, "Row_0")
+    assert (made.columns, made.types, made.fetchall()) == (given.columns, given.types, [wanted[0], wanted[2]])
+    marked = mark_near_duplicates(given, "Row_0", key="v")
+    assert marked.columns == [*given.columns, "cluster", "duplicate_of", "similarity"]
+    assert marked.fetchall() == [(*wanted[0], 0, None, None), (*wanted[1], 0, "x", 1.0), (*wanted[2], None, None, None)]
+    assert pairs_frame(given, "Row_0", key="v").fetchall() == [("x", "y", 1.0, None)]
+    assert clusters_frame(given, "Row_0", key="v").types == ["BIGINT", "BIGINT", "VARCHAR", "VARCHAR"]
+
+
+def test_a_relation_is_found_by_no_name() -> None:
+    """Tables and variables of any name, and a database that is locked, change nothing; nothing is created."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE neardup_db_rows AS SELECT * FROM (VALUES (1, 'a b c'), (2, 'a b c')) AS v(id, body)")
+    connection.execute("CREATE TABLE neardup_db_like AS SELECT 9 AS id, 'x y z' AS body")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET lock_configuration = true")
+    given = connection.table("neardup_db_rows")
+    assert drop_near_duplicates(given, "body").fetchall() == [(1, "a b c")]
+    assert mark_near_duplicates(given, "body").fetchall() == [(1, "a b c", 0, None, None), (2, "a b c", 0, 0, 1.0)]
+    assert pairs_frame(given, "body").fetchall() == [(0, 1, 1.0, None)]
+    assert connection.execute("SHOW TABLES").fetchall() == [("neardup_db_like",), ("neardup_db_rows",)]
+    assert connection.table("neardup_db_like").fetchall() == [(9, "x y z")]
+
+
+def test_a_relation_that_gives_other_rows_is_an_error() -> None:
+    """What comes back is a query: where the texts are not those that were compared, it says so instead of choosing rows."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i AS id, 'word' || i || ' a b c' AS body FROM range(40) AS r(i)")
+    made = drop_near_duplicates(connection.table("t"), "body")
+    assert len(made.fetchall()) == 40
+    for change in ("INSERT INTO t VALUES (41, 'one more')", "UPDATE t SET body = body || '!' WHERE id < 20"):
+        connection.execute(f"BEGIN; {change}")
+        with pytest.raises(duckdb.Error, match=r"the relation gave other rows, or in another order, .* relation.create"):
+            made.fetchall()
+        connection.execute("ROLLBACK")
+    assert len(made.fetchall()) == 40
+
+
 @pytest.mark.parametrize(
     ("options", "kept"),
     [

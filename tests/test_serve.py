@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,17 @@ def test_serve_never_writes(tmp_path: Path) -> None:
     with served(path) as (address, _):
         assert fetch(address)[0] == 200
     assert path.read_bytes() == before
+
+
+def test_an_unknown_address_is_not_found_and_prints_nothing(tmp_path: Path) -> None:
+    """Below the pages and elsewhere it is 404, and no variables of the server come to the terminal."""
+    path = make(tmp_path / "articles.db")
+    with served(path) as (address, server):
+        base = address.partition("/-/")[0]
+        for unknown in (f"{address}/x", f"{base}/-/neardup/articles", f"{base}/nothing", f"{base}/articles/neardup_document/99"):
+            assert fetch(unknown)[0] == 404
+        server.send_signal(signal.SIGINT)
+        assert server.communicate(timeout=20) == ("", "neardup: Ctrl-C ends it\n")
 
 
 def test_serve_writes_where_it_is_asked_to(tmp_path: Path) -> None:

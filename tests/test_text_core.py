@@ -512,14 +512,6 @@ def test_stop_words() -> None:
 # ---- shingles and their hashes --------------------------------------------------------------------------------------
 
 
-def test_hashes_are_sorted_in_place() -> None:
-    """The hashes of a text that the workspace holds are sorted where they stand, each once."""
-    rules, core = Rules(shingle=1), Core()
-    hashes = core.hashes(rules, b"one two one three two")
-    count = lib.nd_text_sort_hashes(core.work, new_rules(rules))
-    assert list(lib.nd_text_hashes(core.work)[0:count]) == sorted(set(hashes)) and len(set(hashes)) == 3
-
-
 @pytest.mark.parametrize(("count", "whole", "drop"), [(0, 0, 0), (1, 1, 0), (2, 1, 0), (3, 1, 1), (4, 2, 2), (9, 7, 7)])
 def test_short_texts(count: int, whole: int, drop: int) -> None:
     """Fewer than k tokens are one shingle of them all, or none; no tokens are no shingle."""

@@ -22,6 +22,7 @@ from .inputs.opening import open_source, paths_named
 from .inputs.records import InputRecord
 from .inputs.source import Source
 from .options import (
+    Count,
     if_exists_option,
     index_argument,
     input_options,
@@ -61,7 +62,7 @@ COMMIT_EVERY = 50_000
 @click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
 @click.option(
-    "--commit-every", type=click.IntRange(min=1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
+    "--commit-every", type=Count(1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
 )
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
 @click.option(

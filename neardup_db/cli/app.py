@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ import click
 from .. import __version__
 from ..errors import NearDupError
 from ..system import is_reader_gone
-from .output import afterword, emit, fail, leave_stdout, speak_utf8
+from .output import afterword, emit, fail, leave_stdout, prepare_streams
 
 ERROR, INTERRUPTED = 2, 130
 
@@ -67,7 +68,8 @@ def load(name: str) -> click.Command:
 
 
 class Program(click.Group):
-    """A group whose commands return their exit code, and whose errors are one sentence on standard error and exit code 2."""
+    """A group whose commands return their exit code, and whose errors are one sentence on standard error and exit code 2. None
+    ends in a trace, except in Python's development mode."""
 
     def main(
         self,
@@ -82,7 +84,7 @@ class Program(click.Group):
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         extra.setdefault("windows_expand_args", False)  # patterns are ours, and %path% in a text or in SQL is no variable
         try:
-            speak_utf8()
+            prepare_streams()
             with _ended_by_signals():
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
@@ -99,6 +101,11 @@ class Program(click.Group):
             fail(_reason(error) + afterword(error), ERROR)
         except (NearDupError, apsw.Error) as error:
             fail(f"{error}{afterword(error)}", ERROR)
+        except Exception as error:
+            if sys.flags.dev_mode:
+                raise
+            told = f"unexpected {type(error).__name__}: {error}{afterword(error)}"
+            fail(f"{told}; please report it, with what the same command prints under PYTHONDEVMODE=1", ERROR)
         sys.exit(code or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -156,6 +163,10 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _reason(error: OSError) -> str:
     reason = error.strerror or str(error)
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):  # other outputs are written within `room_in`
+        return "standard output: no room is left: make room on its disk, or redirect it to another one"
+    if error.filename is None and error.errno == errno.ENOENT:  # of all calls only that for the current folder names nothing
+        return "the current folder is gone: change into another one"
     return f"{error.filename}: {reason}" if error.filename else reason
 
 

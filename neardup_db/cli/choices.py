@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -195,13 +195,13 @@ def _kind(value: Any) -> str | None:
     return {"str": "text", "bool": "true or false"}.get(type(value).__name__, type(value).__name__)
 
 
-def _value_of_text(text: Any) -> int | float | str | None:
+def _value_of_text(text: Any) -> int | Decimal | str | None:
     """What a text of CSV is compared as: a number if it is one, None for a text without a character and for nan."""
     text = str(text or "")
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
+    for kind in (int, Decimal):
+        with contextlib.suppress(ValueError, InvalidOperation):
             number = kind(text.replace("_", "x"))
-            return number if number == number else None
+            return None if isinstance(number, Decimal) and number.is_nan() else number
     return text if text.strip() else None
 
 

@@ -24,7 +24,7 @@ from .inputs.passes import Marks, Passes
 from .inputs.records import ChangedError, format_of
 from .inputs.source import Source
 from .output import add_afterword, json_line, leave_stdout
-from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
+from .outputs import open_output, replacing, room_for
 from .screen import Meter
 
 
@@ -149,9 +149,8 @@ def _told_what_was_written() -> Iterator[list[Path]]:
 def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
     """The block writes an output. If the reader of a pipe has left, as `| head` does, the other outputs are still written."""
     begun.append(path)
-    place = "standard output" if path == STDOUT else path.absolute().parent
     try:
-        with room_in(place, ANOTHER_OUTPUT):
+        with room_for(path):
             yield
     except OSError as error:
         if len(plan.outputs) == 1 or not is_reader_gone(error):
@@ -164,8 +163,7 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
 def _filed(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
     """The index of all records that is to stay; `places` are the temporary paths of the outputs."""
     places[target].touch()  # with the mode of any new file
-    full = room_in(target.absolute().parent, ANOTHER_OUTPUT, OF_DATABASE)
-    with full, comparison.filed(places[target]) as index:
+    with room_for(target, OF_DATABASE), comparison.filed(places[target]) as index:
         yield index
 
 

@@ -25,7 +25,7 @@ from .options import (
     open_index,
 )
 from .output import emit_json, json_line, note, plain, shown
-from .outputs import ANOTHER_OUTPUT, open_output, replacing, room_in
+from .outputs import open_output, replacing, room_for
 from .screen import Meter
 
 _ROWS_AT_ONCE = 1000
@@ -58,7 +58,7 @@ def get(
         for key in wanted:
             document = next(_documents(index, condition, (key, *more)), None)
             if document is None:
-                note(f"no document{'' if group is None else ' of the group'} has the key {shown(key)}")
+                note(f"no document{'' if group is None else ' of the group'} has the key {shown(key) or repr(key)}")
             else:
                 emit_json(document)
                 found += 1
@@ -71,7 +71,7 @@ def write_lines(index: Index, out: Path, size_bytes: int) -> int:
     count, total = 0, max(len(index), 1)
     with (
         replacing(out) as (new,),
-        room_in(out.absolute().parent, ANOTHER_OUTPUT),
+        room_for(out),
         open_output(new, packing_of(out)) as file,
         Meter("Export", size_bytes) as meter,
     ):

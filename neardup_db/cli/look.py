@@ -26,6 +26,7 @@ from .inputs.records import InputRecord
 from .inputs.source import Source
 from .options import (
     INPUT_NAMES,
+    Count,
     all_groups_option,
     group_asked,
     group_listed,
@@ -211,7 +212,7 @@ def _answers(index: Index, piece: Sequence[InputRecord], question: dict[str, Any
 @index_argument
 @name_option
 @click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
-@click.option("--members", type=click.IntRange(min=1), help="Print at most this many members of each.")
+@click.option("--members", type=Count(1), help="Print at most this many members of each.")
 @limit_option
 @group_option
 @json_option

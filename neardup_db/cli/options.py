@@ -77,7 +77,16 @@ measure_option = click.option(
     help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact or --containment; "
     "--threshold is 0.8 unless given.",
 )
-limit_option = click.option("--limit", type=click.IntRange(min=1), help="Print at most this many.")
+class Count(click.IntRange):
+    """A number of things from `least` on, of 64 bits."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__(least, (1 << 63) - 1)
+
+    def _describe_range(self) -> str:  # for --help
+        return f"x>={self.min}"
+
+limit_option = click.option("--limit", type=Count(1), help="Print at most this many.")
 key_type_option = click.option(
     "--key-type",
     type=click.Choice(["text", "int", "hex"]),
@@ -131,7 +140,10 @@ def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
 
 def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
     """The keys that the options of `keys_options` name."""
-    wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
+    try:
+        wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"--file holds {error.object[:40]!r}, which is not UTF-8: convert it with iconv") from error
     if not wanted:
         raise click.UsageError("Give at least one KEY, or --file")
     return wanted
@@ -344,12 +356,11 @@ def removed_if_unused(path: Path) -> Iterator[None]:
 def parse_key(text: str, key_type: str) -> Key:
     """A key of the type that --key-type names."""
     try:
-        if key_type == "int":
-            return int(text)
-        return bytes.fromhex(text) if key_type == "hex" else text
+        key: Key = int(text) if key_type == "int" else bytes.fromhex(text) if key_type == "hex" else text
     except ValueError as error:
         wanted = "an integer" if key_type == "int" else "hexadecimal"
         raise ParameterError(f"key {quoted_key(text)} is not {wanted}, as --key-type {key_type} says") from error
+    return check_key(key)
 
 
 def parse_window(text: str, option: str = "--window", or_else: str = "") -> timedelta | int:

@@ -17,7 +17,7 @@ from .inputs.lines import Problem
 from .inputs.records import InputRecord, format_of
 from .inputs.source import Source
 from .output import add_afterword, json_line, plain
-from .outputs import ANOTHER_OUTPUT, check_kind, check_output, open_output, replacing, room_in
+from .outputs import check_kind, check_output, open_output, replacing, room_for
 from .wording import worded
 
 
@@ -44,7 +44,7 @@ class OutcomeFile:
         try:
             with (
                 replacing(self._path) as (new,),
-                room_in(self._path.absolute().parent, ANOTHER_OUTPUT),
+                room_for(self._path),
                 open_output(new, packing_of(self._path)) as self._file,
             ):
                 try:

@@ -10,23 +10,28 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 import click
 
+from ..errors import ParameterError
 from ..text import TextRules
 from ..values import Match
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
-_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def emit_json(value: Any, *, err: bool = False) -> None:
-    """One JSON document on one line of standard output, or of standard error where that is for records."""
-    click.echo(json_line(value), err=err)
+    """One JSON document on one line of standard output, or of standard error where that is for records. Characters that the
+    stream cannot encode are escapes."""
+    line = json_line(value)
+    try:
+        line.encode((sys.stderr if err else sys.stdout).encoding or "utf-8")
+    except UnicodeEncodeError:
+        line = json.dumps(value, default=str)
+    click.echo(line, err=err)
 
 
 def json_line(value: Any) -> str:
@@ -35,14 +40,9 @@ def json_line(value: Any) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def emit(line: str = "") -> None:
-    """One line of standard output; its tabs stay."""
-    click.echo(harmless(line, "\t"))
-
-
-def emit_coloured(text: str) -> None:
-    """Lines of standard output in which sequences that only choose a colour stay."""
-    click.echo(_coloured(text))
+def emit(line: str = "", keep: str = "\t") -> None:
+    """One line of standard output; its tabs, or other characters to keep, stay."""
+    click.echo(harmless(line, keep))
 
 
 def note(line: str) -> None:
@@ -50,20 +50,47 @@ def note(line: str) -> None:
     click.echo(f"neardup: {harmless(line)}", err=True)
 
 
-def speak_utf8() -> None:
-    """Makes all streams but a terminal UTF-8 with line feeds, whatever the system's language. A terminal keeps its encoding: what
-    it cannot show becomes an escape. PYTHONIOENCODING decides first."""
-    if "PYTHONIOENCODING" in os.environ:
-        return
+def prepare_streams() -> None:
+    """Makes all streams but a terminal UTF-8 with line feeds, whatever the system's language. A terminal keeps its encoding;
+    PYTHONIOENCODING decides first. What an encoding lacks becomes an escape.
+
+    Raises ParameterError if standard output is closed; reading a closed standard input raises it too."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (its descriptor becomes no file's)
+    if sys.stdout is None:
+        raise ParameterError("standard output is closed: redirect it to a file, or to /dev/null")
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):
             continue
-        if stream.isatty():
-            stream.reconfigure(errors="backslashreplace")
+        lenient = "replace" if stream is sys.stdin else "backslashreplace"
+        if stream.isatty() or "PYTHONIOENCODING" in os.environ:
+            stream.reconfigure(errors=lenient if stream.errors in _FAILING else stream.errors)
         elif stream is sys.stdin:
-            stream.reconfigure(encoding="utf-8", errors="replace")
+            stream.reconfigure(encoding="utf-8", errors=lenient)
         else:
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+            stream.reconfigure(encoding="utf-8", errors=lenient, newline="\n")
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_ClosedInput()), encoding="utf-8")
+
+
+_FAILING = ("strict", "surrogateescape", "surrogatepass")
+"""Treatments of errors under which a character that the encoding lacks is an exception."""
+
+
+class _ClosedInput(io.RawIOBase):
+    """In place of standard input that is closed."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self.fileno()
+
+    def fileno(self) -> int:
+        raise ParameterError("standard input is closed: redirect it from a file, or from /dev/null")
+
+    def isatty(self) -> bool:
+        return self.fileno() < 0
 
 
 def leave_stdout() -> None:
@@ -105,22 +132,20 @@ def harmless(text: str, keep: str = "") -> str:
 
 def _escape(character: str) -> str:
     code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name or an argument that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
     return _ESCAPES.get(character) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
-def _coloured(text: str) -> str:
-    return "".join(piece if place % 2 else harmless(piece, "\n\t") for place, piece in enumerate(_COLOUR.split(text)))
-
-
 class GuardedStream:
-    """A terminal's stream for code that prints by itself: everything but text and colours is escaped."""
+    """A terminal's stream for code that prints by itself: everything but text is escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
         """Writes text; returns its length."""
-        self._stream.write(_coloured(text))
+        self._stream.write(harmless(text, "\n\t"))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

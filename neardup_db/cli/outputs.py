@@ -171,14 +171,17 @@ def _take_mode(old: Path, new: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes a text as a file, whole or not at all; - is standard output."""
     if path == STDOUT:
-        sys.stdout.write(text)
+        with open_output(path, None) as file:
+            file.write(text.encode())
         return
-    with replacing(path) as (new,), room_in(path.absolute().parent, ANOTHER_OUTPUT):
+    with replacing(path) as (new,), room_for(path):
         new.write_text(text, encoding="utf-8", newline="\n")
 
 
-ANOTHER_OUTPUT = "name an output on another one"
-"""The remedy of `room_in` for outputs."""
+def room_for(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> contextlib.AbstractContextManager[None]:
+    """`room_in` where an output is written."""
+    place = "standard output" if path == STDOUT else path if is_stream(path) else path.absolute().parent
+    return room_in(place, "name an output on another one", errors)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from ..show.charts import charts
 from ..show.report import figures_of, report_page
 from .command import command
 from .inputs.files import STDOUT
-from .options import index_argument, name_option, open_index, parts_of
+from .options import Count, index_argument, name_option, open_index, parts_of
 from .output import note
 from .outputs import check_output, write_text
 
@@ -24,10 +24,8 @@ from .outputs import check_output, write_text
     help="The HTML file to write; - is standard output.",
 )
 @click.option("--svg", type=click.Path(path_type=Path, file_okay=False), help="Write each chart as an SVG into this folder.")
-@click.option(
-    "--clusters", type=click.IntRange(min=0), default=20, show_default=True, help="Show this many of the largest clusters."
-)
-@click.option("--members", type=click.IntRange(min=2), default=10, show_default=True, help="Show this many documents of each.")
+@click.option("--clusters", type=Count(0), default=20, show_default=True, help="Show this many of the largest clusters.")
+@click.option("--members", type=Count(2), default=10, show_default=True, help="Show this many documents of each.")
 @click.option("--title", help="Title of the report.  [default: the name of the file]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @name_option

@@ -11,11 +11,11 @@ from typing import Any, TextIO
 import apsw
 import click
 
-from ..errors import ReadOnlyError
+from ..errors import NearDupError, ReadOnlyError
 from ..system import is_reader_gone
 from .command import command
 from .options import index_argument, json_option, name_option, open_index
-from .output import GuardedStream, emit, emit_coloured, emit_json, harmless, leave_stdout, plain, shown
+from .output import GuardedStream, emit, emit_json, harmless, leave_stdout, plain, shown
 
 
 @command()
@@ -45,7 +45,9 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
             import apsw.shell  # here, since it takes as long to import as all the rest
 
             stdout, stderr = (_guarded(stream) for stream in (sys.stdout, sys.stderr))
-            apsw.shell.Shell(stdin=sys.stdin, stdout=stdout, stderr=stderr, db=connection).cmdloop()  # type: ignore[no-untyped-call]
+            shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=stdout, stderr=stderr, db=connection)
+            shell.command_colour(["off"])  # a value could choose them too
+            shell.cmdloop()
         elif as_json:
             for names, row in _rows(connection, statement):
                 with _going_on(write):
@@ -125,6 +127,9 @@ def _told_of_write(path: Path) -> Iterator[None]:
         yield
     except (apsw.ReadOnlyError, apsw.AuthError) as error:
         raise ReadOnlyError(f"{path} is open for reading only; add --write to let the statement change it") from error
+    except UnicodeDecodeError as error:
+        told = f"{path}: a value is text that is not UTF-8 ({error.object[:40]!r}): ask for hex(value), or CAST(value AS BLOB)"
+        raise NearDupError(told) from error
 
 
 def _rows(connection: Any, statement: str) -> Any:
@@ -144,9 +149,9 @@ def _table(connection: Any, statement: str) -> None:
         return harmless(text, "\n\t")
 
     table = apsw.ext.format_query_table(
-        connection, statement, colour=True, string_sanitize=clean, text_width=100, use_unicode=True
+        connection, statement, colour=False, string_sanitize=clean, text_width=100, use_unicode=True
     )
-    emit_coloured(table.rstrip())
+    emit(table.rstrip(), "\n\t")
 
 
 def _lines(connection: Any, statement: str, write: bool) -> None:

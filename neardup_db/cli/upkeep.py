@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from ..errors import ParameterError
+from ..parameters import check_path
 from .command import command
 from .inputs.files import STDOUT, is_stream
 from .options import index_argument, json_option, name_option, open_index, parts_of
 from .output import counted, emit, emit_json
-from .outputs import ANOTHER_OUTPUT, check_kind, check_output, replacing, room_in
+from .outputs import check_kind, check_output, replacing, room_for
 
 
 @command()
@@ -31,9 +32,10 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
     if out == STDOUT or is_stream(out):
         raise ParameterError(f"{out}: an index cannot be written to a stream; name a file")
     check_kind(out, folder=False)
+    check_path(str(out))
     check_output(out, force, parts_of(index_path))
     _refuse_log(out)
-    with open_index(index_path, name) as index, room_in(out.absolute().parent, ANOTHER_OUTPUT), replacing(out) as (new,):
+    with open_index(index_path, name) as index, room_for(out), replacing(out) as (new,):
         index.backup(new)
         _refuse_log(out)
         size = new.stat().st_size

@@ -26,7 +26,8 @@ COMMANDS = {
 """What a button says: the command, how many documents it is about, and the option that takes a key or number; without an option
 they follow the path."""
 
-_PROGRAM = "from neardup_db.cli import main; main()"
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from neardup_db.cli import main; main()"
+"""The program has the path of this process, wherever this one found its packages."""
 
 
 async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
@@ -38,15 +39,17 @@ async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
         raise ParameterError(f"the keys {', '.join(map(repr, keys))} are not all text or all numbers: use Index.{command}")
     options = ["--name", index, "--json", "--key-type", "int" if int in kinds else "text"]
     given = [f"{option}={key!s}" for key in keys] if option else []
-    words = [sys.executable, "-I", "-c", _PROGRAM, command, *options, *given, "--", path, *([] if option else map(str, keys))]
+    program = _PROGRAM.format(path=[folder for folder in sys.path if folder])
+    words = [sys.executable, "-I", "-c", program, command, *options, *given, "--", path, *([] if option else map(str, keys))]
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
     except OSError as error:
-        raise NearDupError(f"{command} cannot be run ({error.strerror}): call it in Python") from error
-    _, problem = await process.communicate()
-    if process.returncode not in (0, 1):  # 1: it was so already
-        raise NearDupError(problem.decode("utf-8", "replace").strip() or f"{command} ended with {process.returncode}")
+        raise NearDupError(f"{command} cannot be run ({error.strerror}): run neardup {command} in a terminal") from error
+    told, problem = await process.communicate()
+    if process.returncode not in (0, 1) or not told.startswith(b"{"):  # 1: it was so already; other programs end with it too
+        lines = problem.decode("utf-8", "replace").strip().splitlines()
+        raise NearDupError(lines[-1] if lines else f"{command} ended with {process.returncode}: run it in a terminal")
 
 
 def is_own_page(headers: dict[str, str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl
 
 from datasette import Forbidden, Response
 from datasette.utils import actor_matches_allow, tilde_decode, tilde_encode
@@ -109,12 +109,27 @@ async def search_page(datasette: Any, request: Any) -> Any:
     """The near-duplicates of a text or code that was sent; for a GET request the empty form."""
     if request.method != "POST":
         return await _page(datasette, request, "neardup_search.html", lambda db, name: contents.search(db, name, None))
-    if _number(request.headers.get("content-length"), 0, contents.MAX_NUMBER) > MOST_BYTES:
+    body = await _body(request, MOST_BYTES)
+    if body is None:
         problem = f"The form is larger than {MOST_BYTES >> 20} MB: search for such a text with neardup query."
         return await _problem(datasette, request, "Too large", problem, 413)
-    body = (await request.post_body()).decode("utf-8", "replace")
     sent = {name: values[0] for name, values in parse_qs(body, errors="replace").items()}
     return await _page(datasette, request, "neardup_search.html", lambda db, name: contents.search(db, name, sent))
+
+
+async def _body(request: Any, most: int) -> str | None:
+    """What was sent; None where it is longer, whatever its headers say."""
+    body, more = bytearray(), True
+    while more and len(body) <= most:
+        message = await request.receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body.decode("utf-8", "replace") if len(body) <= most else None
+
+
+async def unknown_page(datasette: Any, request: Any) -> Any:
+    """Of every other address below the list of indexes."""
+    return await _problem(datasette, request, "Not found", "There is no page at this address.", 404)
 
 
 async def decide_page(datasette: Any, request: Any) -> Any:
@@ -126,9 +141,10 @@ async def decide_page(datasette: Any, request: Any) -> Any:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.scope["headers"]}
     if request.method != "POST" or not deciding.is_own_page(headers):
         raise Forbidden("Only a button of these pages writes")
-    if _number(headers.get("content-length"), 0, contents.MAX_NUMBER) > LONGEST_FORM:
+    body = await _body(request, LONGEST_FORM)
+    if body is None:
         raise Forbidden("The form is longer than those of these pages")
-    sent = await request.post_vars()
+    sent = dict(parse_qsl(body, keep_blank_values=True, errors="replace"))
     place = place_of(datasette, db.name, index)
     say = sent.get("say", "dismiss")
     if say not in deciding.COMMANDS:
@@ -179,6 +195,7 @@ ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (_INDEX + "/search$", search_page),
     (_INDEX + "/decide$", decide_page),
     (_INDEX + r"/clusters/(?P<cluster>-?[0-9]{1,19})$", cluster_page),
+    (r"^/-/neardup/[^%]*[^%/]$", unknown_page),  # the others are led by Datasette to such as its own addresses
 ]
 
 

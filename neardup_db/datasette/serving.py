@@ -6,6 +6,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -70,6 +71,8 @@ def application(path: Path, host: str, port: int, write: bool = False) -> tuple[
 
 def run(app: Application, listener: socket.socket) -> None:
     """Serve until Ctrl-C."""
+    printing: Any = import_module("datasette.handle_exception")  # only here: imported before Datasette, it is not registered
+    printing.rich = None  # with it, Datasette prints all variables for each address that it does not know
     uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run(sockets=[listener])
 
 

@@ -166,8 +166,9 @@ class InputFile:
                 self._stream = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
             elif packing == "zstd":
                 self._stream = io.BufferedReader(_ZstdReader(self._raw, zstandard_for(path), self.name), _BUFFER_BYTES)
-        except BaseException:
+        except BaseException as error:
             self._raw.close()
+            self._raise_damage(error)
             raise
         self._readline: Callable[[int], bytes] = self._stream.readline
 
@@ -231,8 +232,10 @@ class InputFile:
         self._raw.seek(start + copied)
         return copied
 
-    def _raise_damage(self, error: Exception) -> None:
-        """An InputError where the error says that the packing is damaged."""
+    def _raise_damage(self, error: BaseException) -> None:
+        """An InputError where the error says that the packing is damaged; an error of reading names the file."""
+        if type(error) is OSError and error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, self.name) from error
         if isinstance(error, gzip.BadGzipFile):
             raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
         if isinstance(error, (EOFError, zlib.error)):

@@ -42,6 +42,10 @@ class LineFile(Protocol):
 
     name: str
 
+    def head(self, most: int) -> bytes:
+        """At most so many of the first bytes, which stay to be read."""
+        ...
+
     def readline(self, limit: int) -> bytes:
         """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
         ...

@@ -199,7 +199,10 @@ class RecordSource:
                     yield from self._records_of(file)
 
     def _records_of(self, file: LineFile) -> Iterator[InputRecord]:
-        """The records of a file of many."""
+        """The records of a file of many; one of a byte order mark and nothing else has none."""
+        head = file.head(HEAD_BYTES)
+        if head.rstrip(b"\r\n") == BOM:
+            return iter(())
         read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
         return read(self._lines_of(file))
 
@@ -217,7 +220,7 @@ class RecordSource:
             self._input = None
             self._done_bytes += file.size_bytes
 
-    def _require_text(self, file: InputFile) -> None:
+    def _require_text(self, file: LineFile) -> None:
         """InputError where the first bytes of a file say that it is a picture or other binary data, or in another encoding."""
         head = file.head(HEAD_BYTES)
         if not is_wide(self.encoding):
@@ -309,9 +312,9 @@ class RecordSource:
                 yield record
 
     def _json_record(self, line: bytes, place: Place) -> InputRecord:
-        before = self.replaced
+        before, text = self.replaced, self._decode(line)
         try:
-            value = _json_value(self._decode(line))
+            value = _json_value(text)
         except json.JSONDecodeError as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         except ValueError as error:  # Python's, which speaks of its own settings
@@ -432,6 +435,8 @@ class RecordSource:
         else:
             name = self.options.id_field or ""
             value = taken(fields, name) if name else None
+        if value == "" and self.format in ("csv", "tsv"):  # which have no null
+            value, name = None, ""
         if type(value) is str and not self.options.integer_keys:
             key = _clean(value)
             self.replaced += key != value

@@ -64,9 +64,10 @@ class Arrivals:
             self._held += arrived
             self._ended = not arrived
 
-    def give_back(self, line: bytes) -> None:
-        """Let `readline` give bytes again."""
-        self._held[:0] = line
+    def head(self, most: int) -> bytes:
+        """At most so many of the first bytes, which stay to be read: those that arrive with the first line."""
+        self._held[:0] = self.readline(most)
+        return bytes(self._held[:most])
 
     def _take(self, size: int) -> bytes:
         self._seen = 0
@@ -111,6 +112,7 @@ class StreamSource(RecordSource):
         self._file, self._called, self._key_name = STDIN, arrivals.name, key
 
     def __iter__(self) -> Iterator[InputRecord]:
+        self._require_text(self._arrivals)
         return self._records_of(self._arrivals)
 
     def keep(self, problem: Problem) -> None:
@@ -122,7 +124,5 @@ class StreamSource(RecordSource):
 
 
 def _format_of(arrivals: Arrivals, encoding: str) -> str:
-    """The format that the first line tells; the line is given again."""
-    line = arrivals.readline(_FIRST_LINE)
-    arrivals.give_back(line)
-    return "jsonl" if line.decode(encoding, "replace").lstrip("\ufeff \t").startswith("{") else "lines"
+    """The format that the first line tells."""
+    return "jsonl" if arrivals.head(_FIRST_LINE).decode(encoding, "replace").lstrip("\ufeff \t").startswith("{") else "lines"

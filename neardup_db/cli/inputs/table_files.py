@@ -6,7 +6,6 @@ Only this room imports pyarrow, and only when a table is opened.
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import struct
 from abc import ABC, abstractmethod
@@ -177,35 +176,16 @@ class ParquetFile(TableFile):
         return [i for i, path in enumerate(paths) if any(path == column or path.startswith(f"{column}.") for column in columns)]
 
     def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
-        return ParquetOutput(self._pa, file, schema, self._like(schema))
+        return ParquetOutput(self._pa, file, schema, self._codec())
 
-    def _like(self, schema: Any) -> dict[str, Any]:
-        """The options by which a file is written like this one. Columns that this file lacks are written as pyarrow does."""
+    def _codec(self) -> str:
+        """The compression of the largest column."""
         if not self._metadata.num_row_groups:
-            return {}
+            return "snappy"
         group = self._metadata.row_group(0)
-        columns = [group.column(i) for i in range(group.num_columns)]
-        paths = _parquet_paths(self._pa, schema)  # the writer has its own names for the members of lists
-        codecs = ["none" if column.compression == "UNCOMPRESSED" else column.compression for column in columns]
-        options: dict[str, Any] = {
-            "compression": dict(zip(paths, codecs, strict=False)),
-            "use_dictionary": [path for path, column in zip(paths, columns, strict=False) if column.has_dictionary_page]
-            + paths[len(columns) :],
-            "use_deprecated_int96_timestamps": any(column.physical_type == "INT96" for column in columns),
-        }
-        if group.sorting_columns:
-            options["sorting_columns"] = group.sorting_columns
-        if any(getattr(column, "has_offset_index", False) for column in columns):
-            options["write_page_index"] = True
-        return options
-
-
-def _parquet_paths(pa: Any, schema: Any) -> list[str]:
-    """Names of the columns that hold the values of a table in Parquet."""
-    file = io.BytesIO()
-    pa.parquet.write_table(schema.empty_table(), file)
-    written = pa.parquet.ParquetFile(file).metadata
-    return [written.schema.column(i).path for i in range(written.num_columns)]
+        columns = (group.column(i) for i in range(group.num_columns))
+        codec: str = max(columns, key=lambda column: column.total_uncompressed_size).compression
+        return "none" if codec == "UNCOMPRESSED" else codec
 
 
 def _row_bytes(group: Any, leaves: list[int] | None) -> float:
@@ -223,9 +203,9 @@ class ParquetOutput(TableOutput):
     """A Parquet file that is written. Its row groups have as many rows as those of the input, unless they were too large for
     memory."""
 
-    def __init__(self, pa: Any, file: IO[bytes], schema: Any, options: dict[str, Any]) -> None:
+    def __init__(self, pa: Any, file: IO[bytes], schema: Any, codec: str) -> None:
         self._pa, self._schema = pa, schema
-        self._writer = pa.parquet.ParquetWriter(file, schema, **options)
+        self._writer = pa.parquet.ParquetWriter(file, schema, compression=codec)
         self._waiting: list[Any] = []
         self._rows = self._bytes = 0
 

@@ -313,12 +313,21 @@ class TableSource:
             self._column(".".join(self.id_column), _is_key, "strings or integers", "--id-field")
 
     def _ids(self, batch: Any) -> list[Any] | None:
-        """The ids of a batch: integers, strings, other types as text."""
+        """The ids of a batch: integers, strings, other types as text. InputError where Arrow has no text for a type, as for
+        intervals and times of an unknown zone."""
         if self.id_column is None:
             return None
         column = self.column(batch, self.id_column)
+        try:
+            return self._listed_ids(column)
+        except (self.pa.ArrowException, ValueError) as error:
+            name = ".".join(self.id_column)
+            why = f"the ids of the column {name!r} ({column.type}) cannot be written as text ({error})"
+            raise InputError(f"{self.name}: {why}: cast it to strings, or name another with --id-field") from error
+
+    def _listed_ids(self, column: Any) -> list[Any]:
         if _is_key(self.pa, column.type):
-            return _column_of(column).values(0, len(batch))
+            return _column_of(column).values(0, len(column))
         if isinstance(column.type, self.pa.BaseExtensionType):
             return [None if value is None else str(value) for value in column.to_pylist()]
         if self.pa.types.is_dictionary(column.type):
@@ -333,15 +342,20 @@ class TableSource:
         names = self._other_columns()
         if not names:
             return {}
-        columns = [self.column(batch, self._column(name, lambda pa, kind: True, "", "")) for name in names]
+        columns = {name: self.column(batch, self._column(name, lambda pa, kind: True, "", "")) for name in names}
+        decimals: dict[str, list[Any]] = {}
         if self.options.other_fields is not None:
-            columns = [_comparable(self.pa, column) for column in columns]
-        with arrow.Source("columns", self.pa.RecordBatch.from_arrays(columns, names)) as source:
-            for name, kind, column in zip(names, source.types, columns, strict=True):
+            exact = [name for name, column in columns.items() if self.pa.types.is_decimal(column.type)]
+            decimals = {name: columns.pop(name).to_pylist() for name in exact}
+            columns = {name: _comparable(self.pa, column) for name, column in columns.items()}
+        if not columns:
+            return decimals
+        with arrow.Source("columns", self.pa.RecordBatch.from_arrays(list(columns.values()), list(columns))) as source:
+            for (name, column), kind in zip(columns.items(), source.types, strict=True):
                 if not arrow.is_json(kind):
                     raise InputError(f"{self.name}: the column {name!r} is {column.type}, not {arrow.METADATA}")
             (chunk,) = source.chunks()
-            return {name: column.values(0, len(batch)) for name, column in zip(names, chunk, strict=True)}
+            return {**decimals, **{name: column.values(0, len(batch)) for name, column in zip(columns, chunk, strict=True)}}
 
     # ---- rows that are left out ----------------------------------------------------------------------------------------
 
@@ -378,11 +392,11 @@ def _decoded(value: Any) -> Any:
 
 
 def _comparable(pa: Any, column: Any) -> Any:
-    """A column by which rows are compared: of dates and times integers, of decimals the nearest numbers."""
+    """A column by which rows are compared: of dates and times integers."""
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    return column.cast(pa.float64()) if pa.types.is_decimal(kind) else column
+    return column
 
 
 def _described(field: Any) -> str:
