@@ -1,0 +1,81 @@
+"""What an operation costs where a document meets many: steps of SQLite, and lines of Python, at n and 4 n documents."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from neardup_db import BinaryCode, Index, MinHash
+
+LINEAR = 4**1.2
+"""How much more four times the documents may cost: an exponent of 1.2."""
+
+
+def steps(index: Index, run: Callable[[], Any]) -> int:
+    """How many hundred steps SQLite's virtual machine makes."""
+    made = 0
+
+    def step() -> bool:
+        nonlocal made
+        made += 1
+        return False
+
+    index.connection.set_progress_handler(step, 100)
+    run()
+    index.connection.set_progress_handler(None)
+    return made
+
+
+def lines(run: Callable[[], Any]) -> int:
+    """How many lines of Python run."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def near_copies(count: int) -> Index:
+    index = Index(":memory:", MinHash())
+    words = "dear customer your order has been shipped today and will arrive within three days thank you for shopping with us"
+    index.add_many((number, f"{words} {number}") for number in range(count))
+    assert len(index.clusters()[0].keys) == count
+    return index
+
+
+def test_check_of_near_copies() -> None:
+    """check() compares enough pairs to connect a cluster of near-copies, not all of them."""
+    costs = []
+    for count in 400, 1600:
+        with near_copies(count) as index:
+            costs.append((steps(index, index.check), lines(lambda: index.check())))
+    assert costs[1][0] < LINEAR * costs[0][0] and costs[1][1] < LINEAR * costs[0][1]
+
+
+@pytest.mark.parametrize("ask", ["pairs", "explain_match"])
+def test_films_of_many_frames(ask: str) -> None:
+    """Two keys of many codes are compared in a time that grows with their number, not with its square."""
+    draw = random.Random(1)
+    costs = []
+    for count in 200, 800:
+        film = [draw.getrandbits(64) for _ in range(count)]
+        with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+            index.add_codes(["a"] * count, film, part=range(count))
+            index.add_codes(["b"] * count, [code ^ number % 2 for number, code in enumerate(film, 1)], part=range(count))
+            run = {"pairs": lambda: list(index.pairs()), "explain_match": lambda: index.explain_match("a", "b")}[ask]
+            costs.append(lines(run))
+    assert costs[1] < LINEAR * costs[0]
