@@ -69,6 +69,18 @@ static int add_all_candidates(nd_bucket_join *join)
     return status;
 }
 
+/* Of all pairs those with lower ids come from other ranges: no member asks an id below the first one's. */
+static void drop_lower(nd_bucket_join *join)
+{
+    const uint64_t first = (uint64_t)join->items.at[join->members.at[0]].id;
+    uint64_t *others = join->others.at;
+    size_t kept = 0;
+    for (size_t i = 0; i < join->others.count; i++)
+        if (others[i] >= first)
+            others[kept++] = others[i];
+    join->others.count = kept;
+}
+
 /* Whether the bucket has so many pairs that it pays to look for those that may match. */
 static int is_square(const nd_bucket_join *join)
 {
@@ -84,6 +96,8 @@ static int join_ids(nd_bucket_join *join, const nd_filed *probe)
     if (status != ND_OK)
         return status;
     join->others.count = nd_sort_distinct(join->others.at, join->others.count);
+    if (join->mode == ND_BUCKETS_ALL)
+        drop_lower(join);
     if (join->others.count > 0) {
         int large = join->members.count > ND_GROUPED_FROM / join->others.count;
         if (join->mode == ND_BUCKETS_CONNECT)
