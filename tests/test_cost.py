@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from neardup_db import BinaryCode, Index, MinHash
+from neardup_db import BinaryCode, Index, MinHash, limits
 
 LINEAR = 4**1.2
 """How much more four times the documents may cost: an exponent of 1.2."""
@@ -79,3 +80,38 @@ def test_films_of_many_frames(ask: str) -> None:
             run = {"pairs": lambda: list(index.pairs()), "explain_match": lambda: index.explain_match("a", "b")}[ask]
             costs.append(lines(run))
     assert costs[1] < LINEAR * costs[0]
+
+
+def test_metadata_fills_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load holds no more metadata than text: a batch that is full of either is written."""
+    monkeypatch.setattr(limits, "BATCH_SIZE", 2000)
+    taken: list[int] = []
+    with Index(":memory:", MinHash()) as index:
+        records = ({"key": number, "text": f"story {number}", "metadata": {"page": "x" * 100}} for number in range(100))
+        index.add_many(records, progress=taken.append)
+    assert len(taken) >= 5
+
+
+def chain(count: int) -> Index:
+    """Texts each of which matches the one before and the one behind, and a copy in the middle of 30 others."""
+    draw = random.Random(2)
+    words = [f"w{draw.randrange(10**6)}" for _ in range(40 + 4 * count)]
+    index = Index(":memory:", MinHash(threshold=0.6, exact=True))
+    index.add("middle", " ".join(words[:40]))
+    for number in range(40):
+        edited = words[:40]
+        for place in draw.sample(range(12), 3):
+            edited[3 * place + 2] = f"x{number}"
+        index.add(f"near {number}", " ".join(edited))
+    index.add_many((number, " ".join(words[4 * number : 4 * number + 40])) for number in range(1, count))
+    return index
+
+
+def test_a_removal_in_a_long_chain() -> None:
+    """To remove a document reads those that may match what it leaves loose, not all of its cluster."""
+    costs = []
+    for count in 500, 2000:
+        with chain(count) as index:
+            assert max(len(cluster.keys) for cluster in index.clusters()) > count
+            costs.append(steps(index, partial(index.delete, "middle")))
+    assert costs[1] < 1.2 * costs[0]
