@@ -84,7 +84,7 @@
     ND_LIMIT((size_t)1 << 20, (size_t)24) /* of all pairs of several fingerprints: a caller can ask for fewer of them */
 #define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)3) /* candidates between two looks for an interrupt */
 #define ND_RARE_FROM ND_LIMIT(32, 0) /* comparisons in vain, for each set of a bucket, after which it goes by rarest elements */
-#define ND_RARE_PAIRS ND_LIMIT((size_t)64, (size_t)0) /* pairs, for each set of a bucket, above which it goes so at once */
+#define ND_RARE_PAIRS ND_LIMIT((size_t)512, (size_t)0) /* pairs, for each set of a bucket, above which it goes so at once */
 #define ND_RARE_BYTES ND_LIMIT((size_t)64 << 20, (size_t)400) /* of rarest elements held: every part asks the members again */
 #define ND_RARE_COUNTERS ND_LIMIT((size_t)1 << 20, (size_t)8) /* a power of two */
 #define ND_NEAR_EACH                                                                                                             \

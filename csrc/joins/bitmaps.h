@@ -15,6 +15,14 @@ typedef struct nd_bitmaps {
 #define ND_BITMAPS_WORDS_MAX 64
 /* Words of a bitmap for sets of so many values, so that two with nothing in common are told apart at the threshold. */
 size_t nd_bitmaps_words(size_t length, double threshold);
+/* The same for sets that have most in common, as edits of one text: eight to sixteen bits a value. */
+static inline size_t nd_bitmaps_close_words(size_t length)
+{
+    size_t words = 4;
+    while (words < ND_BITMAPS_WORDS_MAX && words * 8 < length)
+        words *= 2;
+    return words;
+}
 /* Draws a bitmap into its lane of a block, as the kernel may_overlap takes it: `rows` is the lane's first word, all 0. */
 void nd_bitmap_draw(const uint64_t *values, size_t length, size_t words, uint64_t *rows);
 /* Room for `sets` sets, to be added from first to last with ascending lengths. ND_ERROR_MEMORY leaves what nd_bitmaps_free frees. */

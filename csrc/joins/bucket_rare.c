@@ -268,15 +268,6 @@ static rare_group *enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t 
     return group;
 }
 
-/* Sixteen bits an element, and more than eight: edits of one text have most in common, and the bound has to be close. */
-static size_t words_of(size_t size)
-{
-    size_t words = 4;
-    while (words < ND_BITMAPS_WORDS_MAX && words * 8 < size)
-        words *= 2;
-    return words;
-}
-
 static int add_other(nd_bucket_join *join, int64_t id)
 {
     nd_bucket_rare *rare = join->rare;
@@ -300,7 +291,7 @@ static int add_other(nd_bucket_join *join, int64_t id)
             group->fresh++;
         }
     if (status == ND_OK && rare->size > 0)
-        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, words_of(rare->size));
+        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, nd_bitmaps_close_words(rare->size));
     if (status == ND_OK)
         rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->size, 0};
     return status;

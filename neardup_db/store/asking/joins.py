@@ -428,8 +428,8 @@ def ranges(
         yield pairs
         first = end + 1
         documents = len(pairs.members.ids)
-        if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
-            size = min(2 * size, limits.RANGE_MOST)
+        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # each range reads the table anew
+            size = min(4 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
 
