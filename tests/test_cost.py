@@ -115,3 +115,14 @@ def test_a_removal_in_a_long_chain() -> None:
             assert max(len(cluster.keys) for cluster in index.clusters()) > count
             costs.append(steps(index, partial(index.delete, "middle")))
     assert costs[1] < 1.2 * costs[0]
+
+
+def test_near_codes_are_connected_by_few_pairs() -> None:
+    """Codes that are all near each other are connected by some pairs of each, however many tables they meet in."""
+    draw = random.Random(3)
+    codes = [sum(1 << place for place in draw.sample(range(256), 8)) for _ in range(500)]
+    with Index(":memory:", BinaryCode()) as index:
+        index.add_codes(range(500), codes)
+        assert len(index.clusters()[0].keys) == 500
+        listed = index.connection.execute("SELECT count(*) FROM neardup_join('neardup', 1, 500, 0, -1)").fetchone()
+    assert listed[0] < 20 * 500
