@@ -87,7 +87,9 @@
 #define ND_RARE_PAIRS ND_LIMIT((size_t)512, (size_t)0) /* pairs, for each set of a bucket, above which it goes so at once */
 #define ND_RARE_BYTES ND_LIMIT((size_t)64 << 20, (size_t)400) /* of rarest elements held: every part asks the members again */
 #define ND_RARE_COUNTERS ND_LIMIT((size_t)1 << 20, (size_t)8) /* a power of two */
-#define ND_GROUPED_FROM ND_LIMIT(2048, 4)                     /* pairs of a bucket from which it pays to look at its parts */
+#define ND_NEAR_EACH                                                                                                             \
+    ND_LIMIT(16, 2) /* codes near one code that are listed to connect it, before those of its component are passed by */
+#define ND_GROUPED_FROM ND_LIMIT(2048, 4) /* pairs of a bucket from which it pays to look at its parts */
 #define ND_HOT_FROM ND_LIMIT(8, 3) /* records that stay in one bucket, from which on they are found by their rarest elements */
 #define ND_RANKED_FIRST ND_LIMIT(64, 2) /* such records after which the order of elements is taken for the first time */
 #define ND_BITMAP_WORDS_FOR                                                                                                      \

@@ -115,7 +115,7 @@ def star(scheme: Any, count: int) -> Index:
     return index
 
 
-@pytest.mark.parametrize("name", ["signatures", "packed", "sketches"])
+@pytest.mark.parametrize("name", ["signatures", "packed", "sketches", "estimates"])
 def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str) -> None:
     """Four times the copies around a removed text take SQLite four times the steps, not sixteen times."""
     scheme = SCHEMES[name][0].changed(threshold=0.8)

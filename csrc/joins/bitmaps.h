@@ -15,6 +15,14 @@ typedef struct nd_bitmaps {
 #define ND_BITMAPS_WORDS_MAX 64
 /* Words of a bitmap for sets of so many values, so that two with nothing in common are told apart at the threshold. */
 size_t nd_bitmaps_words(size_t length, double threshold);
+/* The same for sets that have most in common, as edits of one text: eight to sixteen bits a value. */
+static inline size_t nd_bitmaps_close_words(size_t length)
+{
+    size_t words = 4;
+    while (words < ND_BITMAPS_WORDS_MAX && words * 8 < length)
+        words *= 2;
+    return words;
+}
 /* Draws a bitmap into its lane of a block, as the kernel may_overlap takes it: `rows` is the lane's first word, all 0. */
 void nd_bitmap_draw(const uint64_t *values, size_t length, size_t words, uint64_t *rows);
 /* Room for `sets` sets, to be added from first to last with ascending lengths. ND_ERROR_MEMORY leaves what nd_bitmaps_free frees. */
@@ -25,5 +33,26 @@ void nd_bitmaps_add(nd_bitmaps *bitmaps, size_t set, const uint64_t *values, siz
 /* Looks for those among the sets first .. set - 1 that may be similar enough to the set: up to ND_BITMAPS_STEP of them go to out,
  * ascending; *first becomes where to go on, set when done. */
 size_t nd_bitmaps_find(const nd_bitmaps *bitmaps, size_t set, size_t length, size_t *first, uint32_t *out);
+
+/* ---- sets that come one after another, in classes of one size (sized_bitmaps.c) ------------------------------------------------- */
+
+typedef struct nd_sized_bitmaps nd_sized_bitmaps;
+
+typedef struct nd_bitmap_asker {
+    void *context;
+    /* How many elements must be common to sets of these sizes; more than either has: none would do. */
+    size_t (*needed)(void *context, size_t size, size_t other_size);
+    int (*meet)(void *context, uint32_t record);
+} nd_bitmap_asker;
+
+nd_sized_bitmaps *nd_sized_bitmaps_new(void);
+void nd_sized_bitmaps_free(nd_sized_bitmaps *bitmaps);
+void nd_sized_bitmaps_clear(nd_sized_bitmaps *bitmaps);
+/* words: of each bitmap of sets of that size, a power of two, as the first of them was given. */
+int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint64_t *elements, size_t size, size_t words);
+/* Words of all bitmaps. */
+size_t nd_sized_bitmaps_words(const nd_sized_bitmaps *bitmaps);
+/* A set meets those with which it may have enough elements in common. */
+int nd_sized_bitmaps_ask(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, const nd_bitmap_asker *asker);
 
 #endif

@@ -6,7 +6,17 @@
 
 #include "joins/bucket_run.h"
 
-/* Compares an item with each part that it is not yet connected with, the newest member first. */
+/* Puts the link behind `before` at the head: what has matched once, as the text that all others are edits of, may match the next. */
+static void move_to_head(nd_bucket_join *join, nd_bucket_part *part, size_t before)
+{
+    nd_bucket_link *links = join->links.at;
+    const size_t moved = links[before].next;
+    links[before].next = links[moved].next;
+    links[moved].next = part->head;
+    part->head = moved;
+}
+
+/* Compares an item with each part that it is not yet connected with, the newest member first, and the one that matched last. */
 static int ask_parts(nd_bucket_join *join, nd_bucket_item *item)
 {
     int status = ND_OK;
@@ -15,10 +25,17 @@ static int ask_parts(nd_bucket_join *join, nd_bucket_item *item)
         if (item->matched &&
             nd_components_find(join->components, join->parts.at[i].name) == nd_components_find(join->components, item->id))
             continue;
-        for (size_t at = join->parts.at[i].head; at != SIZE_MAX && !matched && status == ND_OK; at = join->links.at[at].next)
-            if ((status = nd_bucket_watched(join, join->tried++)) == ND_OK &&
-                (status = nd_bucket_try(join, item, join->links.at[at].id, &matched)) == ND_OK)
-                join->failed += !matched;
+        size_t before = SIZE_MAX;
+        for (size_t at = join->parts.at[i].head; at != SIZE_MAX && status == ND_OK; before = at, at = join->links.at[at].next) {
+            status = nd_bucket_watched(join, join->tried++);
+            if (status == ND_OK)
+                status = nd_bucket_try(join, item, join->links.at[at].id, &matched);
+            if (matched)
+                break;
+            join->failed++;
+        }
+        if (matched && before != SIZE_MAX)
+            move_to_head(join, &join->parts.at[i], before);
         item->matched |= matched;
     }
     return status;

@@ -3,7 +3,8 @@
 
 #include "joins/bucket_run.h"
 
-#define WALKED 8.0 /* rows that are read in the time of one look-up */
+#define SAMPLED ((size_t)15) /* pairs that tell whether most of a bucket match */
+#define WALKED 8.0           /* rows that are read in the time of one look-up */
 
 nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode, size_t most, const nd_bucket_reader *reader)
 {
@@ -33,6 +34,9 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->members.at);
     free(join->others.at);
     free(join->places.at);
+    free(join->home.rest.at);
+    free(join->home.codes.at);
+    free(join->home.ids.at);
     free(join->parts.at);
     free(join->links.at);
     free(join->met.at);
@@ -66,12 +70,49 @@ static int add_all_candidates(nd_bucket_join *join)
     return status;
 }
 
-/* Whether the bucket has so many pairs that it pays to look for those that may match. */
+/* Of all pairs those with lower ids come from other ranges: no member asks an id below the first one's. */
+static void drop_lower(nd_bucket_join *join)
+{
+    const uint64_t first = (uint64_t)join->items.at[join->members.at[0]].id;
+    uint64_t *others = join->others.at;
+    size_t kept = 0;
+    for (size_t i = 0; i < join->others.count; i++)
+        if (others[i] >= first)
+            others[kept++] = others[i];
+    join->others.count = kept;
+}
+
+/* Whether the bucket has so many pairs that it pays to look for those that may match. Signatures are compared in an eighth of the
+ * time of sets. */
 static int is_square(const nd_bucket_join *join)
 {
+    const int is_signature = join->rule.kind == ND_SCHEME_MINHASH && join->rule.evidence == ND_EVIDENCE_NONE;
     const size_t members = join->members.count, others = join->others.count;
-    return nd_bucket_has_rare(join) && members > ND_RARE_PAIRS && others > ND_RARE_PAIRS &&
-           members * others / (members + others) > ND_RARE_PAIRS;
+    const size_t least = is_signature ? ND_RARE_PAIRS : ND_RARE_PAIRS / 8;
+    return nd_bucket_has_rare(join) && members > least && others > least && members * others / (members + others) > least;
+}
+
+/* Whether most of a few pairs match: then all have to be compared, and a filter would only take time. */
+static int are_alike(nd_bucket_join *join, int *alike)
+{
+    int status = ND_OK;
+    size_t matched = 0;
+    for (size_t i = 0; i < SAMPLED && status == ND_OK; i++) {
+        nd_bucket_item *item = &join->items.at[join->members.at[i * join->members.count / SAMPLED]];
+        const int64_t other = (int64_t)join->others.at[(SAMPLED - 1 - i) * join->others.count / SAMPLED];
+        const uint8_t *bytes;
+        size_t size;
+        double similarity;
+        int64_t distance;
+        if (nd_bucket_is_loaded_full(join))
+            nd_bucket_forget(join);
+        status = nd_bucket_load(join, item);
+        if (status == ND_OK)
+            status = nd_bucket_bytes(join, other, 1, &bytes, &size);
+        matched += status == ND_OK && nd_bucket_compare(join, item, bytes, size, &similarity, &distance);
+    }
+    *alike = 2 * matched > SAMPLED;
+    return status;
 }
 
 static int join_ids(nd_bucket_join *join, const nd_filed *probe)
@@ -81,12 +122,14 @@ static int join_ids(nd_bucket_join *join, const nd_filed *probe)
     if (status != ND_OK)
         return status;
     join->others.count = nd_sort_distinct(join->others.at, join->others.count);
+    if (join->mode == ND_BUCKETS_ALL)
+        drop_lower(join);
     if (join->others.count > 0) {
-        int large = join->members.count > ND_GROUPED_FROM / join->others.count;
+        int large = join->members.count > ND_GROUPED_FROM / join->others.count, alike = 1;
         if (join->mode == ND_BUCKETS_CONNECT)
             status = large ? nd_bucket_connect(join) : add_all_candidates(join);
-        else
-            status = is_square(join) ? nd_bucket_by_rare(join, 0) : add_all_candidates(join);
+        else if (!is_square(join) || (status = are_alike(join, &alike)) == ND_OK)
+            status = alike ? add_all_candidates(join) : nd_bucket_by_rare(join, 0);
     }
     if (status == ND_OK && join->mode == ND_BUCKETS_CONNECT && join->reader.next_crowd != NULL)
         status = nd_bucket_ask_crowds(join, probe);
@@ -107,6 +150,16 @@ static int meet_connecting(nd_bucket_join *join, size_t number, int64_t other)
     return status;
 }
 
+/* Of a code that is near very many, in ever more small buckets, only the first ones are listed. */
+static int meet_few(nd_bucket_join *join, size_t number, int64_t other)
+{
+    nd_bucket_item *item = &join->items.at[number];
+    if (item->met == ND_NEAR_EACH)
+        return meet_connecting(join, number, other);
+    item->met++;
+    return nd_bucket_add_candidate(join, number, other);
+}
+
 /* Only counts, as far as it matters. */
 static int meet_counted(nd_bucket_join *join, size_t item, int64_t other)
 {
@@ -116,31 +169,108 @@ static int meet_counted(nd_bucket_join *join, size_t item, int64_t other)
     return join->met_pairs > ND_GROUPED_FROM ? ND_DONE : ND_OK;
 }
 
-/* Every visible member meets those of the entries that it may match, the newest first. */
+/* A member meets those of the entries that it may match, the newest first. */
+static int meet_entries(nd_bucket_join *join, size_t number, const nd_entries *entries)
+{
+    const nd_bucket_item *item = &join->items.at[number];
+    int status = ND_OK;
+    if (!item->visible || item->size != entries->code_size)
+        return ND_OK;
+    const uint8_t *code = join->arena.at + item->offset;
+    size_t count = nd_entries_near(entries, code, (uint64_t)join->rule.max_distance, join->places.at);
+    while (count > 0 && status == ND_OK) {
+        int64_t other = nd_entries_id(entries, join->places.at[--count]);
+        join->near = entries->codes + join->places.at[count] * entries->code_size;
+        if (!nd_bucket_holds(other))
+            return ND_ERROR_DAMAGED;
+        if (nd_bucket_asks(join, item, other))
+            status = join->meet(join, number, other);
+    }
+    return status;
+}
+
+static int is_home(const nd_bucket_join *join, size_t number, int64_t root)
+{
+    const nd_bucket_item *item = &join->items.at[number];
+    return item->matched && nd_components_find(join->components, item->id) == root;
+}
+
+/* The members that are not in the component of `name`: of the list that is there, if it is of the same component. */
+static int list_rest(nd_bucket_join *join, int64_t name)
+{
+    const int64_t root = nd_components_find(join->components, name);
+    const int again = join->home.name >= 0 && nd_components_find(join->components, join->home.name) == root;
+    const size_t count = again ? join->home.rest.count : join->members.count;
+    int status = ND_ROOM(join->home.rest, count);
+    join->home.name = name;
+    join->home.rest.count = 0;
+    for (size_t i = 0; i < count && status == ND_OK; i++) {
+        const size_t number = again ? join->home.rest.at[i] : join->members.at[i];
+        if (join->items.at[number].visible && !is_home(join, number, root))
+            join->home.rest.at[join->home.rest.count++] = number;
+    }
+    return status;
+}
+
+/* The visible entries of a row that are not in a component. */
+static int list_strangers(nd_bucket_join *join, const nd_entries *entries, int64_t root)
+{
+    int status = ND_ROOM(join->home.ids, entries->count);
+    if (status == ND_OK)
+        status = ND_ROOM(join->home.codes, entries->count * entries->code_size);
+    join->home.ids.count = 0;
+    for (size_t i = 0; i < entries->count && status == ND_OK; i++) {
+        const int64_t id = nd_entries_id(entries, i);
+        int visible = nd_components_find(join->components, id) != root;
+        if (visible)
+            status = join->reader.is_visible(join->reader.context, id, &visible);
+        if (!visible)
+            continue;
+        memcpy(join->home.codes.at + join->home.ids.count * entries->code_size, entries->codes + i * entries->code_size,
+            entries->code_size);
+        join->home.ids.at[join->home.ids.count++] = (uint64_t)id;
+    }
+    return status;
+}
+
+/* Members that are in the component of the newest entry with one meet the entries that are not, all others meet every entry. */
+static int connect_entries(nd_bucket_join *join, const nd_entries *entries)
+{
+    size_t newest = entries->count;
+    while (newest > 0 && !nd_components_has(join->components, nd_entries_id(entries, newest - 1)))
+        newest--;
+    const int64_t name = newest > 0 ? nd_entries_id(entries, newest - 1) : -1;
+    int status = list_rest(join, name);
+    for (size_t i = 0; i < join->home.rest.count && status == ND_OK; i++)
+        status = meet_entries(join, join->home.rest.at[i], entries);
+    const int64_t root = nd_components_find(join->components, name);
+    if (status == ND_OK)
+        status = list_strangers(join, entries, root);
+    const nd_entries strangers = {.codes = join->home.codes.at,
+        .ids = (const uint8_t *)join->home.ids.at,
+        .count = join->home.ids.count,
+        .code_size = entries->code_size,
+        .id_size = sizeof *join->home.ids.at};
+    for (size_t i = 0; i < join->members.count && strangers.count > 0 && status == ND_OK; i++)
+        if (is_home(join, join->members.at[i], root))
+            status = meet_entries(join, join->members.at[i], &strangers);
+    return status;
+}
+
 int nd_bucket_join_take_entries(nd_bucket_join *join, const nd_entries *entries)
 {
     int status = ND_ROOM(join->places, entries->count);
-    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
-        const nd_bucket_item *item = &join->items.at[join->members.at[i]];
-        if (!item->visible || item->size != entries->code_size)
-            continue;
-        const uint8_t *code = join->arena.at + item->offset;
-        size_t count = nd_entries_near(entries, code, (uint64_t)join->rule.max_distance, join->places.at);
-        while (count > 0 && status == ND_OK) {
-            int64_t other = nd_entries_id(entries, join->places.at[--count]);
-            join->near = entries->codes + join->places.at[count] * entries->code_size;
-            if (!nd_bucket_holds(other))
-                return ND_ERROR_DAMAGED;
-            if (nd_bucket_asks(join, item, other))
-                status = join->meet(join, join->members.at[i], other);
-        }
-    }
+    if (status == ND_OK && join->meet == meet_connecting)
+        return connect_entries(join, entries);
+    for (size_t i = 0; i < join->members.count && status == ND_OK; i++)
+        status = meet_entries(join, join->members.at[i], entries);
     return status;
 }
 
 static int meet_bucket(nd_bucket_join *join, const nd_filed *probe, nd_bucket_meet *meet)
 {
     join->meet = meet;
+    join->home.name = -1;
     return join->reader.read_bucket(join->reader.context, probe, join);
 }
 
@@ -153,7 +283,7 @@ static int join_codes(nd_bucket_join *join, const nd_filed *probe)
     int status = meet_bucket(join, probe, meet_counted);
     if (status == ND_DONE)
         return meet_bucket(join, probe, meet_connecting);
-    return status == ND_OK && join->met_pairs > 0 ? meet_bucket(join, probe, nd_bucket_add_candidate) : status;
+    return status == ND_OK && join->met_pairs > 0 ? meet_bucket(join, probe, meet_few) : status;
 }
 
 /* ---- probes ---------------------------------------------------------------------------------------------------------------- */

@@ -2,9 +2,11 @@
  * square. Two sets that match have one of their rarest elements in common: where c of n elements must be common, the n - c + 1 rarest
  * hold one of these, by any order that is the same for all sets (prefix filter: Chaudhuri et al. 2006, Bayardo et al. 2007). The
  * places of the first common element bound how many can be common (positional filter: Xiao et al. 2008). Elements of a signature
- * are its slots with their numbers. The order is by how many sets of the bucket have an element, or one that is counted with it. */
+ * are its slots with their numbers. The order is by how many sets of the bucket have an element, or one that is counted with it. Where
+ * most sets have most of their rarest elements in common, as edits of one text do, all bitmaps are looked at instead. */
 #include <stdlib.h>
 
+#include "joins/bitmaps.h"
 #include "joins/bucket_run.h"
 
 #define NONE UINT32_MAX
@@ -16,8 +18,9 @@ typedef struct rare_group {
     int64_t name;     /* an id of the component in which all entries from `settled` on are */
     uint32_t settled; /* NONE: they were not seen in one */
     uint32_t rest;
-    uint32_t head; /* its newest entry */
-    uint32_t next; /* an older group of the same element */
+    uint32_t fresh; /* entries that are newer */
+    uint32_t head;  /* its newest entry */
+    uint32_t next;  /* an older group of the same element */
 } rare_group;
 
 typedef struct rare_entry {
@@ -41,14 +44,16 @@ struct nd_bucket_rare {
     uint32_t counts[ND_RARE_COUNTERS]; /* sets of the bucket, by hashes of their elements */
     ND_LIST(nd_record) elements;
     ND_LIST(nd_record) sorted;
-    size_t least;         /* size of the smallest set of the bucket */
-    size_t size, prefix;  /* of the present set */
-    size_t total, needed; /* the last sum of two sizes, and how many of them must be common */
-    rare_places heads;    /* by element: the newest of its groups */
-    rare_places rests;    /* by element and rest: the group */
+    ND_LIST(uint64_t) plain; /* elements of the present set as they come */
+    size_t least;            /* size of the smallest set of the bucket */
+    size_t size, prefix;     /* of the present set */
+    size_t total, needed;    /* the last sum of two sizes, and how many of them must be common */
+    rare_places heads;       /* by element: the newest of its groups */
+    rare_places rests;       /* by element and rest: the group */
     ND_LIST(rare_group) groups;
     ND_LIST(rare_entry) entries;
     ND_LIST(rare_other) others;
+    nd_sized_bitmaps *bitmaps; /* of the others */
 };
 
 void nd_bucket_free_rare(nd_bucket_join *join)
@@ -58,11 +63,13 @@ void nd_bucket_free_rare(nd_bucket_join *join)
         return;
     free(rare->elements.at);
     free(rare->sorted.at);
+    free(rare->plain.at);
     free(rare->heads.at);
     free(rare->rests.at);
     free(rare->groups.at);
     free(rare->entries.at);
     free(rare->others.at);
+    nd_sized_bitmaps_free(rare->bitmaps);
     free(rare);
 }
 
@@ -75,8 +82,16 @@ int nd_bucket_has_rare(const nd_bucket_join *join)
 {
     const nd_scheme *rule = &join->rule;
     int has_elements = rule->kind == ND_SCHEME_MINHASH;
-    has_elements |= rule->kind == ND_SCHEME_BOTTOMK && rule->measure == ND_MEASURE_FINGERPRINT;
+    has_elements |= rule->kind == ND_SCHEME_BOTTOMK;
     return has_elements && rule->threshold > 0;
+}
+
+/* A Jaccard similarity of elements below which no two sets match. Of an estimate, s of the k smallest hashes of two sets are in both,
+ * which have 2 k at the most. */
+static double bound_of(const nd_scheme *rule)
+{
+    const int estimate = rule->kind == ND_SCHEME_BOTTOMK && rule->measure == ND_MEASURE_ESTIMATE;
+    return estimate ? rule->threshold / (2 - rule->threshold) * (1 - 1e-9) : rule->threshold;
 }
 
 static size_t mixed(uint64_t element)
@@ -110,10 +125,13 @@ static int take_elements(nd_bucket_rare *rare, const nd_scheme *rule, const uint
     int status = ND_ROOM(rare->elements, rare->size);
     if (status == ND_OK)
         status = ND_ROOM(rare->sorted, rare->size);
+    if (status == ND_OK)
+        status = ND_ROOM(rare->plain, rare->size);
     for (size_t i = 0; i < rare->size && status == ND_OK; i++) {
         uint64_t element = 0;
         memcpy(&element, bytes + i * width, width);
-        rare->elements.at[i].item = width == sizeof element ? element : (uint64_t)i << 32 | element;
+        element = width == sizeof element ? element : (uint64_t)i << 32 | element;
+        rare->elements.at[i].item = rare->plain.at[i] = element;
     }
     return status;
 }
@@ -124,7 +142,7 @@ static size_t needed_with(nd_bucket_rare *rare, const nd_scheme *rule, size_t si
     if (rare->total != rare->size + size) {
         rare->total = rare->size + size;
         rare->needed = is_signature(rule) ? nd_share_needed(rare->size, rule->threshold)
-                                          : nd_overlap_needed(rare->total, rule->threshold);
+                                          : nd_overlap_needed(rare->total, bound_of(rule));
     }
     return rare->needed;
 }
@@ -133,7 +151,7 @@ static size_t needed_with(nd_bucket_rare *rare, const nd_scheme *rule, size_t si
  * the fewest in common, and none for fewer than a part of this one would. */
 static size_t prefix_of(nd_bucket_rare *rare, const nd_scheme *rule)
 {
-    const size_t part = nd_share_needed(rare->size, rule->threshold), with_least = needed_with(rare, rule, rare->least);
+    const size_t part = nd_share_needed(rare->size, bound_of(rule)), with_least = needed_with(rare, rule, rare->least);
     /* where the smallest set is too small to match this one, no number would do: those that can match ask for the part at least */
     const size_t needed = with_least > part && with_least <= rare->size ? with_least : part;
     return needed > rare->size ? 0 : needed == 0 ? rare->size : rare->size - needed + 1;
@@ -215,7 +233,8 @@ static int grow_groups(nd_bucket_rare *rare)
 static int is_full(const nd_bucket_rare *rare)
 {
     return rare->groups.count * (sizeof *rare->groups.at + 8 * sizeof(uint32_t)) +
-               rare->entries.count * sizeof *rare->entries.at + rare->others.count * sizeof *rare->others.at >=
+               rare->entries.count * sizeof *rare->entries.at + rare->others.count * sizeof *rare->others.at +
+               nd_sized_bitmaps_words(rare->bitmaps) * sizeof(uint64_t) >=
            ND_RARE_BYTES;
 }
 
@@ -231,6 +250,7 @@ static void forget_others(nd_bucket_rare *rare)
     forget_places(&rare->heads);
     forget_places(&rare->rests);
     rare->groups.count = rare->entries.count = rare->others.count = 0;
+    nd_sized_bitmaps_clear(rare->bitmaps);
 }
 
 /* The group of an element and a rest, for which there is room. */
@@ -268,7 +288,10 @@ static int add_other(nd_bucket_join *join, int64_t id)
             rare_group *group = enter_group(rare, rare->sorted.at[at].item, (uint32_t)(rare->size - at));
             rare->entries.at[rare->entries.count] = (rare_entry){other, group->head};
             group->head = (uint32_t)rare->entries.count++;
+            group->fresh++;
         }
+    if (status == ND_OK && rare->size > 0)
+        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, nd_bitmaps_close_words(rare->size));
     if (status == ND_OK)
         rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->size, 0};
     return status;
@@ -378,8 +401,43 @@ static int connect_group(nd_bucket_join *join, size_t number, rare_group *group,
     if (is_settled) {
         group->name = name;
         group->settled = newest;
+        group->fresh = 0;
     }
     return status;
+}
+
+/* A member that asks by bitmaps. */
+typedef struct bitmap_context {
+    nd_bucket_join *join;
+    size_t number;
+} bitmap_context;
+
+static size_t needed_of(void *context, size_t size, size_t other_size)
+{
+    const bitmap_context *asked = context;
+    (void)size;
+    return needed_with(asked->join->rare, &asked->join->rule, other_size);
+}
+
+static int meet_other(void *context, uint32_t record)
+{
+    const bitmap_context *asked = context;
+    nd_bucket_join *join = asked->join;
+    const nd_bucket_item *item = &join->items.at[asked->number];
+    const int64_t id = join->rare->others.at[record].id;
+    if (join->mode != ND_BUCKETS_CONNECT)
+        return nd_bucket_asks(join, item, id) ? nd_bucket_add_candidate(join, asked->number, id) : ND_OK;
+    return is_connected(join, item, id) ? ND_OK : meet(join, asked->number, id);
+}
+
+/* Whether all bitmaps are sooner looked at than the others that have one of the rarest elements of the present set. */
+static int is_common(const nd_bucket_rare *rare)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < rare->prefix; at++)
+        for (uint32_t next = *head_of(rare, rare->sorted.at[at].item); next != NONE; next = rare->groups.at[next].next)
+            count += rare->groups.at[next].fresh;
+    return ND_BITMAP_WORDS_FOR * count > nd_sized_bitmaps_words(rare->bitmaps);
 }
 
 /* A member meets the others that may match it. */
@@ -389,6 +447,9 @@ static int ask_others(nd_bucket_join *join, size_t number)
     int status = take_member(join, &join->items.at[number]);
     if (status == ND_OK)
         rank_elements(rare, &join->rule);
+    if (status == ND_OK && is_common(rare))
+        return nd_sized_bitmaps_ask(rare->bitmaps, rare->plain.at, rare->size,
+            &(nd_bitmap_asker){&(bitmap_context){join, number}, needed_of, meet_other});
     for (size_t at = 0; status == ND_OK && at < rare->prefix; at++) {
         const size_t mine = rare->size - at;
         uint32_t next = *head_of(rare, rare->sorted.at[at].item);
@@ -419,7 +480,7 @@ int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
 {
     if (join->rare == NULL)
         join->rare = calloc(1, sizeof *join->rare);
-    if (join->rare == NULL)
+    if (join->rare == NULL || (join->rare->bitmaps == NULL && (join->rare->bitmaps = nd_sized_bitmaps_new()) == NULL))
         return ND_ERROR_MEMORY;
     int status = survey(join);
     for (size_t at = 0, begun = SIZE_MAX; status == ND_OK && at < join->others.count && at != begun;) {

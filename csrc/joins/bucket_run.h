@@ -11,9 +11,10 @@ typedef struct nd_bucket_item {
     int64_t id;
     size_t offset; /* of its bytes in the arena */
     size_t size;
-    int loaded;  /* offset and size are known */
-    int visible; /* a document that has not expired has it */
-    int matched; /* an earlier one is found */
+    int loaded;   /* offset and size are known */
+    int visible;  /* a document that has not expired has it */
+    int matched;  /* an earlier one is found */
+    uint32_t met; /* codes that connect: how many were near it in small buckets */
 } nd_bucket_item;
 
 /* Members of a bucket that are known to be connected: the links from `head` on. */
@@ -71,6 +72,14 @@ struct nd_bucket_join {
     ND_LIST(uint32_t) places; /* of entries */
     nd_bucket_meet *meet;     /* what happens to an entry that is near enough */
     const uint8_t *near;      /* its code */
+
+    /* Connecting codes: most entries of a hot bucket are in one component, and so are most members. */
+    struct {
+        int64_t name;           /* an id of that component; -1: not known yet */
+        ND_LIST(size_t) rest;   /* visible members that are not in it, or have matched no earlier one */
+        ND_LIST(uint8_t) codes; /* of the entries of a row that are not in it */
+        ND_LIST(uint64_t) ids;
+    } home;
     size_t met_pairs;
     size_t asker; /* the member that asks a crowd */
     int matched;  /* and has found one there */

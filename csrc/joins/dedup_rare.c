@@ -5,6 +5,7 @@
  * counted with it; it is taken anew when they have doubled. */
 #include <stdlib.h>
 
+#include "joins/bitmaps.h"
 #include "joins/deduplicator.h"
 
 /* A record that has an element, and `rest` elements from it on in the order. */
@@ -20,7 +21,7 @@ struct nd_dedup_rare {
     ND_LIST(nd_record) sorted; /* elements of one set in the order */
     ND_LIST(uint64_t) plain;   /* elements of one set as they come */
     size_t size;               /* of it */
-    nd_dedup_bitmaps *bitmaps; /* of all these records */
+    nd_sized_bitmaps *bitmaps; /* of all these records */
     nd_dedup_buckets heads;    /* by element: its newest posting */
     ND_LIST(rare_posting) postings;
 };
@@ -34,7 +35,7 @@ void nd_dedup_free_rare(nd_dedup_rare *rare)
     free(rare->heads.at);
     free(rare->postings.at);
     free(rare->plain.at);
-    nd_dedup_bitmaps_free(rare->bitmaps);
+    nd_sized_bitmaps_free(rare->bitmaps);
     free(rare);
 }
 
@@ -152,7 +153,7 @@ int nd_dedup_rank(nd_deduplicator *deduplicator, uint32_t record)
         return ND_OK;
     if (deduplicator->rare == NULL) {
         deduplicator->rare = calloc(1, sizeof *deduplicator->rare);
-        if (deduplicator->rare == NULL || (deduplicator->rare->bitmaps = nd_dedup_bitmaps_new()) == NULL)
+        if (deduplicator->rare == NULL || (deduplicator->rare->bitmaps = nd_sized_bitmaps_new()) == NULL)
             return ND_ERROR_MEMORY;
         deduplicator->rare->next_order = ND_RANKED_FIRST;
     }
@@ -166,7 +167,10 @@ int nd_dedup_rank(nd_deduplicator *deduplicator, uint32_t record)
         status = nd_dedup_read(deduplicator, record, &bytes, &size);
     if (status == ND_OK)
         status = take_elements(rare, &deduplicator->rule, bytes, size);
-    return status == ND_OK ? nd_dedup_bitmaps_add(deduplicator, rare->bitmaps, record, rare->plain.at, rare->size) : status;
+    if (status != ND_OK)
+        return status;
+    const size_t words = nd_bitmaps_words(rare->size, deduplicator->rule.threshold);
+    return nd_sized_bitmaps_add(rare->bitmaps, record, rare->plain.at, rare->size, words > 0 ? words : ND_BITMAPS_WORDS_MAX);
 }
 
 /* ---- the present record ------------------------------------------------------------------------------------------------------- */
@@ -181,7 +185,17 @@ static int is_common(nd_deduplicator *deduplicator)
         const uint32_t newest = nd_dedup_newest(&rare->heads, rare->sorted.at[i].item);
         count += newest == ND_NO_RECORD ? 0 : rare->postings.at[newest].count;
     }
-    return ND_BITMAP_WORDS_FOR * count > nd_dedup_bitmaps_words(rare->bitmaps);
+    return ND_BITMAP_WORDS_FOR * count > nd_sized_bitmaps_words(rare->bitmaps);
+}
+
+static size_t needed_of(void *context, size_t size, size_t other_size)
+{
+    return nd_dedup_needed(context, size, other_size, nd_dedup_bound(context));
+}
+
+static int meet_record(void *context, uint32_t record)
+{
+    return nd_dedup_meet(context, record);
 }
 
 int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
@@ -191,7 +205,8 @@ int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
     if (status != ND_OK)
         return status;
     if (is_common(deduplicator))
-        return nd_dedup_ask_bitmaps(deduplicator, rare->bitmaps, rare->plain.at, rare->size);
+        return nd_sized_bitmaps_ask(rare->bitmaps, rare->plain.at, rare->size,
+            &(nd_bitmap_asker){deduplicator, needed_of, meet_record});
     for (size_t i = 0; status == ND_OK; i++) {
         const double bound = nd_dedup_bound(deduplicator);
         if (i >= nd_prefix_count(rare->size, bound))

@@ -1,4 +1,4 @@
-/* deduplicator.h: what the files of the deduplicator share: dedup_kept.c, dedup_bitmaps.c, dedup_rare.c and deduplicator.c, each of
+/* deduplicator.h: what the files of the deduplicator share: dedup_kept.c, dedup_rare.c and deduplicator.c, each of
  * which calls only those before it. */
 #ifndef NEARDUP_DEDUPLICATOR_H
 #define NEARDUP_DEDUPLICATOR_H
@@ -79,18 +79,6 @@ double nd_dedup_bound(const nd_deduplicator *deduplicator);
 
 /* How many elements must be common to two sets, or signatures, of these sizes; more than either has: none would do. */
 size_t nd_dedup_needed(const nd_deduplicator *deduplicator, size_t size, size_t other_size, double bound);
-
-/* dedup_bitmaps.c */
-
-typedef struct nd_dedup_bitmaps nd_dedup_bitmaps;
-nd_dedup_bitmaps *nd_dedup_bitmaps_new(void);
-void nd_dedup_bitmaps_free(nd_dedup_bitmaps *bitmaps);
-int nd_dedup_bitmaps_add(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmaps, uint32_t record, const uint64_t *elements,
-    size_t size);
-/* Words of all bitmaps. */
-size_t nd_dedup_bitmaps_words(const nd_dedup_bitmaps *bitmaps);
-/* The present record, which has these elements, meets those that it may match by their bitmaps. */
-int nd_dedup_ask_bitmaps(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmaps, const uint64_t *elements, size_t size);
 
 /* dedup_rare.c */
 

@@ -8,12 +8,15 @@
  * complete = 0: pairs with a lower id, as many as it takes to connect. Of a bucket that many share, a fingerprint is compared with
  * one after another of each part that is connected already, until one of that part matches; so the cost of a bucket in which all
  * are alike grows with its size and not with its square. Fingerprints without a document that is visible at `now` (milliseconds
- * since 1970) are left out.
+ * since 1970) are left out. A crowd is taken for one cluster.
+ * complete = 3: the same, where a crowd is not taken for one cluster: its rows are joined like all others.
  *
  * DIRECTONLY: it reads the index. All rows are collected before the first is given out. */
 #include "sqlite/join.h"
 
 #include <stdlib.h>
+
+#define CROWDS_JOINED 3 /* complete */
 
 typedef struct join_cursor {
     nd_cursor head;
@@ -38,12 +41,15 @@ static int read_question(nd_cursor *cursor, join_question *question)
     if (code == SQLITE_OK)
         code = nd_input_integer(cursor, 2, "last_id", 0, INT64_MAX, 0, &question->last_id);
     if (code == SQLITE_OK)
-        code = nd_input_integer(cursor, 3, "complete", 0, 2, 0, &question->mode);
+        code = nd_input_integer(cursor, 3, "complete", 0, 3, 0, &question->mode);
     if (code == SQLITE_OK)
         code = nd_input_integer(cursor, 4, "now", INT64_MIN, INT64_MAX, 0, &question->now);
     if (code == SQLITE_OK && question->mode == ND_BUCKETS_FOREIGN &&
         (nd_input_is_null(cursor, 5) || sqlite3_value_type(cursor->inputs[5]) != SQLITE_BLOB))
         return nd_table_fail(nd_table_of(cursor), "asked must be a blob of fingerprints where complete is 2");
+    question->crowds_joined = question->mode == CROWDS_JOINED;
+    if (question->crowds_joined)
+        question->mode = ND_BUCKETS_CONNECT;
     if (question->last_id > most)
         question->last_id = most;
     return code;

@@ -30,6 +30,7 @@ typedef struct join_reader {
     nd_workspace *workspace;
     nd_bucket_join *join;
     nd_bucket_mode mode;
+    int crowds_joined; /* rows of crowds are joined like all others */
     sqlite3_stmt *statements[JOIN_STATEMENTS];
     int64_t now;
     int expiring;    /* some documents may have expired */
@@ -49,6 +50,7 @@ typedef struct join_reader {
 /* The arguments of neardup_join. */
 typedef struct join_question {
     int64_t first_id, last_id, mode, now;
+    int crowds_joined;
 } join_question;
 
 int nd_join_open(join_reader *reader, nd_table *table, const join_question *question);

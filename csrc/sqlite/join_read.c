@@ -111,7 +111,7 @@ static int prepare_all(join_reader *reader, int *crowds)
     if (status == ND_OK)
         status = ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id);
     reader->expiring = expiring != 0;
-    *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT;
+    *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT && !reader->crowds_joined;
     for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && status == ND_OK; i++)
         status = prepare(reader, (enum join_statement)i,
             i == JOIN_VISIBLE && reader->settings->has_parts ? visible_sql : common_sql[i]);
@@ -276,7 +276,7 @@ static int is_wanted(const join_reader *reader, const nd_filed *probe)
     sqlite3_stmt *statement = reader->statements[JOIN_WALK];
     if (nd_scheme_has_buckets(&reader->settings->scheme))
         return sqlite3_column_int64(statement, 0) == probe->group_id;
-    return reader->mode != ND_BUCKETS_CONNECT || sqlite3_column_int64(statement, 3) == 0;
+    return reader->mode != ND_BUCKETS_CONNECT || reader->crowds_joined || sqlite3_column_int64(statement, 3) == 0;
 }
 
 static int walk_bucket(join_reader *reader, const nd_filed *probe, nd_bucket_join *join)
@@ -307,7 +307,8 @@ int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk)
 int nd_join_run_page(join_reader *reader)
 {
     int status = ND_OK;
-    reader->walking = reader->mode != ND_BUCKETS_CONNECT;
+    reader->walking = reader->mode != ND_BUCKETS_CONNECT ||
+                      (reader->crowds_joined && !nd_scheme_has_buckets(&reader->settings->scheme));
     if (!reader->walking && !nd_scheme_has_buckets(&reader->settings->scheme)) /* of codes buckets are read twice */
         status = nd_join_prefers_walk(reader, (int64_t)nd_bucket_join_count(reader->join), &reader->walking);
     reader->walked = reader->placed = 0;
@@ -375,6 +376,7 @@ int nd_join_open(join_reader *reader, nd_table *table, const join_question *ques
     reader->table = table;
     reader->settings = &table->cache.settings;
     reader->mode = (nd_bucket_mode)question->mode;
+    reader->crowds_joined = question->crowds_joined;
     reader->now = question->now;
     reader->workspace = nd_workspace_new(table->cache.db);
     if (reader->workspace == NULL)

@@ -93,13 +93,12 @@ class BottomK(SetScheme):
     def is_set(self) -> bool:  # type: ignore[override]
         return self.measure == "fingerprint"
 
-    @property
-    def has_elements(self) -> bool:  # type: ignore[override]
-        return self.is_set
+    has_elements = True
 
     @property
     def elements_bound(self) -> float:
-        return self.threshold
+        """Of an estimate, s of the k smallest hashes of two sets are in both, which have 2 k at the most."""
+        return self.threshold if self.is_set else self.threshold / (2 - self.threshold) * (1 - 1e-9)
 
     @property
     def keys_at_once(self) -> int:  # type: ignore[override]

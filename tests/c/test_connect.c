@@ -35,6 +35,7 @@ static const nd_scheme schemes[] = {
     {.kind = ND_SCHEME_SIMHASH, .plan = ND_PLAN_BLOCKS, .bits = 64, .max_distance = 3, .blocks = 4},
     {.kind = ND_SCHEME_SIMHASH, .plan = ND_PLAN_CHUNKS, .bits = 64, .max_distance = 6, .chunks = 4},
     {.kind = ND_SCHEME_SIMHASH, .plan = ND_PLAN_SCAN, .bits = 64, .max_distance = 9},
+    {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 8, .threshold = 0.5, .measure = ND_MEASURE_ESTIMATE},
 };
 #define SCHEMES (sizeof schemes / sizeof schemes[0])
 
@@ -220,6 +221,28 @@ static double share_of(const fingerprint *a, const fingerprint *b, size_t width,
     return (double)common / (double)(set ? a_count + b_count - common : a_count);
 }
 
+static size_t has_hash(const fingerprint *one, uint64_t hash)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < one->size; i += 8)
+        found |= memcmp(one->value + i, &hash, 8) == 0;
+    return found;
+}
+
+/* How many of the k smallest hashes of both are in each. */
+static double estimate_of(const fingerprint *a, const fingerprint *b, size_t k)
+{
+    uint64_t all[2 * VALUE_MAX / 8];
+    size_t common = 0;
+    memcpy(all, a->value, a->size);
+    memcpy((uint8_t *)all + a->size, b->value, b->size);
+    size_t count = nd_sort_distinct(all, (a->size + b->size) / 8);
+    count = count < k ? count : k;
+    for (size_t i = 0; i < count; i++)
+        common += has_hash(a, all[i]) & has_hash(b, all[i]);
+    return (double)common / (double)count;
+}
+
 /* Whether the one is looked up where the other is filed, and they meet the rule. */
 static int is_pair(const nd_scheme *scheme, const fingerprint *a, const fingerprint *b)
 {
@@ -230,6 +253,8 @@ static int is_pair(const nd_scheme *scheme, const fingerprint *a, const fingerpr
         return 0;
     if (scheme->kind == ND_SCHEME_SIMHASH)
         return ones(a->value, b->value) <= (size_t)scheme->max_distance;
+    if (scheme->measure == ND_MEASURE_ESTIMATE)
+        return estimate_of(a, b, (size_t)scheme->k) >= scheme->threshold;
     return share_of(a, b, scheme->kind == ND_SCHEME_BOTTOMK ? 8 : 2, scheme->kind == ND_SCHEME_BOTTOMK) >= scheme->threshold;
 }
 

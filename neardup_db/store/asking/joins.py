@@ -22,6 +22,7 @@ from ..layout.candidates import MAX_ID
 from ..layout.state import Store
 from .dismissed import NONE, Dismissed
 from .documents import ACROSS_GROUPS, OF_GROUP, Documents
+from .parts import nearest_codes
 from .search import Search
 
 Group = Key | AnyGroup | None
@@ -98,11 +99,15 @@ class Codes(NamedTuple):
     numbers: the fingerprints of documents that have rows for their codes; values: of all fingerprints that may be compared."""
 
     numbers: dict[int, list[int]]
-    values: dict[int, int]
+    values: Mapping[int, bytes]
 
     def of(self, document_id: int, number: int) -> list[int]:
         """The fingerprints of a document, one of which is given."""
         return self.numbers.get(document_id) or [number]
+
+    def rows(self, numbers: list[int]) -> list[bytes]:
+        """The values of these fingerprints."""
+        return [self.values[number] for number in numbers]
 
 
 _REMEMBERED = 1 << 16
@@ -120,6 +125,8 @@ class _Best:
         """Whether of all pairs of codes of two documents this one is the nearest, the first of several."""
         if a not in self._ours.numbers and b not in self._theirs.numbers:
             return True
+        if self._ours is self._theirs and a > b:  # of several that are as near, the same one from both sides
+            a, b, pair = b, a, pair[::-1]
         known = self._known.get((a, b))
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -128,9 +135,10 @@ class _Best:
         return known == pair
 
     def _nearest(self, a: list[int], b: list[int]) -> tuple[int, int]:
-        ours, theirs = self._ours.values, self._theirs.values
-        *_, number, other = min(((ours[x] ^ theirs[y]).bit_count(), *sorted((x, y)), x, y) for x in a for y in b)
-        return number, other
+        if self._ours is self._theirs and (shared := set(a).intersection(b)):
+            return min(shared), min(shared)
+        i, j = nearest_codes(self._ours.rows(a), self._theirs.rows(b))
+        return a[i], b[j]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +165,11 @@ class RangePairs:
 
     def _nearest(self, codes: Codes) -> Iterator[DocumentPair]:
         """Every pair once, by the codes that are most alike."""
+        best = _Best(codes, codes)
         for number in [number for number in self.members.several() if self.first_id <= number <= self.last_id]:
             for a, b in combinations(self.members[number], 2):
-                x, y = codes.of(a.id, number), codes.of(b.id, number)
-                if len(x) == len(y) == 1 or number == min(set(x).intersection(y)):
+                if best.is_pair(a.id, b.id, (number, number)):
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
-        best = _Best(codes, codes)
         for number, other, similarity, distance in self.found:
             for a in self.members.get(number, ()):
                 for b in self.members.get(other, ()):
@@ -288,8 +295,7 @@ class Joins:
                     why = "its fingerprint is none of its codes"
                     raise damaged(f"document {member.id} ({member.key!r})", self.store.name, why)
         wanted = {*found, *chain.from_iterable(numbers.values())}
-        values = self.documents.values(wanted)
-        return Codes(numbers, {number: int.from_bytes(values[number], "big") for number in wanted})
+        return Codes(numbers, self.documents.values(wanted))
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
@@ -360,15 +366,16 @@ class Joins:
         if codes is None and not self.store.has_parts:
             return CrossPairs(found, members, others)
         if codes is None:
-            values = {other.id: int.from_bytes(other.value or b"", "big") for other in sought}
+            values = {other.id: other.value or b"" for other in sought}
             codes = Codes({}, values)
         return CrossPairs(found, members, others, (self.codes(members, members, always=True), codes))
 
-    def connections(self, now: int) -> Iterator[tuple[int, int]]:
-        """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`."""
-        sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, 0, ?)")
+    def connections(self, now: int, *, crowds_joined: bool = False) -> Iterator[tuple[int, int]]:
+        """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`. crowds_joined: those
+        of a crowd are connected like all others, for `check`, which takes nothing for granted."""
+        sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, ?, ?)")
         for first, last in self.documents.fingerprint_ranges(4 * self.documents.filed_at_once):
-            yield from self.search.rows(sql, (first, last, now))
+            yield from self.search.rows(sql, (first, last, 3 if crowds_joined else 0, now))
 
 
 def _moved(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint64]:
@@ -414,8 +421,8 @@ def ranges(
         yield pairs
         first = end + 1
         documents = len(pairs.members.ids)
-        if 2 * len(pairs.found) <= limits.PAIRS_WANTED and 2 * documents <= limits.MEMBERS_MOST:
-            size = min(2 * size, limits.RANGE_MOST)
+        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # each reads the table
+            size = min(4 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
 

@@ -7,14 +7,32 @@ only then the queries look at it. A document is in an answer once, with its best
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 from ...arrays import np
+from ...compute.comparisons import find_all
 from ...values import Part
 from ..layout.state import Store
+
+_SAMPLED = 16
+"""Codes that are compared with all others first, spread over their document."""
+
+
+def nearest_codes(a: Sequence[bytes], b: Sequence[bytes]) -> tuple[int, int]:
+    """The places of two codes, one of each document, that are most alike.
+
+    A sample bounds their distance, and a join within less than that finds any that are nearer: few, even where all are alike."""
+    ours, theirs = ([int.from_bytes(code, "big") for code in some] for some in (a, b))
+    step = -(-len(a) // _SAMPLED)
+    places = [(x, y) for x in range(0, len(a), step) for y in range(len(b))]
+    best = min(((ours[x] ^ theirs[y]).bit_count(), x, y) for x, y in places)
+    if step > 1 and best[0] > 0:
+        nearer = find_all(a, best[0] - 1, others=b).tolist()
+        best = min([best, *(((ours[x] ^ theirs[y]).bit_count(), x, y) for x, y in nearer)])
+    return best[1:]
 
 
 class StoredPart(NamedTuple):

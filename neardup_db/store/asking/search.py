@@ -20,6 +20,7 @@ from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
 from .dismissed import Dismissed
 from .documents import ACROSS_GROUPS, Documents, Found
+from .parts import nearest_codes
 from .question import USUAL, Question
 
 
@@ -303,13 +304,11 @@ class Search:
         """The fingerprints of the codes by which two documents are most alike."""
         if not self.store.has_parts:
             return a.fingerprint_id, b.fingerprint_id
-        codes = [
-            [(number, self.documents.value(number)) for number in self.documents.fingerprints_of(one.id, one.fingerprint_id)]
-            for one in (a, b)
-        ]
-        pairs = [(self.store.scheme.compare(x, y)[0], i, j) for i, x in codes[0] for j, y in codes[1]]
-        best = max(pairs, key=itemgetter(0), default=None)
-        return (a.fingerprint_id, b.fingerprint_id) if best is None else best[1:]
+        numbers = [self.documents.fingerprints_of(one.id, one.fingerprint_id) for one in (a, b)]
+        if not all(numbers):
+            return a.fingerprint_id, b.fingerprint_id
+        i, j = nearest_codes(*([self.documents.value(number) for number in some] for some in numbers))
+        return numbers[0][i], numbers[1][j]
 
     def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:
         """(similarity, distance) of two texts by the scheme's rule."""

@@ -48,6 +48,8 @@ class CandidateTable(ABC):
     """Fingerprint ids of rows, or entries, that none of the fingerprints :first_id to :last_id has, or that are there twice."""
     _met: str
     """Tables with their WHERE: the rows, or entries, m that a probe p meets."""
+    _other: str
+    """Which of them is of the fingerprint :other_id."""
     _place: str
     """The key or bucket of a probe p."""
 
@@ -130,7 +132,7 @@ class CandidateTable(ABC):
 
     def met(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
         """The probes that meet the fingerprint :other_id, which makes it a candidate: number of the table, key or bucket."""
-        sql = f"SELECT p.table_no, {self._place} FROM {self._probe} CROSS JOIN {self._met} AND m.fingerprint_id = :other_id"
+        sql = f"SELECT p.table_no, {self._place} FROM {self._probe} CROSS JOIN {self._met} AND {self._other}"
         return tuple(self.db.rows(sql, parameters))
 
     def crowds(self, parameters: Mapping[str, Any]) -> Sequence[int]:
@@ -159,6 +161,8 @@ class KeyTable(CandidateTable):
         self._excess = f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {self.name} EXCEPT {self._keys})"
         self._met = f"{self.name} AS m WHERE m.group_id = :group_id AND m.{column} = p.low"
         self._place = "p.low"
+        crowd = f"(SELECT x.crowd FROM {index}_fingerprint AS x WHERE x.id = :other_id)"  # else all rows of a bucket are read
+        self._other = f"m.crowd = {crowd} AND m.fingerprint_id = :other_id"
         self._across = (
             f"(SELECT DISTINCT x.fingerprint_id FROM neardup_probe('{index}', :fingerprint) AS p "
             f"CROSS JOIN {self.name} AS x WHERE x.{column} = p.low)"
@@ -216,6 +220,7 @@ class BucketTable(CandidateTable):
                            GROUP BY t.id >> {PART_BITS}, e.fingerprint_id HAVING count(*) > 1"""
         self._met = f"""{self.name} AS t CROSS JOIN neardup_entries(t.entries, length(:fingerprint)) AS m
                         WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"""
+        self._other = "m.fingerprint_id = :other_id"
         self._place = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}"
 
     def across(self, groups: int, fingerprints: int) -> str:

@@ -24,9 +24,9 @@ LARGE_PARTS = 16
 def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
     """Find which loose parts of a cluster match each other or the rest of it. Only documents that are visible at `now` count.
 
-    The first documents are queried, since one match is enough where most parts match the rest. Returns the groups that stay apart
-    from the rest, and the edges found."""
-    rest, asked = len(parts), 0
+    First documents are queried, since one match is enough where most parts match the rest. Further ones are joined in memory, if
+    queries would read more rows than the cluster has documents. Returns the groups that stay apart, and the edges found."""
+    rest, asked, looked_at = len(parts), 0, limits.JOINED_FROM
     owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
     joined = UnionFind()
     found: list[Edge] = []
@@ -35,9 +35,10 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
             if joined.find(number) == joined.find(rest):
                 break
             asked += 1
-            if asked == limits.JOINED_FROM:
+            if asked == looked_at:
+                looked_at *= 2
                 rejoining = Rejoining(edges.store, edges.documents, edges.search, owner, rest, joined, now)
-                if rejoining.read():
+                if rejoining.pays(document_id, len(owner) - asked) and rejoining.read():
                     rejoining.run()
                     return _apart(parts, joined), found + rejoining.edges
             for match in edges.search.stored_matches(document_id, now):
@@ -71,10 +72,23 @@ class Rejoining:
         self._elements: list[npt.NDArray[np.uint64]] = []
         self._group_id = 0
 
-    def read(self) -> bool:
-        """Take one document of each fingerprint. False if they are too many, or of a scheme that compares otherwise."""
+    def pays(self, document_id: int, left: int) -> bool:
+        """Whether queries of so many documents like this one read more rows than the cluster has documents. False where the join
+        compares otherwise than a query."""
         if self.store.dismisses or self.store.has_parts or not self.store.scheme.has_elements:
             return False
+        sql = "SELECT fingerprint_id, group_id, cluster_id FROM {index}_document WHERE id = ?"
+        rows = self.store.db.rows(self.store.sql(sql), (document_id,))
+        fingerprint_id, group_id, label = self.documents.require_numbers(rows[0])
+        parameters = self.search.parameters(self.search.stored_sketch(document_id, fingerprint_id), group_id, 0)
+        read, _ = self.store.table.candidates({**parameters, "share": None})
+        most = (left + 1) * read
+        sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT ?)"
+        size: int = self.store.db.value(self.store.sql(sql), (label, most))
+        return size < most
+
+    def read(self) -> bool:
+        """Take one document of each fingerprint. False if they are too many."""
         sql = """SELECT id, fingerprint_id, group_id FROM {index}_document WHERE {visible} AND cluster_id = (
                      SELECT x.cluster_id FROM {index}_document AS x WHERE x.id = :some) ORDER BY id LIMIT :most"""
         values = {"some": next(iter(self.owner)), "now": self.now, "most": limits.SET_BLOCK + 1}

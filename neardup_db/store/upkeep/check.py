@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import islice
 
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import CheckReport
 from ..asking.dismissed import Dismissed
-from ..asking.documents import EVER
+from ..asking.documents import ACROSS_GROUPS, EVER
 from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
 from ..following.compare import Comparison
 from ..layout import definitions, schema
 from ..layout.allowed import Allowed
+from ..layout.candidates import MAX_ID
+from ..layout.schema import ALONE
 from ..layout.state import Store
 from ..linking.allowing import like
 from ..linking.clusters import Clusters
@@ -243,71 +245,76 @@ class Checker:
     # ---- matches and clusters ------------------------------------------------------------------------------------------
 
     def _labels(self) -> Iterator[str]:
-        """Every recorded match is a real pair. Labels name the components of the graph of all pairs, expired ones too."""
+        """Labels name the components of the graph of all pairs, expired ones too. Every recorded match is a real pair."""
         yield from self.relations.connected()
-        unreal: set[int] = set()
-        unlike: set[int] = set()
-        unjoined: set[int] = set()
-        for pairs in ranges(self.joins.reading, None, lambda: EVER):
-            similarities = {row[:2]: row[2:] for row in pairs.found}
-            unjoined.update(self._unjoined(pairs))
-            if self.store.has_parts:
-                continue
-            for document_id, a, b, *measured in self._recorded(pairs.first_id, pairs.last_id):
-                expected = (1.0, pairs.copies_distance) if a == b else similarities.get((a, b))
-                if expected is None:
-                    unreal.add(document_id)
-                elif tuple(measured) != expected:
-                    unlike.add(document_id)
+        unjoined = set(islice(self._unjoined(), SHOWN + 1))
+        if unjoined and self.store.dismisses:  # a dismissed pair may connect two clusters: only the list of all pairs tells
+            unjoined = {number for pairs in ranges(self.joins.reading, None, lambda: EVER) for number in self._apart(pairs)}
         yield from shown("documents that match one of another cluster", sorted(unjoined))
+        yield from self._recorded_of_parts() if self.store.has_parts else self._recorded()
+
+    def _unjoined(self) -> Iterator[int]:
+        """Documents that match one with another label, the earlier of each two. Pairs that connect what matches are enough: along
+        them the label changes somewhere, if any pair has two."""
+        labels: dict[int, int] = {}
+        copy = (0, 0, 0)
+        members = self.store.sql(self.store.frame("members"))
+        for number, document_id, _, label in self.db.stream(members, (1, MAX_ID, EVER, ACROSS_GROUPS, -1)):
+            if copy[0] == number and copy[2] != label:
+                yield copy[1]
+            copy = number, document_id, label
+            if label < ALONE or self.store.has_parts:  # two codes of a document that is alone may be a pair
+                labels[number] = label
+        for pair in self.joins.connections(EVER, crowds_joined=True):
+            if labels.get(pair[0], 0) != labels.get(pair[1], 1):
+                yield min(member.id for number in pair for member in self.joins.members_of(number, EVER))
+
+    def _recorded(self) -> Iterator[str]:
+        """A recorded match has the similarity and distance of its fingerprints, which a query would find."""
+        scheme = self.store.scheme
+        distance = "neardup_hamming(x.value, y.value)" if scheme.takes_codes else "NULL"
+        compared = ("a.text", "b.text") if self.store.verification == "bands_text" else ("x.value", "y.value")
+        similarity = f"neardup_similarity('{{index}}', {', '.join(compared)})"
+        keys = "neardup_probe('{index}', x.value) AS p CROSS JOIN neardup_probe('{index}', y.value) AS q WHERE p.low = q.low"
+        met = "TRUE" if scheme.finds_all else f"EXISTS (SELECT 1 FROM {keys})"
+        sql = f"""SELECT m.document_id, {similarity} >= :bound AND ifnull({distance} <= :radius, TRUE) AND {met}
+                  FROM {{index}}_match AS m CROSS JOIN {{index}}_document AS a CROSS JOIN {{index}}_document AS b
+                  CROSS JOIN {{index}}_fingerprint AS x CROSS JOIN {{index}}_fingerprint AS y
+                  WHERE a.id = m.document_id AND b.id = m.other_id AND x.id = a.fingerprint_id AND y.id = b.fingerprint_id
+                      AND (m.similarity IS NOT {similarity} OR m.distance IS NOT {distance} OR m.similarity < :bound
+                           OR m.distance > :radius OR NOT {met})"""
+        bound, radius = scheme.query_bounds(None, None)
+        wrong = self.db.rows(self.store.sql(sql), {"bound": bound, "radius": radius})
+        unreal = {number for number, is_real in wrong if not is_real}
+        unlike = {number for number, is_real in wrong if is_real}
         yield from shown("documents with a recorded match to one that they do not match", sorted(unreal))
         yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
-        if self.store.has_parts:
-            yield from self._recorded_of_parts()
 
     def _recorded_of_parts(self) -> Iterator[str]:
         """A recorded match is that of two codes of its documents, which need not be the best ones."""
-        codes = "SELECT fingerprint_id FROM {index}_document WHERE id = {0} UNION SELECT fingerprint_id FROM {index}_part "
-        codes = f"(SELECT f.value FROM {{index}}_fingerprint AS f WHERE f.id IN ({codes}WHERE document_id = {{0}}))"
-        a, b = (codes.replace("{0}", end) for end in ("m.document_id", "m.other_id"))
         _, radius = self.store.scheme.query_bounds(None, None)
         yield from self.relations.few(
-            f"""SELECT m.document_id FROM {{index}}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
-                OR m.similarity <> max(0.0, 1.0 - :slope * m.distance / :bits) OR NOT EXISTS (
-                    SELECT 1 FROM {a} AS x CROSS JOIN {b} AS y WHERE neardup_hamming(x.value, y.value) = m.distance)
+            """WITH codes(document_id, fingerprint_id) AS (
+                   SELECT id, fingerprint_id FROM {index}_document UNION SELECT document_id, fingerprint_id FROM {index}_part)
+               SELECT m.document_id FROM {index}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
+                   OR m.similarity <> max(0.0, 1.0 - :slope * m.distance / :bits) OR NOT EXISTS (
+                       SELECT 1 FROM codes AS a CROSS JOIN {index}_fingerprint AS x
+                       CROSS JOIN neardup_candidates('{index}', x.value, x.group_id, NULL, m.distance) AS n CROSS JOIN codes AS b
+                       WHERE a.document_id = m.document_id AND x.id = a.fingerprint_id AND n.distance = m.distance
+                           AND b.document_id = m.other_id AND b.fingerprint_id = n.fingerprint_id)
                 LIMIT :limit""",
             "documents with a recorded match that no two codes make",
             radius=radius,
             **{name: value for name, value in self.store.scheme.query_parameters().items() if name in ("slope", "bits")},
         )
 
-    def _unjoined(self, pairs: RangePairs) -> Iterator[int]:
-        """Of each pair with two different labels, the earlier document. Equal copies are compared with the next copy only, but
-        where a pair is dismissed."""
-        if pairs.dismissed:
-            sets = [(members, members) for members in pairs.members.values()]
-            sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]
-            enough = 2 * len(pairs.dismissed) + SHOWN + 1  # of which one at least is not dismissed, if all were listed
-            for some, others in sets:
-                yield from (a for a, b in islice(_of_two_clusters(some, others), enough) if (a, b) not in pairs.dismissed)
-            return
-        for members in pairs.members.values():
-            yield from (a.id for a, b in pairwise(members) if a.cluster_id != b.cluster_id)
-        for fingerprint_id, other_id, *_ in pairs.found:
-            for a in pairs.members.get(fingerprint_id, ())[:1]:
-                yield from (min(a, b).id for b in pairs.members.get(other_id, ())[:1] if a.cluster_id != b.cluster_id)
-
-    def _recorded(self, first_id: int, last_id: int) -> Iterator[tuple[int, int, int, float, int | None]]:
-        """Recorded matches whose lower fingerprint id is in the range, as (document, lower fingerprint, higher fingerprint,
-        similarity, distance)."""
-        sql = """SELECT m.document_id, a.fingerprint_id, b.fingerprint_id, m.similarity, m.distance FROM {index}_document AS a
-                 CROSS JOIN {index}_match AS m CROSS JOIN {index}_document AS b
-                 WHERE a.fingerprint_id BETWEEN :first_id AND :last_id
-                     AND m.{mine} = a.id AND b.id = m.{other} AND b.fingerprint_id >= a.fingerprint_id"""
-        parameters = {"first_id": first_id, "last_id": last_id}
-        for mine, other in (("document_id", "other_id"), ("other_id", "document_id")):
-            text = sql.replace("{mine}", mine).replace("{other}", other)
-            yield from self.db.rows(self.store.sql(text), parameters)
+    def _apart(self, pairs: RangePairs) -> Iterator[int]:
+        """Of each pair with two different labels that is not dismissed, the earlier document."""
+        sets = [(members, members) for members in pairs.members.values()]
+        sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]
+        enough = 2 * len(pairs.dismissed) + SHOWN + 1  # of which one at least is not dismissed, if all were listed
+        for some, others in sets:
+            yield from (a for a, b in islice(_of_two_clusters(some, others), enough) if (a, b) not in pairs.dismissed)
 
 
 def _of_two_clusters(some: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:

@@ -376,7 +376,7 @@ class Ingest:
     def _prepared(self, batch: Batch) -> tuple[Work, int]:
         """The work of writing a batch, and the bytes that it holds."""
         sketches = self._sketch(batch)
-        size = sum(map(len, filter(None, sketches.values))) + batch.size * self.store.store_text
+        size = sum(map(len, filter(None, sketches.values))) + batch.metadata_size + batch.size * self.store.store_text
         return partial(self._take, batch, sketches), size
 
     def _sketch(self, batch: Batch) -> Sketches:

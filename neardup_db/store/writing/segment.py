@@ -39,7 +39,9 @@ class Batch:
         self.if_exists: dict[int, str] = {}
         """The choice of a record of its own."""
         self.size = 0
-        """Characters of the texts that were appended, or bytes of the codes."""
+        """Characters of the texts and the metadata that were appended, or bytes of the codes."""
+        self.metadata_size = 0
+        """Characters of the metadata among them: these are held until they are written."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -52,6 +54,9 @@ class Batch:
     def add(self, record: Record) -> None:
         """A record whose content follows, by `extend`."""
         self.keys.append(record.key)
+        if record.metadata is not None:
+            self.metadata_size += len(record.metadata)
+            self.size += len(record.metadata)
         if any(value is not None for value in record[1:]):
             self.more[len(self.keys) - 1] = record
 

@@ -1,9 +1,8 @@
-/* dedup_bitmaps.c: records in hot buckets by their bitmaps (bitmaps.c), which are all looked at: where most have the same elements, as
- * sentences put together of a few phrases do, rarest elements tell too little. */
+/* sized_bitmaps.c: sets in hot buckets by their bitmaps (bitmaps.c), which are all looked at: where most have the same elements, as
+ * edits of one text or sentences put together of a few phrases do, rarest elements tell too little. */
 #include <stdlib.h>
 
 #include "joins/bitmaps.h"
-#include "joins/deduplicator.h"
 #include "kernels/kernels.h"
 
 /* Sets of one size. */
@@ -13,36 +12,42 @@ typedef struct bitmap_class {
     ND_LIST(uint32_t) records; /* of each bitmap */
 } bitmap_class;
 
-struct nd_dedup_bitmaps {
+struct nd_sized_bitmaps {
     ND_LIST(bitmap_class) classes;
     size_t words;
     uint64_t query[(ND_BITMAPS_WORDS_MAX + 1) * ND_SET_LANES];
 };
 
-nd_dedup_bitmaps *nd_dedup_bitmaps_new(void)
+nd_sized_bitmaps *nd_sized_bitmaps_new(void)
 {
-    return calloc(1, sizeof(nd_dedup_bitmaps));
+    return calloc(1, sizeof(nd_sized_bitmaps));
 }
 
-void nd_dedup_bitmaps_free(nd_dedup_bitmaps *bitmaps)
+void nd_sized_bitmaps_clear(nd_sized_bitmaps *bitmaps)
 {
-    if (bitmaps == NULL)
-        return;
     for (size_t i = 0; i < bitmaps->classes.count; i++) {
         free(bitmaps->classes.at[i].blocks.at);
         free(bitmaps->classes.at[i].records.at);
     }
+    bitmaps->classes.count = bitmaps->words = 0;
+}
+
+void nd_sized_bitmaps_free(nd_sized_bitmaps *bitmaps)
+{
+    if (bitmaps == NULL)
+        return;
+    nd_sized_bitmaps_clear(bitmaps);
     free(bitmaps->classes.at);
     free(bitmaps);
 }
 
-size_t nd_dedup_bitmaps_words(const nd_dedup_bitmaps *bitmaps)
+size_t nd_sized_bitmaps_words(const nd_sized_bitmaps *bitmaps)
 {
     return bitmaps->words;
 }
 
 /* The class of a size, a new one perhaps; NULL if memory is out. */
-static bitmap_class *class_of(nd_dedup_bitmaps *bitmaps, size_t size, double threshold)
+static bitmap_class *class_of(nd_sized_bitmaps *bitmaps, size_t size, size_t words)
 {
     for (size_t i = 0; i < bitmaps->classes.count; i++)
         if (bitmaps->classes.at[i].size == size)
@@ -50,15 +55,13 @@ static bitmap_class *class_of(nd_dedup_bitmaps *bitmaps, size_t size, double thr
     if (ND_ROOM(bitmaps->classes, bitmaps->classes.count + 1) != ND_OK)
         return NULL;
     bitmap_class *class = &bitmaps->classes.at[bitmaps->classes.count++];
-    const size_t words = nd_bitmaps_words(size, threshold);
-    *class = (bitmap_class){.size = size, .words = words > 0 ? words : ND_BITMAPS_WORDS_MAX};
+    *class = (bitmap_class){.size = size, .words = words};
     return class;
 }
 
-int nd_dedup_bitmaps_add(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmaps, uint32_t record, const uint64_t *elements,
-    size_t size)
+int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint64_t *elements, size_t size, size_t words)
 {
-    bitmap_class *class = class_of(bitmaps, size, deduplicator->rule.threshold);
+    bitmap_class *class = class_of(bitmaps, size, words);
     if (class == NULL)
         return ND_ERROR_MEMORY;
     const size_t lane = class->records.count % ND_SET_LANES, block = (class->words + 1) * ND_SET_LANES;
@@ -78,7 +81,7 @@ int nd_dedup_bitmaps_add(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmap
 }
 
 /* The query's bitmap of so many words, and how many values more than ones it has. */
-static uint64_t draw_query(nd_dedup_bitmaps *bitmaps, const uint64_t *elements, size_t size, size_t words)
+static uint64_t draw_query(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, size_t words)
 {
     memset(bitmaps->query, 0, (words + 1) * ND_SET_LANES * sizeof *bitmaps->query);
     nd_bitmap_draw(elements, size, words, bitmaps->query);
@@ -88,8 +91,8 @@ static uint64_t draw_query(nd_dedup_bitmaps *bitmaps, const uint64_t *elements, 
 }
 
 /* Of a class, the records that may have `needed` elements in common with the query. */
-static int ask_class(nd_deduplicator *deduplicator, const nd_dedup_bitmaps *bitmaps, const bitmap_class *class, uint64_t excess,
-    size_t needed)
+static int ask_class(const nd_sized_bitmaps *bitmaps, const bitmap_class *class, uint64_t excess, size_t needed,
+    const nd_bitmap_asker *asker)
 {
     enum { BLOCKS = ND_BITMAPS_STEP / ND_SET_LANES };
     uint32_t needs[BLOCKS], found[ND_BITMAPS_STEP];
@@ -103,25 +106,25 @@ static int ask_class(nd_deduplicator *deduplicator, const nd_dedup_bitmaps *bitm
             class->blocks.at + first * words, step, needs, found);
         for (size_t i = 0; i < count && status == ND_OK; i++)
             if (first * ND_SET_LANES + found[i] < class->records.count)
-                status = nd_dedup_meet(deduplicator, class->records.at[first * ND_SET_LANES + found[i]]);
+                status = asker->meet(asker->context, class->records.at[first * ND_SET_LANES + found[i]]);
     }
     return status;
 }
 
-int nd_dedup_ask_bitmaps(nd_deduplicator *deduplicator, nd_dedup_bitmaps *bitmaps, const uint64_t *elements, size_t size)
+int nd_sized_bitmaps_ask(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, const nd_bitmap_asker *asker)
 {
     size_t drawn = 0;
     uint64_t excess = 0;
     int status = ND_OK;
     for (size_t i = 0; i < bitmaps->classes.count && status == ND_OK; i++) {
         const bitmap_class *class = &bitmaps->classes.at[i];
-        const size_t needed = nd_dedup_needed(deduplicator, size, class->size, nd_dedup_bound(deduplicator));
+        const size_t needed = asker->needed(asker->context, size, class->size);
         if (needed > size || needed > class->size)
             continue;
         if (drawn != class->words)
             excess = draw_query(bitmaps, elements, size, class->words);
         drawn = class->words;
-        status = ask_class(deduplicator, bitmaps, class, excess, needed);
+        status = ask_class(bitmaps, class, excess, needed, asker);
     }
     return status;
 }

@@ -1,0 +1,128 @@
+"""What an operation costs where a document meets many: steps of SQLite, and lines of Python, at n and 4 n documents."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from neardup_db import BinaryCode, Index, MinHash, limits
+
+LINEAR = 4**1.2
+"""How much more four times the documents may cost: an exponent of 1.2."""
+
+
+def steps(index: Index, run: Callable[[], Any]) -> int:
+    """How many hundred steps SQLite's virtual machine makes."""
+    made = 0
+
+    def step() -> bool:
+        nonlocal made
+        made += 1
+        return False
+
+    index.connection.set_progress_handler(step, 100)
+    run()
+    index.connection.set_progress_handler(None)
+    return made
+
+
+def lines(run: Callable[[], Any]) -> int:
+    """How many lines of Python run."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def near_copies(count: int) -> Index:
+    index = Index(":memory:", MinHash())
+    words = "dear customer your order has been shipped today and will arrive within three days thank you for shopping with us"
+    index.add_many((number, f"{words} {number}") for number in range(count))
+    assert len(index.clusters()[0].keys) == count
+    return index
+
+
+def test_check_of_near_copies() -> None:
+    """check() compares enough pairs to connect a cluster of near-copies, not all of them."""
+    costs = []
+    for count in 400, 1600:
+        with near_copies(count) as index:
+            costs.append((steps(index, index.check), lines(lambda: index.check())))
+    assert costs[1][0] < LINEAR * costs[0][0] and costs[1][1] < LINEAR * costs[0][1]
+
+
+@pytest.mark.parametrize("ask", ["pairs", "explain_match"])
+def test_films_of_many_frames(ask: str) -> None:
+    """Two keys of many codes are compared in a time that grows with their number, not with its square."""
+    draw = random.Random(1)
+    costs = []
+    for count in 200, 800:
+        film = [draw.getrandbits(64) for _ in range(count)]
+        with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+            index.add_codes(["a"] * count, film, part=range(count))
+            index.add_codes(["b"] * count, [code ^ number % 2 for number, code in enumerate(film, 1)], part=range(count))
+            run = {"pairs": lambda: list(index.pairs()), "explain_match": lambda: index.explain_match("a", "b")}[ask]
+            costs.append(lines(run))
+    assert costs[1] < LINEAR * costs[0]
+
+
+def test_metadata_fills_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load holds no more metadata than text: a batch that is full of either is written."""
+    monkeypatch.setattr(limits, "BATCH_SIZE", 2000)
+    taken: list[int] = []
+    with Index(":memory:", MinHash()) as index:
+        records = ({"key": number, "text": f"story {number}", "metadata": {"page": "x" * 100}} for number in range(100))
+        index.add_many(records, progress=taken.append)
+    assert len(taken) >= 5
+
+
+def chain(count: int) -> Index:
+    """Texts each of which matches the one before and the one behind, and a copy in the middle of 30 others."""
+    draw = random.Random(2)
+    words = [f"w{draw.randrange(10**6)}" for _ in range(40 + 4 * count)]
+    index = Index(":memory:", MinHash(threshold=0.6, exact=True))
+    index.add("middle", " ".join(words[:40]))
+    for number in range(40):
+        edited = words[:40]
+        for place in draw.sample(range(12), 3):
+            edited[3 * place + 2] = f"x{number}"
+        index.add(f"near {number}", " ".join(edited))
+    index.add_many((number, " ".join(words[4 * number : 4 * number + 40])) for number in range(1, count))
+    return index
+
+
+def test_a_removal_in_a_long_chain() -> None:
+    """To remove a document reads those that may match what it leaves loose, not all of its cluster."""
+    costs = []
+    for count in 500, 2000:
+        with chain(count) as index:
+            assert max(len(cluster.keys) for cluster in index.clusters()) > count
+            costs.append(steps(index, partial(index.delete, "middle")))
+    assert costs[1] < 1.2 * costs[0]
+
+
+def test_near_codes_are_connected_by_few_pairs() -> None:
+    """Codes that are all near each other are connected by some pairs of each, however many tables they meet in."""
+    draw = random.Random(3)
+    codes = [sum(1 << place for place in draw.sample(range(256), 8)) for _ in range(500)]
+    with Index(":memory:", BinaryCode()) as index:
+        index.add_codes(range(500), codes)
+        assert len(index.clusters()[0].keys) == 500
+        listed = index.connection.execute("SELECT count(*) FROM neardup_join('neardup', 1, 500, 0, -1)").fetchone()
+    assert listed[0] < 20 * 500
