@@ -428,7 +428,7 @@ def ranges(
         yield pairs
         first = end + 1
         documents = len(pairs.members.ids)
-        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # each range reads the table anew
+        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # each reads the table anew
             size = min(4 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
