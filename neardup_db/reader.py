@@ -674,7 +674,7 @@ class Reader:
 
             def sketch(key: Key) -> Sketch:
                 found = reader.found(key, now)
-                return reader.search.stored_sketch(found.id, found.fingerprint_id or 0)
+                return reader.search.stored_sketch(found.fingerprint_id or 0)
 
             for a, b in pairs:  # several after another have one b
                 if b not in sketches:
@@ -784,7 +784,7 @@ def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match
     with reader.held(key, now) as (found, value):
         if value is None:
             return []
-        sketch = reader.search.sketch_with(found.id, value)
+        sketch = reader.search.sketch_of(value)
         group_id = found.group_id if question.group is None else reader.documents.group_id(question.group)
         rows = reader.search.matches_of(found.id, sketch, group_id, now, question)
         return [row.match for row in rows]

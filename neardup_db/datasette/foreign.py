@@ -141,8 +141,8 @@ class ForeignReader(Reader):
             measured[number] = (None, None)
             a, b = search.closest(head, other)
             if a is not None and b is not None:
-                sketch = sketches.get(a) or sketches.setdefault(a, search.stored_sketch(document_id, a))
-                measured[number] = search.compared(sketch, search.stored_sketch(number, b))
+                sketch = sketches.get(a) or sketches.setdefault(a, search.stored_sketch(a))
+                measured[number] = search.compared(sketch, search.stored_sketch(b))
         return measured
 
     def _found(self, document_id: int) -> Found:

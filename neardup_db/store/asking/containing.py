@@ -48,7 +48,7 @@ def _containers(joins: Joins, fingerprint_id: int, question: Question, now: int)
     members = joins.members_of(fingerprint_id, now)
     if not members:  # all of them have expired
         return Containers([], [])
-    sketch = joins.search.stored_sketch(members[0].id, fingerprint_id)
+    sketch = joins.search.stored_sketch(fingerprint_id)
     group_id = joins.documents.group_of(fingerprint_id)
     found = joins.search.matches(sketch, group_id, now, question)
     dismissed = joins.dismissed.among(chain((member.id for member in members), (row.id for row in found)))

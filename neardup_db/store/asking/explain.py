@@ -77,7 +77,7 @@ def explain_pair(
         sketches = [_compared(search, one, value) for one, value in zip((a, b), aside, strict=True)]
         similarity, distance = search.compared(*sketches)
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
-        first, second = search.stored_sketch(a.id, a.fingerprint_id), search.stored_sketch(b.id, b.fingerprint_id)
+        first, second = search.stored_sketch(a.fingerprint_id), search.stored_sketch(b.fingerprint_id)
         similarity, distance = search.compared(first, second)
         bound, radius = store.scheme.query_bounds(None, None)
         parameters = {**search.parameters(first, a.group_id, 0), "share": None, "other_id": b.fingerprint_id}
@@ -116,10 +116,10 @@ def explain_pair(
 def _compared(search: Search, found: Found, aside: bytes | None) -> Sketch:
     """A document as it would be compared if nothing were allowed; aside: its value where it is set aside."""
     if aside is not None:
-        return search.sketch_with(found.id, aside)
+        return search.sketch_of(aside)
     if found.fingerprint_id is None:
         return Sketch(None, None, search.store.epoch)
-    return search.stored_sketch(found.id, found.fingerprint_id)
+    return search.stored_sketch(found.fingerprint_id)
 
 
 def _between(search: Search, a: Found, b: Found, now: int) -> tuple[Key, ...] | None:

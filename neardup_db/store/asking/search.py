@@ -131,7 +131,7 @@ class Search:
             return self.matches(sketch, group_id, now, question, except_id=document_id)
         best: dict[int, MatchRow] = {}
         for number in numbers:
-            for row in self.matches(self.stored_sketch(document_id, number), group_id, now, question, except_id=document_id):
+            for row in self.matches(self.stored_sketch(number), group_id, now, question, except_id=document_id):
                 if row.id not in best or row.similarity > best[row.id].similarity:
                     best[row.id] = row
         return sorted(best.values(), key=lambda row: (-row.similarity, row.id))[: question.limit]
@@ -141,7 +141,7 @@ class Search:
         sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
         row = self.db.row(self.store.sql(sql), (document_id,))
         ask = self._of_codes if dismissed else self.matches_of
-        return [] if row is None else ask(document_id, self.stored_sketch(document_id, row[0]), row[1], now, USUAL)
+        return [] if row is None else ask(document_id, self.stored_sketch(row[0]), row[1], now, USUAL)
 
     def count(self, sketch: Sketch, group_id: int, now: int, question: Question, since: int) -> tuple[Any, ...]:
         """How many visible documents answer the question and were added at `since` or later, how often they were offered, when
@@ -316,10 +316,10 @@ class Search:
             return 0.0, None
         return self.store.scheme.compare(a.value, b.value)
 
-    def stored_sketch(self, document_id: int, fingerprint_id: int) -> Sketch:
+    def stored_sketch(self, fingerprint_id: int) -> Sketch:
         """The sketch of a stored document, for asking again."""
-        return self.sketch_with(document_id, self.documents.value(fingerprint_id))
+        return self.sketch_of(self.documents.value(fingerprint_id))
 
-    def sketch_with(self, document_id: int, value: bytes) -> Sketch:
+    def sketch_of(self, value: bytes) -> Sketch:
         """The same, where its stored value is known."""
         return Sketch(value, None, self.store.epoch)

@@ -152,7 +152,7 @@ class Edges:
         first, group_id = self.db.rows(sql, (document_id,))[0]
         found: list[Neighbour] = []
         for fingerprint_id in self.documents.fingerprints_of(document_id, first):
-            sketch = self.search.stored_sketch(document_id, fingerprint_id)
+            sketch = self.search.stored_sketch(fingerprint_id)
             found += self.search.neighbours(sketch, group_id, now, document_id)
         found.sort(key=lambda neighbour: -neighbour.similarity)
         return self.with_torn(found, document_id)

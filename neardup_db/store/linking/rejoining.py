@@ -80,7 +80,7 @@ class Rejoining:
         sql = "SELECT fingerprint_id, group_id, cluster_id FROM {index}_document WHERE id = ?"
         rows = self.store.db.rows(self.store.sql(sql), (document_id,))
         fingerprint_id, group_id, label = self.documents.require_numbers(rows[0])
-        parameters = self.search.parameters(self.search.stored_sketch(document_id, fingerprint_id), group_id, 0)
+        parameters = self.search.parameters(self.search.stored_sketch(fingerprint_id), group_id, 0)
         read, _ = self.store.table.candidates({**parameters, "share": None})
         most = (left + 1) * read
         sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT ?)"
@@ -102,8 +102,7 @@ class Rejoining:
             if held.setdefault(fingerprint_id, number) != number:
                 self._connect(number, held[fingerprint_id], 1.0, None)
                 continue
-            sketch = self.search.stored_sketch(number, fingerprint_id)
-            self._elements.append(self.store.scheme.elements(sketch.value or b""))
+            self._elements.append(self.store.scheme.elements(self.documents.value(fingerprint_id)))
             elements += len(self._elements[-1])
             if elements > limits.SET_HASHES:
                 return False
@@ -153,7 +152,7 @@ class Rejoining:
         numbers = self._numbers[a], self._numbers[b]
         if self.joined.find(self._part(numbers[0])) == self.joined.find(self._part(numbers[1])):
             return
-        first, second = (self.search.stored_sketch(self._numbers[place], self._fingerprints[place]) for place in (a, b))
+        first, second = (self.search.stored_sketch(self._fingerprints[place]) for place in (a, b))
         similarity, distance = self.search.compared(first, second)
         if similarity < self.store.scheme.query_bounds(None, None)[0]:
             return

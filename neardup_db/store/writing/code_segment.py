@@ -171,6 +171,6 @@ class CodeSegment(Segment):
 
     def _has_earlier(self, code: AddedCode, now: int) -> bool:
         """Whether a visible document of another key had a matching code before this one."""
-        sketch = self.search.stored_sketch(code.document_id, code.fingerprint_id)
+        sketch = self.search.stored_sketch(code.fingerprint_id)
         group_id = self.documents.group_of(code.fingerprint_id)
         return self.search.has_earlier(sketch, group_id, now, code.document_id, code.before_id, code.before_part)

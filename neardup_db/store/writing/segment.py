@@ -251,7 +251,7 @@ class Segment:
         """Sketch and group of a document, and the first document that was in the window when it was added."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
         fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
-        sketch = self.search.stored_sketch(document_id, fingerprint_id)
+        sketch = self.search.stored_sketch(fingerprint_id)
         window = self.store.window.documents
         return sketch, group_id, 0 if window is None else document_id - window
 
