@@ -493,10 +493,13 @@ class Player:
             return
         state, index = self.view(who), self.indexes[who]
         keys = [a] if b is None else [a, b]
-        decide: Any = (state.undismiss if back else state.dismiss) if len(keys) == 2 else (
-            state.undismiss_all if back else state.dismiss_all
-        )
-        expected = decide(*keys) if {*keys} <= set(state.visible(CLOCK.now).entries) else "missing"
+        visible = state.visible(CLOCK.now)
+        expected: Any = "missing"
+        if {*keys} <= set(visible.entries) and b is not None:
+            expected = (state.undismiss if back else state.dismiss)(*keys)
+        elif {*keys} <= set(visible.entries):
+            expected = (visible.undismiss_all if back else visible.dismiss_all)(a)
+            (state.undismiss_all if back else state.dismiss_all)(a)
         try:
             found: Any = (index.undismiss if back else index.dismiss)(*keys)
         except KeyNotFoundError:
@@ -508,10 +511,13 @@ class Player:
         if not self.may_write(who):
             return
         state, index = self.view(who), self.indexes[who]
-        there = state.visible(CLOCK.now).entries
+        visible = state.visible(CLOCK.now)
+        there = visible.entries
         how = {"key": key} if key in there else {"text": content}
         content = there[key].content if key in there else content
-        expected = (state.disallow if back else state.allow)(content)
+        expected = state.disallow(content) if back else visible.allow(content)
+        if not back:
+            state.allow(content)
         try:
             found = (index.disallow if back else index.allow)(**how)
         except ParameterError:

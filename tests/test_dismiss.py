@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -331,43 +330,6 @@ def test_a_word_that_is_taken_back_with_its_transaction(path: Path) -> None:
         assert clusters(index) == [("a", "b")] and list(index.dismissed()) == []
         index.dismiss("a", "b")
         assert index.clusters() == [] and index.check().ok
-
-
-def test_dismissing_inside_the_records_of_a_load() -> None:
-    """The records of `add_many` may dismiss what was yielded before."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-
-        def records() -> Iterator[tuple[str, str]]:
-            yield "a", "oak elm"
-            yield "b", "oak elm"
-            index.dismiss("a", "b")
-            yield "c", "ash fir"
-
-        index.add_many(records())
-        assert index.clusters() == [] and index.check().ok
-
-
-@pytest.mark.parametrize("by_sql", [False, True])
-def test_a_first_word_that_is_taken_back_inside_a_load(by_sql: bool) -> None:
-    """A load goes on without the table that a nested transaction had made, however that was rolled back."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-
-        def records() -> Iterator[tuple[str, str]]:
-            yield "a", "oak elm"
-            yield "b", "oak elm"
-            if by_sql:
-                index.connection.execute("SAVEPOINT own")
-                index.dismiss("a", "b")
-                index.connection.execute("ROLLBACK TO own; RELEASE own")
-            else:
-                with suppress(ZeroDivisionError), index.transaction():
-                    index.dismiss("a", "b")
-                    raise ZeroDivisionError
-            yield "c", "oak elm"
-            yield "d", "oak elm fir"
-
-        index.add_many(records())
-        assert clusters(index) == [("a", "b", "c", "d")] and list(index.dismissed()) == [] and index.check().ok
 
 
 def test_many_words_at_once() -> None:

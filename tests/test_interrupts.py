@@ -58,6 +58,11 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
     return count >= moment
 
 
+def later(moment: int, step: int, more_rounds: bool) -> int:
+    """The next moment that is tried: a step further, and in long calls a twentieth, with `--more` a hundredth."""
+    return moment + max(step, moment // (100 if more_rounds else 20) if step > 1 else 1)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where an index of the texts is."""
@@ -161,7 +166,7 @@ def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str
         after = require_free(index, path)
     moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("add", "taken back")) else 11 if more_rounds else 23
     while more:
-        moment += step
+        moment = later(moment, step, more_rounds)
         path.write_bytes(backup.read_bytes())
         with Index(path) as index:
             more = interrupted_at(moment, partial(WRITES[name], index))
@@ -214,7 +219,7 @@ def test_a_question_is_interrupted(path: Path, name: str, beside: bool, more_rou
         answer = QUESTIONS[name](index)
         moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("query", "len")) else 5 if more_rounds else 13
         while more:
-            moment += step
+            moment = later(moment, step, more_rounds)
             with in_another_thread(index.transaction()) if beside else nullcontext():
                 more = interrupted_at(moment, partial(QUESTIONS[name], index))
                 assert asked_meanwhile(lambda: len(index)) == [5], f"a connection is lost at moment {moment}"
@@ -233,7 +238,7 @@ def test_opening_is_interrupted(path: Path, read_only: bool, more_rounds: bool, 
     before = path.read_bytes()
     moment, more, step = 0, True, 1 if long_run else 3 if more_rounds else 11
     while more:
-        moment += step
+        moment = later(moment, step, more_rounds)
         more = interrupted_at(moment, lambda: Index(path, read_only=read_only).close())
         if read_only:  # who only reads cannot remove the log
             Index(path).close()
@@ -251,7 +256,7 @@ def test_creating_is_interrupted(tmp_path: Path, more_rounds: bool, long_run: bo
     """Wherever creating a file is interrupted, it is not there, or is empty, or holds a whole index; it can be created again."""
     moment, more, step = 0, True, 1 if long_run else 5 if more_rounds else 23
     while more:
-        moment += step
+        moment = later(moment, step, more_rounds)
         path = tmp_path / f"{moment}.db"
         more = interrupted_at(moment, lambda path=path: Index(path, SETS).close())
         assert set(files_of(tmp_path)) <= {f"{moment}.db"}, f"moment {moment}"

@@ -135,7 +135,7 @@ def test_equal_values_of_a_batch_are_told_from_those_of_equal_hash(modulus: int)
     values = [random.choice([None, *(bytes([i]) * 20 for i in range(30))]) for _ in range(200)]
     hashes = np.array([-1 if value is None else value[0] % modulus for value in values], np.int64)
     keys = np.array([[-1 if value is None else value[0]] for value in values], np.int64)
-    different, of_different, keys_of, which = distinct(Sketches(values, None, None, 1, hashes, keys))
+    different, of_different, keys_of, which = distinct(Sketches(values, None, 1, hashes, keys))
     assert different == list(dict.fromkeys(value for value in values if value is not None))
     assert [None if i < 0 else different[i] for i in which] == values
     assert of_different.tolist() == [value[0] % modulus for value in different]

@@ -19,7 +19,7 @@ import pytest
 from disks import DISK_FULL, IO_ERROR, FailingDisk
 from load import in_another_thread, run_threads
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model
-from test_interrupts import interrupted_at
+from test_interrupts import interrupted_at, later
 from test_joins import contents
 
 from neardup_db import (
@@ -673,7 +673,7 @@ def test_wherever_a_merge_is_interrupted(parts: tuple[Index, Index], tmp_path: P
     other = parts[1]
     moment, more = 0, True
     while more:
-        moment += 83
+        moment = later(moment, 83, more_rounds=False)
         with Index(tmp_path / f"{moment}.db", SETS, text=WORDS, store_text=True, timeout=0.1) as index:
             more = interrupted_at(moment, partial(index.merge, other))
             assert len(index) in ((0, 6) if more else (6,)), f"half of it at moment {moment}"

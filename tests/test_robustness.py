@@ -53,7 +53,7 @@ def test_a_file_that_another_process_filled_meanwhile_is_kept(tmp_path: Path, mo
 
 CALLS: dict[str, Callable[[Index], Any]] = {
     "sketch": lambda index: index.add("b", "one two three four"),
-    "evidence": lambda index: index.query("one two three four"),
+    "value_maker": lambda index: index.query("one two three four"),
 }
 """Calls, by the method of the scheme that ends the making of their fingerprints."""
 

@@ -30,7 +30,7 @@ from foreign import capable_python
 from load import Worker, in_child, run_threads, story
 from standard import MODULE, connect, in_wal, run_elsewhere
 from support import CASES, SETS, WORDS
-from test_interrupts import TEXTS, WRITES, interrupted_at
+from test_interrupts import TEXTS, WRITES, interrupted_at, later
 
 from neardup_db import (
     BinaryCode,
@@ -741,7 +741,7 @@ def test_a_call_that_writes_is_interrupted(tmp_path: Path, name: str, more_round
                     WRITES[name](index)
                 states.append(state())
                 continue
-            moment += step
+            moment = later(moment, step, more_rounds)
             more = interrupted_at(moment, partial(WRITES[name], index))
             assert not app.in_transaction
             assert state() in (states if more else states[1:]), f"half of it at moment {moment}"

@@ -56,7 +56,7 @@ def prepare_streams() -> None:
 
     Raises ParameterError if standard output is closed; reading a closed standard input raises it too."""
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (its descriptor becomes no file's)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 (its descriptor becomes no file's)
     if sys.stdout is None:
         raise ParameterError("standard output is closed: redirect it to a file, or to /dev/null")
     for stream in (sys.stdin, sys.stdout, sys.stderr):
