@@ -79,10 +79,10 @@ CASED = TextRules.words(shingle=1, case=None)
 STATES = [
     State(case_of(scheme, rules), kind)
     for kind, scheme, rules in (
-        ("sets 1", SETS, WORDS),
-        ("sets 2", _sets(0.5, 2), WORDS),
-        ("sets 1", _sets(0.8, 1), WORDS),
-        ("sets 3 pairs", _sets(0.5, 3), PAIRS_OF_WORDS),
+        ("sets", SETS, WORDS),
+        ("sets", _sets(0.5, 2), WORDS),
+        ("sets", _sets(0.8, 1), WORDS),
+        ("sets of pairs", _sets(0.5, 3), PAIRS_OF_WORDS),
         ("minhash", CASES["minhash"].scheme, WORDS),
         ("bottomk", CASES["bottomk"].scheme, WORDS),
         ("bottomk", CASES["bottomk-estimate"].scheme, WORDS),
