@@ -16,6 +16,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 from planted import packages
 
 from neardup_db import TextRules, compute
@@ -41,7 +42,7 @@ def unlike(records: list[str], output: Path, threshold: float) -> tuple[int, int
                 continue
             gone += 1
             sizes[kept] = sizes.get(kept, 1) + 1
-            a, b = (compute.shingle_hashes(records[number], rules, distinct=True) for number in (row["id"], kept))
+            a, b = (np.unique(compute.shingle_hashes(records[number], rules)) for number in (row["id"], kept))
             far += compute.jaccard(a, b) < threshold
     return gone, far, max(sizes.values(), default=0)
 

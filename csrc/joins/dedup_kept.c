@@ -173,12 +173,12 @@ static int share_bucket(nd_deduplicator *deduplicator, uint32_t record, int *sha
     return status;
 }
 
-int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record)
+int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record, int shared)
 {
     nd_kept_record *other = &deduplicator->kept.at[record];
     double similarity;
     int64_t distance;
-    int matches, shared = 1;
+    int matches;
     if (other->asked_by == deduplicator->count + 1 || other->group_id != deduplicator->group_id)
         return ND_OK;
     other->asked_by = deduplicator->count + 1;
@@ -187,7 +187,8 @@ int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record)
         return status;
     const int is_better = deduplicator->best == ND_NO_RECORD || similarity > deduplicator->similarity ||
                           (similarity >= deduplicator->similarity && record < deduplicator->best);
-    if (is_better && deduplicator->scheme.plan == ND_PLAN_BANDS)
+    shared |= deduplicator->scheme.plan != ND_PLAN_BANDS;
+    if (is_better && !shared)
         status = share_bucket(deduplicator, record, &shared);
     if (status != ND_OK || !is_better || !shared)
         return status;

@@ -195,7 +195,7 @@ static size_t needed_of(void *context, size_t size, size_t other_size)
 
 static int meet_record(void *context, uint32_t record)
 {
-    return nd_dedup_meet(context, record);
+    return nd_dedup_meet(context, record, 0);
 }
 
 int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
@@ -217,7 +217,7 @@ int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
             const rare_posting *posting = &rare->postings.at[next];
             const size_t rest = mine < posting->rest ? mine : posting->rest;
             if (rest >= nd_dedup_needed(deduplicator, rare->size, posting->rest, bound)) /* the other set is no smaller */
-                status = nd_dedup_meet(deduplicator, posting->record);
+                status = nd_dedup_meet(deduplicator, posting->record, 0);
         }
     }
     return status;

@@ -85,7 +85,7 @@ static int scan(nd_deduplicator *deduplicator)
         const size_t found = nd_kernels_active()->keep_near(deduplicator->values.at + first * width, step, width,
             deduplicator->bytes, deduplicator->max_distance, deduplicator->places.at);
         for (size_t i = 0; i < found && status == ND_OK; i++)
-            status = nd_dedup_meet(deduplicator, (uint32_t)first + deduplicator->places.at[i]);
+            status = nd_dedup_meet(deduplicator, (uint32_t)first + deduplicator->places.at[i], 1);
     }
     return status;
 }
@@ -105,7 +105,8 @@ static int look_up(nd_deduplicator *deduplicator)
             continue;
         }
         for (; next != ND_NO_RECORD && status == ND_OK; next = deduplicator->links[next].next)
-            status = nd_dedup_meet(deduplicator, deduplicator->links[next].record);
+            if (deduplicator->links[next].check == (uint32_t)key)
+                status = nd_dedup_meet(deduplicator, deduplicator->links[next].record, 1);
     }
     return status == ND_OK && is_hot ? nd_dedup_ask_rare(deduplicator) : status;
 }
@@ -160,7 +161,7 @@ static int file_under(nd_deduplicator *deduplicator, uint64_t key)
         status = nd_dedup_file(&deduplicator->by_bucket, key, link, &older);
     if (status != ND_OK)
         return status;
-    deduplicator->links[deduplicator->link_count++] = (struct nd_dedup_link){record, older};
+    deduplicator->links[deduplicator->link_count++] = (struct nd_dedup_link){record, older, (uint32_t)key};
     return nd_dedup_has_rare(deduplicator) ? heat(deduplicator, key, link) : ND_OK;
 }
 

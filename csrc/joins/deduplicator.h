@@ -41,7 +41,8 @@ struct nd_deduplicator {
     nd_dedup_buckets by_bucket;
     struct nd_dedup_link {
         uint32_t record, next;
-    } * links; /* of the records in a bucket */
+        uint32_t check; /* the bits of the key that the table does not have */
+    } * links;          /* of the records in a bucket */
     size_t link_count, links_capacity;
     nd_keys *probed, *filed, *others;
     nd_dedup_rare *rare; /* NULL until a bucket is hot */
@@ -72,8 +73,9 @@ int nd_dedup_has_sets(const nd_deduplicator *deduplicator);
 int nd_dedup_read(nd_deduplicator *deduplicator, uint32_t record, const uint8_t **bytes, size_t *size);
 /* Makes a value the present one. */
 int nd_dedup_begin(nd_deduplicator *deduplicator, const uint8_t *value, size_t size, int64_t group_id);
-/* Compares the present record with one that stays, which matches only if both share a bucket. */
-int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record);
+/* Compares the present record with one that stays. Not `shared`: whether they share a bucket is not known, without which they do not
+ * match. */
+int nd_dedup_meet(nd_deduplicator *deduplicator, uint32_t record, int shared);
 /* The threshold that a better match has to reach. */
 double nd_dedup_bound(const nd_deduplicator *deduplicator);
 
