@@ -1,4 +1,4 @@
-"""Writes the outputs in docs/reference/sql.md: every block of SQL and every example of a function, as SQLite's own shell answers them.
+"""Writes the outputs in docs/reference/sql.md: blocks of SQL and examples of functions, as SQLite's own shell answers them.
 
 Run it after a change of the page, of the demo or of a function. The shell (Debian: sqlite3) and the installed commands are used.
 """
