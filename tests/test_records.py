@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import json
@@ -16,6 +17,7 @@ from neardup_db.cli.inputs.lines import RecordError
 from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.records import ReadOptions, format_of
 from neardup_db.cli.inputs.source import Source
+from neardup_db.cli.inputs.stream import Arrivals, StreamSource
 from neardup_db.cli.outputs import check_output, replacing
 from neardup_db.errors import ParameterError
 
@@ -293,3 +295,22 @@ def test_outputs_are_checked_before_the_work(tmp_path: Path) -> None:
         check_output(path, True, (path,))
     with pytest.raises(ParameterError, match="does not exist"):
         check_output(tmp_path / "no" / "a.jsonl", False)
+
+
+@pytest.mark.posix("pipes whose descriptors can be waited for")
+@pytest.mark.parametrize("format_", ["jsonl", "lines"])
+def test_a_mark_that_arrives_alone_is_not_the_whole_stream(format_: str) -> None:
+    """What comes after a byte order mark on a line of its own is read, however late it comes."""
+    reading, writing = os.pipe()
+    os.write(writing, b"\xef\xbb\xbf\n")
+    later = [b'{"id": "a", "text": "one two three"}\n']
+
+    def send() -> None:
+        if later:
+            os.write(writing, later.pop())
+            os.close(writing)
+
+    with contextlib.closing(Arrivals(reading, send)) as arrivals:
+        source = StreamSource(arrivals, ReadOptions(format=format_), "stdin", lambda problem: None)
+        assert "one two three" in [*source][-1].text
+    os.close(reading)

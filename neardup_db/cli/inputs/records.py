@@ -200,9 +200,6 @@ class RecordSource:
 
     def _records_of(self, file: LineFile) -> Iterator[InputRecord]:
         """The records of a file of many; one of a byte order mark and nothing else has none."""
-        head = file.head(HEAD_BYTES)
-        if head.rstrip(b"\r\n") == BOM:
-            return iter(())
         read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
         return read(self._lines_of(file))
 
@@ -297,7 +294,7 @@ class RecordSource:
         return WideLines(file, self.options.max_bytes, line_end(encoding), len(mark), head[len(mark) :])
 
     def _json_lines(self, lines: Lines) -> Iterator[InputRecord]:
-        is_blank = self._is_blank if is_wide(self.encoding) else bytes.isspace
+        is_blank = self._is_blank if is_wide(self.encoding) else _is_blank_utf8
         while True:
             try:
                 line = lines.next()
@@ -332,7 +329,7 @@ class RecordSource:
 
     def _text_lines(self, lines: Lines) -> Iterator[InputRecord]:
         while (line := self._guarded(lines.next)) is not END:
-            if line is not None:
+            if line is not None and line != BOM:
                 yield self._line_record(line, Place(lines.number, lines.start))
 
     def _line_record(self, line: bytes, place: Place) -> InputRecord:
@@ -344,7 +341,7 @@ class RecordSource:
         csv.field_size_limit(max(csv.field_size_limit(), self.options.max_bytes))
         rows = Rows(lines, self.delimiter, self._decode, self._error)
         names = rows.next()
-        if not isinstance(names, list):
+        if not isinstance(names, list) or (not any(names) and rows.next() is END):
             return
         if not self._columns:
             self.header += bytes(rows.raw)
@@ -513,3 +510,8 @@ def _json_value(line: str) -> Any:
 def _clean(key: str) -> str:
     """A key that can be stored as UTF-8: lone surrogates become U+FFFD."""
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _is_blank_utf8(line: bytes) -> bool:
+    """Whether a line has nothing but white space, and perhaps a byte order mark."""
+    return not line.removeprefix(BOM).strip()
