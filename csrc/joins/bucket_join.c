@@ -243,9 +243,10 @@ static int connect_entries(nd_bucket_join *join, const nd_entries *entries)
     int status = list_rest(join, name);
     for (size_t i = 0; i < join->home.rest.count && status == ND_OK; i++)
         status = meet_entries(join, join->home.rest.at[i], entries);
+    if (status != ND_OK || name < 0) /* no member is in a component with an entry: all have met every entry */
+        return status;
     const int64_t root = nd_components_find(join->components, name);
-    if (status == ND_OK)
-        status = list_strangers(join, entries, root);
+    status = list_strangers(join, entries, root);
     const nd_entries strangers = {.codes = join->home.codes.at,
         .ids = (const uint8_t *)join->home.ids.at,
         .count = join->home.ids.count,

@@ -33,15 +33,14 @@ typedef struct join_reader {
     int crowds_joined; /* rows of crowds are joined like all others */
     sqlite3_stmt *statements[JOIN_STATEMENTS];
     int64_t now;
-    int expiring;    /* some documents may have expired */
-    int64_t last_id; /* the highest id of a fingerprint */
-    const uint8_t
-        *asked; /* ND_BUCKETS_FOREIGN: the page's fingerprints, one after another: id, group_id and size, 64 bits each, */
-    size_t asked_size, asked_at; /* then the value */
-    int walking;                 /* the table is read in its order, beside the probes: row_key is where that stands */
-    int walked;                  /* to the end */
-    int placed;                  /* at a row, or at the end */
-    int seeking;                 /* only the rows under the keys of the page are read */
+    int expiring;         /* some documents may have expired */
+    int64_t last_id;      /* the highest id of a fingerprint */
+    const uint8_t *asked; /* ND_BUCKETS_FOREIGN: fingerprints: id, group_id and size of the value, 64 bits each, and the value */
+    size_t asked_size, asked_at;
+    int walking; /* the table is read in its order, beside the probes: row_key is where that stands */
+    int walked;  /* to the end */
+    int placed;  /* at a row, or at the end */
+    int seeking; /* only the rows under the keys of the page are read */
     int64_t row_key;
     int64_t probe_low; /* of the last probe */
     int code;          /* of SQLite, where it has failed */
