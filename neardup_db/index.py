@@ -562,9 +562,9 @@ class Index(Reader):
         check_callable("progress", progress)
         check_callable("on_outcome", on_outcome)
         self._looked_at()
-        only_new = bool(only_new)
-        more = (require, fields, False, first)
-        options = IngestOptions(content, if_exists, on_error, only_new, commit_every, progress, on_outcome, *more)
+        options = IngestOptions(
+            content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields, first=first
+        )
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)

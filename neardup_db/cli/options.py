@@ -77,6 +77,8 @@ measure_option = click.option(
     help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact or --containment; "
     "--threshold is 0.8 unless given.",
 )
+
+
 class Count(click.IntRange):
     """A number of things from `least` on, of 64 bits."""
 
@@ -85,6 +87,7 @@ class Count(click.IntRange):
 
     def _describe_range(self) -> str:  # for --help
         return f"x>={self.min}"
+
 
 limit_option = click.option("--limit", type=Count(1), help="Print at most this many.")
 key_type_option = click.option(

@@ -343,9 +343,7 @@ class Joins:
         self.db.ordered(rows, after)
         ends = [(rows[0][0], rows[-1][0])] if rows else []
         members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
-        sought = []
-        for number, name, group_id, value, _ in rows:
-            sought.append(OtherFingerprint(number, name if group_id else None, value))
+        sought = [OtherFingerprint(number, name if group_id else None, value) for number, name, group_id, value, _ in rows]
         return sought, members, self.codes(members, members, always=True) if self.store.has_parts else None
 
     def _cross_pairs(
@@ -366,7 +364,7 @@ class Joins:
         if codes is None and not self.store.has_parts:
             return CrossPairs(found, members, others)
         if codes is None:
-            values = {other.id: other.value or b"" for other in sought}
+            values = {other.id: other.value for other in sought}
             codes = Codes({}, values)
         return CrossPairs(found, members, others, (self.codes(members, members, always=True), codes))
 

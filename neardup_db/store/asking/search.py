@@ -317,9 +317,9 @@ class Search:
         return self.store.scheme.compare(a.value, b.value)
 
     def stored_sketch(self, fingerprint_id: int) -> Sketch:
-        """The sketch of a stored document, for asking again."""
+        """A stored fingerprint as a sketch, for asking again."""
         return self.sketch_of(self.documents.value(fingerprint_id))
 
     def sketch_of(self, value: bytes) -> Sketch:
-        """The same, where its stored value is known."""
+        """A stored value as a sketch."""
         return Sketch(value, None, self.store.epoch)

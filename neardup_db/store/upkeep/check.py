@@ -273,8 +273,7 @@ class Checker:
         """A recorded match has the similarity and distance of its fingerprints, which a query would find."""
         scheme = self.store.scheme
         distance = "neardup_hamming(x.value, y.value)" if scheme.takes_codes else "NULL"
-        compared = ("a.text", "b.text") if self.store.verification == "bands_text" else ("x.value", "y.value")
-        similarity = f"neardup_similarity('{{index}}', {', '.join(compared)})"
+        similarity = "neardup_similarity('{index}', x.value, y.value)"
         keys = "neardup_probe('{index}', x.value) AS p CROSS JOIN neardup_probe('{index}', y.value) AS q WHERE p.low = q.low"
         met = "TRUE" if scheme.finds_all else f"EXISTS (SELECT 1 FROM {keys})"
         sql = f"""SELECT m.document_id, {similarity} >= :bound AND ifnull({distance} <= :radius, TRUE) AND {met}

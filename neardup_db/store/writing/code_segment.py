@@ -98,7 +98,6 @@ class Owners:
         """Those of some codes."""
         return [self._owners[self._batch.keys[i]] for i in places]
 
-
     def replaced(self, i: int) -> tuple[Found, StoredPart]:
         """The document of a code that "replaces" another one, and that one."""
         found = self._owners[self._batch.keys[i]].found
