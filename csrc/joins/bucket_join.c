@@ -100,16 +100,11 @@ static int are_alike(nd_bucket_join *join, int *alike)
     for (size_t i = 0; i < SAMPLED && status == ND_OK; i++) {
         nd_bucket_item *item = &join->items.at[join->members.at[i * join->members.count / SAMPLED]];
         const int64_t other = (int64_t)join->others.at[(SAMPLED - 1 - i) * join->others.count / SAMPLED];
-        const uint8_t *bytes;
-        size_t size;
         double similarity;
         int64_t distance;
-        if (nd_bucket_is_loaded_full(join))
-            nd_bucket_forget(join);
-        status = nd_bucket_load(join, item);
-        if (status == ND_OK)
-            status = nd_bucket_bytes(join, other, 1, &bytes, &size);
-        matched += status == ND_OK && nd_bucket_compare(join, item, bytes, size, &similarity, &distance);
+        int matches;
+        status = nd_bucket_measure(join, item, other, &similarity, &distance, &matches);
+        matched += (size_t)matches;
     }
     *alike = 2 * matched > SAMPLED;
     return status;

@@ -64,19 +64,28 @@ nd_bucket_pair *nd_bucket_join_pairs(nd_bucket_join *join, size_t *count)
     return pairs;
 }
 
-int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched)
+int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, double *similarity, int64_t *distance,
+    int *matched)
 {
     const uint8_t *bytes;
     size_t size;
-    double similarity;
-    int64_t distance;
     *matched = 0;
     if (nd_bucket_is_loaded_full(join))
         nd_bucket_forget(join);
     int status = nd_bucket_load(join, item);
     if (status == ND_OK)
         status = nd_bucket_bytes(join, other, 1, &bytes, &size);
-    if (status != ND_OK || !nd_bucket_compare(join, item, bytes, size, &similarity, &distance))
+    if (status == ND_OK)
+        *matched = nd_bucket_compare(join, item, bytes, size, similarity, distance);
+    return status;
+}
+
+int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched)
+{
+    double similarity;
+    int64_t distance;
+    int status = nd_bucket_measure(join, item, other, &similarity, &distance, matched);
+    if (status != ND_OK || !*matched)
         return status;
     status = join->reader.is_visible(join->reader.context, other, matched);
     return status == ND_OK && *matched ? add_pair(join, item->id, other, similarity, distance) : status;

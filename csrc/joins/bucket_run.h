@@ -137,6 +137,9 @@ void nd_bucket_free_page(nd_bucket_join *join);
 
 /* bucket_pairs.c */
 
+/* Compares a member with another fingerprint, whether or not that is visible. */
+int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, double *similarity, int64_t *distance,
+    int *matched);
 /* Compares an item with another fingerprint; *matched where they meet the rule and the other is visible. */
 int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched);
 /* A pair to be compared with many others, in the order in which values are read once. */

@@ -40,7 +40,7 @@ def fingerprints(batch: pa.Table) -> pa.Table:
 
 
 def drop_in_parallel(dataset: Dataset, index_path: str, num_proc: int) -> Dataset:
-    """Fingerprints in all processes, clusters in this one: the first row of each cluster stays, as with connected=True above.
+    """Fingerprints in all processes, clusters in this one: the first row of each cluster stays, as `connected=True` keeps it.
 
     "id" is unique. The index stays, for the next dataset."""
     made = dataset.with_format("arrow").map(fingerprints, batched=True, num_proc=num_proc, remove_columns=dataset.column_names)
