@@ -1,4 +1,4 @@
-"""Immutable sets of parameters: what text rules and schemes have in common."""
+"""Immutable parameter sets, the base of text rules and schemes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Self = TypeVar("Self", bound="Immutable")
 
 
 class Immutable:
-    """Base of `TextRules` and of the schemes: frozen; equal when all parameters are equal; `repr` can be evaluated."""
+    """Base of `TextRules` and the schemes: frozen, compared by parameters, with a `repr` that can be evaluated."""
 
     names: ClassVar[tuple[str, ...]] = ()
     """The parameters, in the order of the signature."""
 
     always_shown: ClassVar[tuple[str, ...]] = ()
-    """The parameters that `repr` has even where they are the defaults."""
+    """The parameters that `repr` shows even if they have their defaults."""
 
     given: Mapping[str, Any]
-    """The parameters that the caller wrote down, with the values that they came to have."""
+    """The parameters that the caller gave, with their final values."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to {name!r}: {type(self).__name__} is immutable; make a new one")
@@ -54,24 +54,24 @@ class Immutable:
         self.__dict__.update(attributes)
 
     def _cached(self, name: str, make: Callable[[], Any]) -> Any:
-        """What make() returns, kept with this object (two threads may both make it; one of the two is kept)."""
+        """The result of make(), cached on this object (if two threads compute it, one result is kept)."""
         key = "_cached_" + name
         if key not in self.__dict__:
             self.__dict__.setdefault(key, make())
         return self.__dict__[key]
 
     def changed(self: Self, **changes: Any) -> Self:
-        """The same with other parameters, checked as those of a new one."""
+        """A copy with other parameters, which are checked."""
         return type(self)(**{**{name: getattr(self, name) for name in self.names}, **changes})
 
     def _copy(self: Self, **changes: Any) -> Self:
-        """The same with other attributes, nothing checked again; `given` stays."""
+        """A copy with other attributes, without checks and with the same `given`."""
         state = {name: value for name, value in self.__dict__.items() if not name.startswith("_cached")}
         return restore(type(self), {**state, **changes}, self.given)
 
 
 def restore(cls: type[Self], state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Self:
-    """An object with these attributes, made without its constructor."""
+    """Create an object with these attributes without calling its constructor."""
     made = cls.__new__(cls)
     made.__dict__.update(state)
     made.__dict__["given"] = MappingProxyType(dict(given or {}))
@@ -79,9 +79,9 @@ def restore(cls: type[Self], state: Mapping[str, Any], given: Mapping[str, Any] 
 
 
 def records_given(automatic: tuple[str, ...] = ()) -> Callable[[Init], Init]:
-    """Decorator of a constructor: sets `given` to the parameters that the call wrote down.
+    """Decorate a constructor so that it sets `given` to the parameters of the call.
 
-    None for one of `automatic` means "choose", and "random" "draw one": neither says anything about the value, so neither counts.
+    None for an `automatic` parameter and "random" do not count, because they leave the value open.
     """
 
     def decorate(init: Init) -> Init:
@@ -116,7 +116,7 @@ def _show(value: Any) -> str:
 
 
 def differences(given: Mapping[str, Any], stored: Immutable) -> list[str]:
-    """One clause for each parameter of `given` that `stored` has with another value."""
+    """One clause for each given parameter whose stored value differs."""
     return [
         f"{name}={_show(value)}, the file has {_show(getattr(stored, name, None))}"
         for name, value in given.items()
@@ -125,7 +125,7 @@ def differences(given: Mapping[str, Any], stored: Immutable) -> list[str]:
 
 
 def callable_name(function: Any) -> str | None:
-    """module:qualname of a callable that can be imported again, else None."""
+    """module:qualname of an importable callable, else None."""
     module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str) or "<" in qualname:
         return None

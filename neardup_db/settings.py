@@ -9,13 +9,13 @@ from .errors import CorruptIndexError
 
 
 class StoredSettings:
-    """Settings of a file, read one by one: CorruptIndexError names what is missing or of a wrong type."""
+    """Settings of a file. Each read raises CorruptIndexError for a missing setting or a wrong type."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = settings
 
     def value(self, name: str) -> Any:
-        """The setting, which must exist; None is a value."""
+        """The value of a setting, possibly None. The setting must exist."""
         if name not in self.settings:
             raise CorruptIndexError(f"the setting {name!r} is missing from the file; restore the file from a backup")
         return self.settings[name]
@@ -33,7 +33,7 @@ class StoredSettings:
         return float(value)
 
     def text(self, name: str, options: Iterable[str] | None = None) -> str:
-        """A string, one of options if they are given."""
+        """A string; with options, one of these."""
         value = self.value(name)
         allowed = None if options is None else list(options)
         if not isinstance(value, str):
@@ -43,14 +43,14 @@ class StoredSettings:
         return value
 
     def wrong(self, name: str, expected: str) -> CorruptIndexError:
-        """The error to raise for a setting that is not what it must be."""
+        """The error for an invalid setting."""
         return CorruptIndexError(
             f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "
             "restore the file from a backup"
         )
 
     def unknown(self, name: str, known: Iterable[str]) -> CorruptIndexError:
-        """The error to raise for a word that only a newer package may know."""
+        """The error for a word that only a newer package may know."""
         return CorruptIndexError(
             f"the setting {name!r} of the file is {self.settings.get(name)!r}, and this neardup-db knows "
             f"{', '.join(map(repr, known))}: install a newer neardup-db, or restore the file from a backup"

@@ -1,4 +1,4 @@
-"""Results as columns, for pandas, polars, pyarrow and whatever else takes a dictionary of columns.
+"""Results as columns, for pandas, polars, pyarrow and other libraries that take a dictionary of columns.
 
 pandas.DataFrame(columns(index.clusters()))
 polars.DataFrame(columns(index.pairs()))
@@ -17,7 +17,7 @@ from .errors import ParameterError
 from .values import Cluster, Document, Match, Pair
 
 Columns = dict[str, Any]
-"""Names, and of each a list or a numpy array; all of one length."""
+"""Column names with lists or numpy arrays of equal length."""
 
 _TIMES = ("added_at", "last_seen", "expires_at")
 Kind = type[Match] | type[Pair] | type[Cluster] | type[Document]
@@ -25,16 +25,16 @@ _KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)
 
 
 def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
-    """What an index answers with, as a dictionary of columns of equal length.
+    """Results of an index as a dictionary of columns of equal length.
 
-    results: of `query`, `matches` or `add` (columns key, similarity, distance, and part where a code has one); of `query_many` or
-    `query_codes` (the same, and the number of the query in front); of `pairs` (key_a, key_b, similarity, distance); of `clusters`
-    (a row for each document: cluster, numbered from 0, size, representative, key); or documents of `get_many`, without those that
-    are not there (their attributes but `codes`; metadata as JSON).
+    results: from `query`, `matches` or `add` (columns key, similarity, distance, and part if a code has one); `query_many` or
+    `query_codes` (preceded by the query number); `pairs` (key_a, key_b, similarity, distance); `clusters` (a row a document:
+    cluster, numbered from 0, size, representative, key); or `get_many` (all attributes except `codes`, metadata as JSON; missing
+    documents are omitted).
 
-    Similarities are float64, counts int64 and times datetime64[ms] in UTC; keys, texts and what may be missing are lists with
-    None. kind: Match, Pair, Cluster or Document. An empty result does not tell, and has the columns of Match without it. Raises
-    ParameterError for anything else, and for results of different kinds.
+    Similarities are float64, counts int64 and times datetime64[ms] in UTC. Keys, texts and optional values are lists with None.
+    kind: Match, Pair, Cluster or Document, for a result that may be empty (default: Match). Raises ParameterError for other
+    objects and for results of different kinds.
 
     >>> from neardup_db import Match
     >>> from neardup_db.tables import columns

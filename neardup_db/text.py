@@ -1,4 +1,4 @@
-"""Text rules: how a text becomes shingles, and shingles hashes. Built-in rules run in C, callers' functions through Python."""
+"""Text rules, which turn a text into shingles and shingles into hashes. Built-in rules run in C, callables in Python."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ ShingleHash = Callable[[bytes], bytes]
 
 
 class TextRules(Immutable):
-    """How texts are cut into shingles and hashed. Immutable; equal rules give equal fingerprints on every machine.
+    """The rules that cut texts into shingles and hash them. Immutable; equal rules give equal fingerprints on every machine.
 
-    A text is normalised, folded, normalised again, freed of default-ignorable code points (soft hyphens, zero-width spaces) and
-    cut into tokens; `shingle` consecutive tokens are a shingle, and each shingle is hashed.
+    A text is normalised, case-folded, normalised again, stripped of default-ignorable code points (soft hyphens, zero-width
+    spaces) and cut into tokens. Each run of `shingle` consecutive tokens is a shingle, and each shingle is hashed.
 
     normalize: "NFC", "NFKC" or None. case: "fold" (full case folding), "lower" or None. tokens: "words" (words, one token for
     each grapheme of scripts written without spaces, one for each emoji), "chars" (graphemes), or a callable from the normalised
-    text to its tokens (str). shingle: tokens in a shingle, 1 to 1000. joiner: what stands between them, None for one space
-    (nothing for "chars"). nonword: what "chars" makes of a run of non-word characters: one "space" with the ends trimmed, "keep"
-    or "drop". short: a text of fewer tokens is one shingle ("whole") or none ("drop"). stopwords: tokens to drop; each goes
-    through normalisation and folding itself. filter: a callable that keeps the tokens for which it is true. strip_accents: drop
-    accents. hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256", or a callable from bytes to at least four
-    bytes, always as many. hash_seed: 0 to 2^63 - 1, of "xxh3_64" only; "random" draws one. min_tokens: a text of fewer tokens,
-    counted after stopwords and filter, has no shingles and matches nothing; 0 to 1,000,000.
+    text to its tokens (str). shingle: tokens in a shingle, 1 to 1000. joiner: the separator of tokens in a shingle, None for a
+    space (nothing for "chars"). nonword: how "chars" treats a run of non-word characters: as one "space" with the ends trimmed,
+    "keep" or "drop". short: a text with fewer tokens is one shingle ("whole") or none ("drop"). stopwords: tokens to drop, which
+    are normalised and folded too. filter: a callable; tokens for which it is false are dropped. strip_accents: drop accents.
+    hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256", or a callable from bytes to a fixed number of
+    bytes, at least four. hash_seed: 0 to 2^63 - 1, for "xxh3_64" only; "random" draws one. min_tokens: 0 to 1,000,000; a text with fewer
+    tokens, after stopwords and filter, has no shingles and matches nothing.
 
-    Shingles of three words do badly below about 50 words, where one changed word changes too many of them: take
-    `TextRules.chars(shingle=3)` for short texts. Raises ParameterError for a value that is none of these.
+    In texts below about 50 words one changed word changes too many shingles of three words: use `TextRules.chars(shingle=3)` for
+    short texts. Raises ParameterError for an invalid value.
 
     >>> TextRules(shingle=5)
     TextRules(shingle=5)
@@ -126,8 +126,8 @@ class TextRules(Immutable):
     def chars(cls, **changes: Any) -> TextRules:
         """Rules for short texts, names, typing errors and mixed languages: shingles of five graphemes.
 
-        Five is what "Mining of Massive Datasets" (section 3.2.2) advises for e-mails. For texts of fewer than about 50 words take
-        `shingle=3` and a threshold of 0.6. `changes` are parameters of `TextRules`.
+        "Mining of Massive Datasets" (section 3.2.2) advises five for e-mails. Below about 50 words use `shingle=3` and a
+        threshold of 0.6. `changes` are parameters of `TextRules`.
 
         >>> TextRules.chars().shingle
         5
@@ -138,13 +138,13 @@ class TextRules(Immutable):
 
     @property
     def native(self) -> Any:
-        """The compiled `nd_rules *` (of the built-in parts, where some are callables)."""
+        """The compiled `nd_rules *` of the built-in rules."""
         made = self.__dict__.get("_cached_native")
         return self._cached("native", self._compile) if made is None else made
 
     @property
     def custom(self) -> bool:
-        """True if tokens, filter or hash is a callable: then texts go through Python, and SQL cannot hash them."""
+        """True if tokens, filter or hash is a callable. Texts then go through Python, and SQL cannot hash them."""
         return callable(self.tokens) or self.filter is not None or callable(self.hash)
 
     @property
@@ -155,7 +155,7 @@ class TextRules(Immutable):
         return native.hash_size(native.HASHES.index(self.hash))
 
     def run(self, text: str | bytes) -> Any:
-        """Cuts a text into tokens; returns this thread's workspace, which holds them."""
+        """Cut a text into tokens and return the thread's workspace that holds them."""
         data = native.text_bytes(text)
         if not callable(self.tokens) and self.filter is None:
             return native.tokenize(self.native, data)
@@ -173,7 +173,7 @@ class TextRules(Immutable):
         return [shingle.decode("utf-8", "replace") for shingle in native.shingles_of(self.run(text), self.native)]
 
     def digests(self, text: str | bytes) -> tuple[npt.NDArray[np.uint8], int]:
-        """(digests, tokens) of a text: uint8[shingles, hash_size], big-endian, and the number of its tokens."""
+        """(digests, token count) of a text; digests are uint8[shingles, hash_size], big-endian."""
         work = self.run(text)
         token_count = int(native.lib.nd_text_token_count(work))
         if callable(self.hash):
@@ -189,7 +189,7 @@ class TextRules(Immutable):
     # ---- the file ----------------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """These rules as rows of the setting table. ParameterError for a callable that has no importable name."""
+        """These rules as rows of the setting table. Raises ParameterError for a callable without an importable name."""
         return {
             "text.normalize": self.normalize or "none",
             "text.case": self.case or "none",
@@ -210,8 +210,7 @@ class TextRules(Immutable):
     def from_settings(cls, settings: Mapping[str, Any], given: TextRules | None = None) -> TextRules:
         """The rules of a file; callables are taken from `given`.
 
-        Raises MismatchError where the file names a callable that `given` does not have, CorruptIndexError where a setting is
-        missing or wrong.
+        Raises MismatchError if `given` lacks a callable that the file names, CorruptIndexError for an invalid setting.
         """
         stored = StoredSettings(settings)
         normalize = stored.text("text.normalize", ("NFC", "NFKC", "none"))
@@ -239,7 +238,7 @@ class TextRules(Immutable):
         return restore(cls, state)
 
     def mismatches(self, stored: TextRules) -> list[str]:
-        """One clause ("shingle=5, the file has 3") for each parameter given here that the stored rules have otherwise."""
+        """One clause ("shingle=5, the file has 3") for each given parameter whose stored value differs."""
         return differences(self.given, stored)
 
     # ---- private -----------------------------------------------------------------------------------------------------
@@ -261,7 +260,7 @@ class TextRules(Immutable):
         return native.rules_new(spec, native.text_bytes(joiner), [native.text_bytes(word) for word in self.stopwords])
 
     def _own_tokens(self, tokenizer: Tokenizer, data: bytes) -> list[bytes]:
-        """Tokens by the caller's tokenizer, stop words dropped (the built-in tokenizers drop them in C)."""
+        """Tokens of the caller's tokenizer without stop words (built-in tokenizers drop them in C)."""
         text = native.normalize(self.native, data).decode("utf-8")
         tokens = []
         for token in tokenizer(text):

@@ -1,4 +1,4 @@
-"""What an index takes and what it answers: frozen values. `show/` makes HTML of them, and is imported when that is asked for."""
+"""The frozen values that an index takes and returns. Their HTML comes from `show/`, which is imported on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from .clock import utc
 
 Key = str | bytes | int
-"""What names a document: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
+"""A document key: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
 
 
 class AnyGroup(Enum):
@@ -23,23 +23,25 @@ class AnyGroup(Enum):
 
 
 ANY_GROUP: Final = AnyGroup.ANY_GROUP
-"""As the `group` of a question: documents of all groups, and those of none."""
+"""As the `group` of a query: documents of every group, and documents without a group."""
 
 SHOWN_KEYS, SHOWN_TEXT = 12, 200
 """Keys of a cluster, and characters of a text, in a repr."""
 
 
 Part = str | int
-"""What names one of the codes of a document: text or a signed 64-bit integer."""
+"""The name of one code of a document: text or a signed 64-bit integer."""
 
 Times = tuple[int, int, int]
 """When a document was added and last seen, in milliseconds, and how often it was offered."""
 
 
 class Record(NamedTuple):
-    """One document to add, checked: `text` is what is stored with it, `metadata` JSON, `expires_at` milliseconds; `times` is None
-    for one that is offered now, for the first time; `part` names its code among those of its key; `is_one_of_several` is True for
-    a code without a part that another index stores beside codes with parts, else None."""
+    """One checked document to add.
+
+    text: the text to store; metadata: JSON; expires_at: milliseconds; times: None for a new document; part: the name of its code
+    under the key; is_one_of_several: True for an unnamed code that another index stores beside named ones, else None.
+    """
 
     key: Key
     text: str | None
@@ -52,7 +54,7 @@ class Record(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """One record of `add_many` or `add_codes`: checked, not yet fingerprinted."""
+    """One checked record of `add_many` or `add_codes`, before it is fingerprinted."""
 
     record: Record
     content: Any  # text or code
@@ -61,11 +63,10 @@ class Incoming(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A document that is a near-duplicate of what was asked for.
+    """A stored near-duplicate of the query.
 
-    `similarity` is 0.0 to 1.0 as the scheme measures it; `distance` is the number of differing bits, None where the scheme
-    has no distance. Of a document with several codes both are those of its best one, which `part` names; it is None where a
-    code has no name.
+    similarity: 0.0 to 1.0, as the scheme measures it. distance: the number of differing bits, None for schemes without a
+    distance. A document with several codes is compared by its best code, and `part` is the name of that code (None if unnamed).
     """
 
     key: Key
@@ -90,9 +91,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Documents connected by near-duplicate pairs, in the order of insertion; `representative` is the earliest.
+    """Documents connected by near-duplicate pairs, in insertion order; `representative` is the earliest.
 
-    Its repr names the first keys only; `keys` has all.
+    The repr shows the first keys only.
     """
 
     representative: Key
@@ -115,11 +116,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many documents are near-duplicates of what was asked for, and since when. True if there is one.
+    """The number of stored near-duplicates of a query, and their times. False if there are none.
 
-    count: documents; times_seen: how often these were offered, those included that `add_if_new(on_match="touch")` did not store;
-    first_added_at, last_added_at: when the earliest and the latest of them were added; last_seen: when one of them was last
-    offered. Times are seconds since 1970 (UTC), None where nothing matches.
+    count: documents. times_seen: how often these documents were offered, including the offers that
+    `add_if_new(on_match="touch")` did not store. first_added_at, last_added_at: when the earliest and the latest were added.
+    last_seen: the latest offer. Times are seconds since 1970 (UTC), None without a match.
     """
 
     count: int
@@ -136,11 +137,11 @@ class Count:
 class Document:
     """A stored document. Times are seconds since 1970 (UTC); `text` is None unless the index stores texts.
 
-    code: in an index of codes (`BinaryCode`, `SimHash`, `BitSampling`) the stored one, most significant bit first, that of a text
-    too; `query_code` takes it. None in other indexes, and of a text without shingles. codes: all that the document has by part,
-    in the order in which they came; `code` is the first. The part of a code without one is None. Empty where `code` is None.
+    code: the stored code in an index of codes (`BinaryCode`, `SimHash`, `BitSampling`), most significant bit first; `query_code`
+    takes it. None in other indexes and for a text without shingles. codes: every code of the document by its part (None if
+    unnamed), in insertion order; `code` is the first.
 
-    Its repr has the beginning of a long text only.
+    The repr shortens a long text.
     """
 
     key: Key
@@ -169,18 +170,17 @@ class Document:
 
     @property
     def _shown(self) -> tuple[str, ...]:
-        """Names of what is shown: `codes` where they say more than `code`."""
+        """The attributes that the repr shows: `codes` only if it adds to `code`."""
         return self.__slots__ if any(part is not None for part in self.codes) else self.__slots__[:-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened to an index since a token. Apply `removed` first, then `added`, then `clusters`.
+    """The changes of an index since a token. Apply `removed` first, then `added`, then `clusters`.
 
-    removed, added: keys; a document that was replaced is in both. clusters: (key, number of its cluster now, None = in none) of
-    documents that are in another cluster than before, or have other codes, and of added ones that are in one. more: there are
-    more changes; ask on with `token`, which stands behind the last one here. codes: keys of documents that got, changed or lost
-    one of several codes since they were added.
+    removed, added: keys; a replaced document is in both. clusters: (key, cluster number or None) of each document whose cluster
+    or codes changed, and of each added document in a cluster. codes: keys of documents whose codes changed after they were
+    added. more: True if there are more changes; call `changes(token)` again with this `token`.
     """
 
     token: str
@@ -196,7 +196,7 @@ class Changes:
 
 
 class Stats(dict[str, Any]):
-    """What `Index.stats` returns: a dictionary, which `print` shows line by line and a notebook as a table."""
+    """The dictionary that `Index.stats` returns. `print` shows a line for each value, a notebook a table."""
 
     def __str__(self) -> str:
         rows = list(flat_rows(self))
@@ -208,7 +208,7 @@ class Stats(dict[str, Any]):
 
 
 def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Names and values as text; those of a nested mapping as 'settings.scheme'. Counts at the top have separators."""
+    """Names and values as text; nested names are joined by dots ('settings.scheme'). Top-level counts have separators."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from flat_rows(value, f"{prefix}{name}.")
@@ -229,11 +229,11 @@ def _utc(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How one query ran. Times are seconds.
+    """The work of one query. Times are seconds.
 
-    table: where the candidates come from, the candidate table, or that of all fingerprints; probes: ranges looked up there;
-    rows: rows, or entries of codes, met there; candidates: different fingerprints among them;
-    verified: fingerprints that meet the rule; matches: visible documents that have them.
+    table: the table that was searched, a candidate table or all fingerprints. probes: ranges looked up in it. rows: rows (or code
+    entries) read. candidates: distinct fingerprints among these. verified: candidates that match by the scheme's rule.
+    matches: visible documents with a verified fingerprint.
     """
 
     scheme: str
@@ -260,15 +260,15 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class MatchExplanation:
-    """Why two documents match, or do not. A notebook shows it as HTML, with the texts side by side.
+    """Why two documents match or do not match. A notebook shows it as HTML, with both texts side by side.
 
-    similarity, distance: as the scheme measures them on what is stored; jaccard: of the shingles, exactly. met: (table number,
-    key) of the rows of `table` that both have, of the `probes` that a query for the first looks up. `text_a`, `text_b` are the
-    texts, and `shared`, `only_a`, `only_b` their shingles, where texts are stored or were given, else None.
+    similarity, distance: as the scheme measures the stored fingerprints. jaccard: the exact Jaccard similarity of the shingles.
+    met: (table number, key) of each row of `table` that both documents have, out of the `probes` of a query for the first.
+    text_a, text_b: the texts; shared, only_a, only_b: their shingles. These are None unless texts are stored or given.
 
-    dismissed: somebody has said that the two are no duplicates (`Index.dismiss`), so they are no match. connected_by: the keys of
-    documents that connect a dismissed pair in one cluster all the same, each of which matches the next; None where nothing does,
-    and for other pairs. allowed: one of the two is like an allowed text (`Index.allow`), so they are no match.
+    dismissed: True if the pair was dismissed by `Index.dismiss`, so it is no match. connected_by: the path of keys that keeps a
+    dismissed pair in one cluster, else None. allowed: True if one of the two is like an allowed text (`Index.allow`), so the pair
+    is no match.
     """
 
     key_a: Key
@@ -291,14 +291,14 @@ class MatchExplanation:
 
     @property
     def jaccard(self) -> float | None:
-        """Jaccard similarity of the two sets of shingles; None without texts."""
+        """Jaccard similarity of the two shingle sets; None without texts."""
         if self.shared is None or self.only_a is None or self.only_b is None:
             return None
         union = len(self.shared) + len(self.only_a) + len(self.only_b)
         return len(self.shared) / union if union else 0.0
 
     def html(self) -> str:
-        """A whole HTML page that needs no other file: figures, where the two met, shingles, the texts side by side."""
+        """A self-contained HTML page with the figures, the shared candidate rows, the shingles and both texts side by side."""
         from .show.explanation import explanation_page
 
         return explanation_page(self)
@@ -311,8 +311,10 @@ class MatchExplanation:
 
 @dataclass(frozen=True, slots=True)
 class AllowedText:
-    """A text that matches nothing, and neither do texts like it (`Index.allow`). allowed_at: seconds since 1970 (UTC); text: None
-    unless the index stores texts."""
+    """A text exempt from matching, together with every text like it (`Index.allow`).
+
+    allowed_at: seconds since 1970 (UTC). text: None unless the index stores texts.
+    """
 
     id: int
     text: str | None
@@ -321,12 +323,12 @@ class AllowedText:
 
 
 MOST_PROBLEMS = 100
-"""Skipped records that an AddReport names."""
+"""The most skipped records that an AddReport lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A record that was left out: its place in the input from 0, its key (None where it has none that can be used), and why."""
+    """A skipped record: its position in the input, counted from 0, its key (None if unusable) and the reason."""
 
     record: int
     key: Key | None
@@ -335,12 +337,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What `add_many` did with its records.
+    """The outcome of `add_many`, as counts of records.
 
-    added: stored as new documents; replaced: stored instead of an older document of the same key; ignored: left out because
-    the key was there; skipped: left out because the record was wrong (`on_error="skip"`); matched: records with at least one
-    near-duplicate among the earlier documents (with `only_new=True` these were not stored); problems: the skipped records, the
-    first MOST_PROBLEMS of them. Reports are equal if their counts are.
+    added: stored under a new key. replaced: stored in place of an older document. ignored: not stored, because the key existed.
+    skipped: not stored, because the record was invalid (`on_error="skip"`). matched: near-duplicates of earlier documents; with
+    `only_new=True` they were not stored. problems: the first MOST_PROBLEMS skipped records, which equality ignores.
     """
 
     added: int = 0
@@ -358,17 +359,15 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What `sync` did with the rows of the followed table that it looked at.
+    """The outcome of `sync`, as counts of rows of the followed table.
 
-    added: rows that are new documents; replaced: stored instead of an older text or group of the same row; deleted: documents
-    whose row is gone, has no text now, or does not meet the condition; unchanged: rows that were their documents already;
-    skipped: rows that cannot be documents, of which problems names the first MOST_PROBLEMS, in the order in which they were
-    looked at; matched: added or replaced documents
-    with at least one near-duplicate among the earlier ones.
+    added: new documents. replaced: documents whose row has another text or group now. deleted: documents whose row is gone, has
+    no text or fails the condition. unchanged: rows that equal their document. skipped: rows that cannot become documents;
+    problems lists the first MOST_PROBLEMS of them, and equality ignores it. matched: added or replaced documents that are
+    near-duplicates of earlier ones.
 
-    compared: why all rows were compared with all documents, "" where only pending ones were; found: how many documents that
-    comparison added, replaced or deleted. complete: False where a limit left something for the next call. Reports are equal if
-    all but their problems are.
+    compared: why all rows were compared with all documents, "" if only the noted changes were read. found: documents that this
+    comparison added, replaced or deleted. complete: False if a limit left work for the next call.
     """
 
     added: int = 0
@@ -390,8 +389,10 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `check` found: `problems` is empty when every invariant holds; `repaired` says what was rebuilt; `notes` are no
-    problems, such as changes of a followed table that are pending."""
+    """The outcome of `check`: violated invariants in `problems`, rebuilt data in `repaired`.
+
+    notes: observations that are no problems, such as pending changes of a followed table.
+    """
 
     problems: tuple[str, ...] = ()
     repaired: tuple[str, ...] = field(default=())
@@ -406,7 +407,7 @@ class CheckReport:
         return self.ok
 
     def __str__(self) -> str:
-        """One line a problem, or that there is none; then what was rebuilt, and notes."""
+        """A line for each problem (or one that says there is none), each repair and each note."""
         lines = self.problems or ("every invariant holds",)
         return "\n".join([*lines, *(f"repaired: {done}" for done in self.repaired), *(f"note: {note}" for note in self.notes)])
 

@@ -44,47 +44,49 @@ class TextValues:
     hashes: Any = None
     """XXH3-64 of each value, int64[n]; None unless asked for."""
     keys: Any = None
-    """The keys of each value: int64[n, most], the last repeated where there are fewer. None unless asked for, and where values
-    are so small that reading them again costs no more."""
+    """Bucket keys of each value: int64[n, most], the last one repeated as padding. None unless requested, and for small values,
+    whose keys are cheap to compute again."""
 
 
 class Scheme(Immutable, ABC):
-    """Parameters of a scheme, immutable and complete: parameters that were not given are chosen when the scheme is made. A
-    subclass names its settings and lays out its fingerprint."""
+    """The parameters of a scheme, immutable and complete: the constructor chooses the parameters that the caller left out.
+
+    A subclass names its settings and defines its fingerprint.
+    """
 
     name: ClassVar[str]
-    """As in the file's setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode'."""
+    """The value of the setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling' or 'binarycode'."""
 
     takes_text: ClassVar[bool] = True
-    """False where the application brings the fingerprints (`BinaryCode`)."""
+    """False if the application supplies the fingerprints (`BinaryCode`)."""
 
     takes_codes: ClassVar[bool] = False
-    """True where a fingerprint is a code of bits that `add_code` and `query_code` accept."""
+    """True if a fingerprint is a bit code, which `add_code` and `query_code` accept."""
 
     is_set: bool = False
-    """True where two stored values match by the Jaccard similarity of the ascending 64-bit hashes in them and by nothing else, so
-    that all pairs are those of `compute.jaccard_pairs`."""
+    """True if two stored values match exactly when the Jaccard similarity of their ascending 64-bit hashes is high enough, so
+    `compute.jaccard_pairs` finds all pairs."""
 
     has_elements: bool = False
-    """True where two stored values match by how many elements they have in common (`elements`)."""
+    """True if two stored values match by the number of elements they share (`elements`)."""
 
     finds_all: ClassVar[bool] = True
-    """False where the tables may miss a match by the rule (`MinHash`)."""
+    """False if the candidate tables may miss a match (`MinHash`)."""
 
     row_names: ClassVar[tuple[str, ...]] = ()
-    """The settings beside 'scheme' that are attributes of the same name."""
+    """The settings, besides 'scheme', that are attributes of the same name."""
 
     same_values: ClassVar[tuple[str, ...]] = ()
-    """The parameters that decide a stored value."""
+    """The parameters that determine a stored value."""
 
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The parameters that are chosen where they are not given, with those that they are chosen by."""
+    """Each parameter that has a computed default, with the parameters that determine it."""
 
     keys_at_once: int = 1
-    """Keys of one fingerprint that are sorted together: those of one table."""
+    """The keys of one fingerprint that are sorted together: the keys of one table."""
 
     most_rows: int | None = None
-    """Rows in the candidate table of a fingerprint whose keys all differ; None where they depend on its value."""
+    """The most candidate rows of one fingerprint; None if the number depends on its value."""
 
     plan: str
     expected: int
@@ -92,7 +94,7 @@ class Scheme(Immutable, ABC):
     # ---- parameters and the file -------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """All parameters as rows of the setting table: 'scheme', 'plan', and each field of nd_scheme that the scheme uses."""
+        """All parameters as rows of the setting table: 'scheme', 'plan' and each field of `nd_scheme` that the scheme uses."""
         rows: dict[str, Any] = {"scheme": self.name}
         for name in self.row_names:
             value = self._setting(name)
@@ -105,7 +107,7 @@ class Scheme(Immutable, ABC):
 
     @classmethod
     def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
-        """The scheme of a file. Raises CorruptIndexError where a setting is missing or out of range."""
+        """The scheme of a file. Raises CorruptIndexError if a setting is missing or out of range."""
         scheme = restore(cls, cls._state(StoredSettings(settings)))
         try:
             scheme.native  # noqa: B018 (checks the rest)
@@ -116,22 +118,22 @@ class Scheme(Immutable, ABC):
     @classmethod
     @abstractmethod
     def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        """The attributes of a scheme that a file describes."""
+        """The scheme's attributes from the settings of a file."""
 
     def for_index(self, rules: TextRules) -> Scheme:
-        """This scheme as an index with these rules will use it (bits from the hash).
+        """This scheme with the parameters that depend on the text rules (bits from the hash).
 
-        Raises ParameterError where the two do not go together."""
+        Raises ParameterError if the two are incompatible."""
         return self
 
     def mismatches(self, stored: Scheme) -> list[str]:
-        """One clause ("threshold=0.5, the file has 0.8") for each given parameter that the stored scheme has otherwise."""
+        """One clause ("threshold=0.5, the file has 0.8") for each given parameter whose stored value differs."""
         if self.name != stored.name:
             return [f"the scheme {type(self).__name__}, the file has {type(stored).__name__}"]
         return differences(self.given, stored)
 
     def changed(self: Self, **changes: Any) -> Self:
-        """The same with other parameters. What was chosen by one of them is chosen again, unless it is among them."""
+        """A copy with other parameters. Computed defaults that depend on these are computed again unless given."""
         other = {name for name, value in changes.items() if value != getattr(self, name)}
         again = {name: None for name, chosen_by in self.chosen.items() if other.intersection(chosen_by)}
         return super().changed(**{**again, **changes})
@@ -145,33 +147,33 @@ class Scheme(Immutable, ABC):
     @property
     @abstractmethod
     def table(self) -> str:
-        """Name of the candidate table ('minhash_band', ...)."""
+        """The candidate table ('minhash_band', ...)."""
 
     @property
     def filing_bytes(self) -> int:
-        """Bytes of memory in which the rows of one fingerprint are sorted (`nd_filing`)."""
+        """Bytes of memory needed to sort the candidate rows of one fingerprint (`nd_filing`)."""
         return 16 + 32 * self.keys_at_once
 
     def reads_values_of(self, other: Scheme) -> bool:
-        """True if the stored values of `other`, under the same text rules, are this scheme's as they are."""
+        """True if this scheme can use the stored values of `other` unchanged, given the same text rules."""
         return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
-        """The stored values of texts; to_file: with their hashes and keys."""
+        """The stored values of texts. to_file: compute their hashes and keys too."""
         values = values_of(self.native, texts, rules)
         made = TextValues(values.split(), values.tokens.tolist())
         return replace(made, hashes=values.hashes(), keys=self.keys_of(values)) if to_file else made
 
     def value_maker(self, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
-        """A function that gives (stored value, tokens) of one text: what a question needs."""
+        """A function from one text to (stored value, token count), as a query needs it."""
         if rules.custom:
             return partial(value_of, self.native, rules=rules)
         return native.value_maker(self.native, rules.native)
 
     def sketch(self, text: str | bytes, rules: TextRules) -> NativeSketch:
-        """The stored value of one text with its hash and its keys, made in one call."""
+        """The stored value of one text with its hash and keys, computed in one call."""
         if not rules.custom:
             return native.sketch_of_text(self.native, rules.native, text)
         value, token_count = value_of(self.native, text, rules)
@@ -180,29 +182,30 @@ class Scheme(Immutable, ABC):
         return native.sketch_of_value(self.native, value, token_count)
 
     def keys_of(self, values: NativeValues) -> Any:
-        """`TextValues.keys` of values."""
+        """The `TextValues.keys` of values."""
         return None
 
     def is_value(self, value: bytes) -> bool:
-        """True if these bytes can be a stored value: length and order."""
+        """True if these bytes have the length and order of a stored value."""
         return native.is_value(self.native, value)
 
     def are_values(self, values: NativeValues) -> bool:
-        """True if all of these can be stored values."""
+        """True if all of them have the length and order of a stored value."""
         return native.are_values(self.native, values)
 
     def compare(self, a: bytes, b: bytes) -> tuple[float, int | None]:
-        """(similarity, distance) of two stored values by the rule."""
+        """(similarity, distance) of two stored values."""
         similarity, distance = native.similarity(self.native, a, b)
         return similarity, None if distance < 0 else distance
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
-        """The codes one by one; those of an array as the stored values. ParameterError where takes_codes is False."""
+        """Iterate over codes, converting an array to stored values at once. Raises ParameterError if takes_codes is False."""
         raise self._no_codes()
 
     def code_value(self, code: Any, name: str = "code") -> bytes:
-        """The stored value of a code (bytes, int, hex, uint8 array, uint64), called `name` in messages. ParameterError where
-        takes_codes is False."""
+        """The stored value of a code (bytes, int, hex, uint8 array, uint64), called `name` in messages.
+
+        Raises ParameterError if takes_codes is False."""
         raise self._no_codes()
 
     def _no_codes(self) -> ParameterError:
@@ -211,10 +214,10 @@ class Scheme(Immutable, ABC):
     # ---- without an index --------------------------------------------------------------------------------------------
 
     def fingerprint(self, text: str | bytes, rules: TextRules | None = None) -> Any:
-        """Fingerprint of one text, None for one without a word; rules: TextRules() unless given.
+        """The fingerprint of one text, None for a text without a word. rules: `TextRules()` by default.
 
-        MinHash: `uint16[num_perm]` (`uint32` with `slot_bits=32`). SimHash, BitSampling: `uint8[bits // 8]`, the most significant
-        bit first. BottomK: sorted distinct `uint64`, at most k (or as wide as the hash of the rules).
+        MinHash: `uint16[num_perm]` (`uint32` with `slot_bits=32`). SimHash, BitSampling: `uint8[bits // 8]`, most significant bit
+        first. BottomK: at most k sorted distinct hashes, `uint64` (`uint32` with a 32-bit hash).
 
         >>> from neardup_db import BottomK, MinHash, SimHash
         >>> for scheme in MinHash(), SimHash(), BottomK():
@@ -230,10 +233,10 @@ class Scheme(Immutable, ABC):
         return None if value is None else scheme.decoded(value, rules)
 
     def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
-        """Fingerprints of many texts: one array of two dimensions, a row a text; of BottomK a list of arrays.
+        """The fingerprints of many texts: a two-dimensional array with a row for each text; for BottomK a list of arrays.
 
-        texts: a list of str or bytes, or strings that Arrow reads (an array of pyarrow, a Series of polars). A text without a
-        word has a row of zeros; return_empty=True returns also which these are, `bool[n]`. Raises ParameterError.
+        texts: a list of str or bytes, or Arrow strings (a pyarrow array, a polars Series). A text without a word gets a row of
+        zeros; return_empty=True also returns which texts these are, `bool[n]`. Raises ParameterError.
 
         >>> from neardup_db import MinHash
         >>> rows, empty = MinHash().fingerprints(["the quick brown fox", "", "the lazy dog"], return_empty=True)
@@ -246,20 +249,20 @@ class Scheme(Immutable, ABC):
         return (made, empty) if return_empty else made
 
     def for_fingerprints(self, rules: TextRules) -> Scheme:
-        """This scheme with everything resolved that its fingerprints under these rules depend on."""
+        """This scheme with every parameter resolved on which its fingerprints under these rules depend."""
         return self
 
     @property
     def fingerprint_native(self) -> Any:
-        """The nd_scheme whose value is the fingerprint itself."""
+        """The `nd_scheme` whose value is the fingerprint itself."""
         return self.native
 
     @abstractmethod
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
-        """A value of `fingerprint_native` as callers get it."""
+        """A value of `fingerprint_native` in the form that callers get."""
 
     def made_of(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
-        """The fingerprints of texts as one array, zero rows for empty texts, and which these are, bool[n]."""
+        """(fingerprints, empty): one array with zero rows for empty texts, and bool[n]."""
         scheme, width = self.fingerprint_native, self.value_size
         if rules.custom:
             rows, empty = native.rows_of(values_of(scheme, texts, rules), width)
@@ -269,27 +272,27 @@ class Scheme(Immutable, ABC):
 
     @property
     def value_size(self) -> int:
-        """Bytes of a fingerprint, where all have as many."""
+        """Bytes of a fingerprint, if all have the same size."""
         raise NotImplementedError
 
     def elements(self, value: bytes) -> Any:
-        """Ascending numbers, uint64[n], of a stored value: two match if the Jaccard similarity of these is high enough."""
+        """Ascending numbers, uint64[n], of a stored value. Two values match if the Jaccard similarity of these is high enough."""
         return np.frombuffer(value, "<u8")
 
     @property
     def elements_bound(self) -> float:
-        """A Jaccard similarity of elements below which no two values match."""
+        """The element similarity (Jaccard) below which no two values match."""
         raise NotImplementedError
 
     @abstractmethod
     def encoded(self, name: str, fingerprint: Any) -> bytes:
-        """What callers pass as a fingerprint as a value of `fingerprint_native`; ParameterError where it is none."""
+        """A caller's fingerprint as a value of `fingerprint_native`. Raises ParameterError if it is not one."""
 
     def similarity(self, a: Any, b: Any) -> float:
-        """Similarity of two fingerprints as the scheme's rule measures it; of `MinHash(exact=True)` the estimate by signatures.
+        """The similarity of two fingerprints as the scheme measures it; `MinHash(exact=True)` estimates it from signatures.
 
-        For the true Jaccard similarity of two texts take `compute.jaccard` of their sorted, distinct `compute.shingle_hashes`.
-        Raises ParameterError for what is no fingerprint of this scheme.
+        For the true Jaccard similarity of two texts use `compute.jaccard` on their sorted, distinct `compute.shingle_hashes`.
+        Raises ParameterError for anything but fingerprints of this scheme.
 
         >>> from neardup_db import MinHash
         >>> scheme = MinHash()
@@ -303,39 +306,38 @@ class Scheme(Immutable, ABC):
     # ---- questions ---------------------------------------------------------------------------------------------------
 
     def query_parameters(self) -> dict[str, Any]:
-        """The constant parameters of the query's SQL: 'slot_bits', 'bits', 'slope', 'k', those that the scheme has."""
+        """The scheme's constant SQL parameters in a query: 'slot_bits', 'bits', 'slope' or 'k'."""
         return {}
 
     def verification(self, measure: str | None = None) -> str:
-        """Which sql/verify_*.sql answers a query: 'bands', 'buckets', ...; measure="containment": 'prefix_containment',
-        'scan_containment', ...
+        """The name of the sql/verify_*.sql for a query: 'bands', 'buckets', ...; measure="containment": 'prefix_containment', ...
 
-        Raises ParameterError, with the remedy, where stored values do not tell what a text contains."""
+        Raises ParameterError, with the remedy, if the stored values cannot measure containment."""
         name = native.query_of(self.native, containment=measure is not None)
         if name is None:
             raise ParameterError(f"measure='containment': {self._no_containment()}")
         return name
 
     def _no_containment(self) -> str:
-        """Why stored values do not tell what a text contains, and the remedy."""
+        """Why stored values cannot measure containment, and the remedy."""
         return (
             f"{type(self).__name__} keeps codes of bits, which do not tell what a text contains; "
             "make the index with MinHash(exact=True) or BottomK(containment=True)"
         )
 
     def require_order(self) -> None:  # noqa: B027 (most have one)
-        """ParameterError, with the remedy, where stored values do not put all documents in the order of their similarity."""
+        """Raise ParameterError, with the remedy, if stored values cannot rank all documents by similarity."""
 
     @abstractmethod
     def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        """(:threshold, :max_distance) of a query; the scheme's own where None.
+        """(:threshold, :max_distance) of a query; None means the scheme's own bound.
 
-        Raises ParameterError for a looser bound than the index was built for, or one that the scheme does not have."""
+        Raises ParameterError for a bound looser than the scheme's, or one that the scheme does not have."""
 
     def containment_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        """(:threshold, :max_distance) of a query for containment: any share above 0, 0.8 where None.
+        """(:threshold, :max_distance) of a containment query: a share above 0, by default 0.8.
 
-        Raises ParameterError where there is no containment, for a share outside of that, and for a distance."""
+        Raises ParameterError for a scheme without containment, an invalid share, or a distance."""
         self.verification("containment")  # the error that names the remedy
         if max_distance is not None:
             raise ParameterError(f"max_distance={max_distance!r}: containment has no distance; use threshold")
@@ -344,7 +346,7 @@ class Scheme(Immutable, ABC):
 
 
 class SetScheme(Scheme):
-    """A scheme that measures Jaccard similarity: it has a threshold and no distance."""
+    """A scheme that measures Jaccard similarity, with a threshold and no distance."""
 
     always_shown: ClassVar[tuple[str, ...]] = ("threshold",)
     threshold: float
@@ -365,7 +367,7 @@ class SetScheme(Scheme):
 
 
 def native_scheme(settings: Mapping[str, Any]) -> Any:
-    """The checked nd_scheme of these settings."""
+    """A checked `nd_scheme` with these settings."""
     fields = {
         _C_NAMES.get(name, name): _WORDS[name].index(value) if name in _WORDS else value
         for name, value in settings.items()
@@ -375,14 +377,14 @@ def native_scheme(settings: Mapping[str, Any]) -> Any:
 
 
 def values_of(scheme: Any, texts: Sequence[str | bytes], rules: TextRules) -> native.Values:
-    """Values of texts under any rules: built-in ones all in C, others with the shingles hashed one text after another."""
+    """The values of texts. Built-in rules run in C; with custom rules Python hashes the shingles of one text after another."""
     if rules.custom:
         return native.values_of_digests(scheme, (rules.digests(text) for text in texts))
     return native.values_of_texts(scheme, rules.native, texts)
 
 
 def value_of(scheme: Any, text: str | bytes, rules: TextRules) -> tuple[bytes | None, int]:
-    """(value, tokens) of one text under any rules."""
+    """(value, token count) of one text under any rules."""
     if rules.custom:
         values = native.values_of_digests(scheme, [rules.digests(text)])
         return values.data or None, int(values.tokens[0])
@@ -390,7 +392,7 @@ def value_of(scheme: Any, text: str | bytes, rules: TextRules) -> tuple[bytes | 
 
 
 def list_of_texts(texts: Any) -> Sequence[Any]:
-    """Texts as a sequence: of a list or another iterable, a one-dimensional numpy array, or an Arrow array."""
+    """Texts as a sequence, from an iterable, a one-dimensional numpy array or an Arrow array."""
     if is_arrow(texts):
         return texts_of("texts", texts, None, "give one of them, e.g. table['body']")
     if isinstance(texts, (str, bytes, bytearray)):
@@ -408,14 +410,14 @@ def list_of_texts(texts: Any) -> Sequence[Any]:
 
 
 def fingerprint_array(name: str, fingerprint: Any) -> Array:
-    """What callers pass as a fingerprint as an array; ParameterError for a text."""
+    """A caller's fingerprint as an array. Raises ParameterError for a text."""
     if isinstance(fingerprint, (str, bytes)):
         raise ParameterError(f"{name}={quoted(fingerprint)} is a text, not a fingerprint: give scheme.fingerprint(text)")
     return np.asarray(fingerprint)
 
 
 def rules_of(rules: Any) -> TextRules:
-    """The rules given, `TextRules()` for None."""
+    """The given rules, or `TextRules()` for None."""
     if rules is None:
         return _DEFAULT_RULES
     if not isinstance(rules, TextRules):

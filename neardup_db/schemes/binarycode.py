@@ -1,4 +1,4 @@
-"""Codes that the application brings: perceptual hashes (PDQ, pHash), or any other locality-sensitive code of bits."""
+"""Codes from the application: perceptual hashes (PDQ, pHash) or any other locality-sensitive bit code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _NO_TEXT = "BinaryCode has no fingerprint of texts: compute the code yourself an
 
 
 class BinaryCode(CodeScheme):
-    """Codes of the application that differ in at most `max_distance` bits; every such pair is found.
+    """Match codes of the application that differ in at most `max_distance` bits. The index finds every such pair.
 
-    bits: of a code, a multiple of 8. max_distance: bits that may differ. expected: codes that the index is planned for: it
-    decides between block tables, chunk tables and a scan. A code is uint8[bits // 8], bool[bits] in any shape, bytes, an int, hex
-    digits, an `imagehash.ImageHash`, or for 64 bits uint64 or int64: bit 63 of the number is the first byte's most significant
-    bit, and the first boolean. similarity = 1 - distance / bits.
+    bits: the code length, a multiple of 8. max_distance: the bits that may differ. expected: the planned number of codes, which
+    decides between block tables, chunk tables and a scan. similarity = 1 - distance / bits.
+
+    A code is uint8[bits // 8], bool[bits] in any shape, bytes, an int, hex digits, an `imagehash.ImageHash`, or a 64-bit uint64
+    or int64. The most significant bit of a number is the most significant bit of the first byte, and the first boolean.
 
     >>> scheme = BinaryCode(bits=64, max_distance=7)
     >>> scheme.similarity(0x0123456789ABCDEF, "0123456789abcdee")

@@ -14,15 +14,15 @@ from .codes import CodeScheme, distance_of, plan_state, width
 
 
 class BitSampling(CodeScheme):
-    """Texts whose codes of one-bit min-hashes differ in at most `max_distance` bits; every such pair is found.
+    """Match texts whose one-bit min-hash codes differ in at most `max_distance` bits. The index finds every such pair.
 
-    bits: min-hashes of which the lowest bit is kept, a multiple of 8. threshold, recall: they choose the distance: two texts of
-    Jaccard similarity `threshold` are within it with probability `recall` at least. max_distance: None for that choice.
-    chunks: the code is cut into so many chunks, a table each; None for the number that suits `expected` documents (or a scan).
-    seed: 0 to 2^63 - 1, or "random". family: "affine32", or "java32" (with which single bits are of low quality).
+    bits: the number of min-hashes, of each of which one bit is kept; a multiple of 8. threshold, recall: these determine
+    max_distance, unless it is given: two texts of Jaccard similarity `threshold` are within that distance with a probability of
+    at least `recall`. chunks: the number of chunk tables; None for the number that suits `expected` documents (or a scan).
+    seed: 0 to 2^63 - 1, or "random". family: "affine32", or "java32", whose single bits are of low quality.
 
-    `fingerprint` gives uint8[bits // 8], most significant bit first. similarity = max(0, 1 - 2 * distance / bits), an estimate
-    of the Jaccard similarity, which may be below the threshold.
+    `fingerprint` returns uint8[bits // 8], most significant bit first. similarity = max(0, 1 - 2 * distance / bits) estimates the
+    Jaccard similarity, so a match may have a similarity below the threshold.
 
     >>> scheme = BitSampling(bits=256, threshold=0.8, recall=0.99)
     >>> scheme.max_distance

@@ -19,21 +19,20 @@ _K_MAX: int = native.lib.ND_K_MAX
 
 
 class BottomK(SetScheme):
-    """Texts whose k smallest shingle hashes are alike; every pair at or above the threshold is found, by the chosen measure.
+    """Match texts by their k smallest shingle hashes. The index finds every pair whose measure is at or above the threshold.
 
-    k: hashes in a fingerprint. threshold: above 0, at most 1. measure: "fingerprint" for the Jaccard similarity of the two
-    fingerprints themselves, "estimate" for the unbiased estimate of the texts' (common hashes among the k smallest of the
-    union). containment: file all k hashes, not only the first ones, so that `Index.query(text, measure="containment")` can ask
-    how much of a text is in longer documents. expected: documents that the index is planned for.
+    k: the hashes in a fingerprint. threshold: above 0, at most 1. measure: "fingerprint" for the Jaccard similarity of the two
+    fingerprints, "estimate" for the unbiased estimate of the texts' Jaccard similarity (from the k smallest hashes of the union).
+    containment: index all k hashes, so `Index.query(text, measure="containment")` can tell how much of a text is in longer
+    documents. expected: the planned number of documents.
 
-    Containment is estimated from the m hashes of the text that both fingerprints cover, those up to the smaller of the two last
-    ones; a fingerprint of fewer than k hashes covers everything. Exactly the documents whose estimate meets the threshold come
-    back. Where text and document have fewer than k shingles the estimate is the true value; in longer documents, of n times the
-    text's shingles, m is about k / n, and the standard deviation sqrt(c (1 - c) / m): 0.1 at c = 0.8 with m = 16, up to k / 16
-    times its length. A document that contains the whole text has the estimate 1.0, and is missed only where m is 0, with a
-    probability of at most (1 - 1 / n)^k: below 0.01 up to k / 5 times its length.
+    Containment is estimated from the m hashes of the text that both fingerprints cover, that is, hashes up to the smaller of the
+    two largest; a fingerprint with fewer than k hashes covers everything. If text and document have fewer than k shingles, the
+    estimate is exact. If the document has n times the text's shingles, m is about k / n, and the standard deviation of a
+    containment c is sqrt(c (1 - c) / m): 0.1 at c = 0.8 with m = 16, that is, for n = k / 16. A document that contains the whole
+    text is estimated as 1.0. It is missed only if m = 0, with a probability of at most (1 - 1 / n)^k, below 0.01 up to n = k / 5.
 
-    `fingerprint` gives the sorted distinct hashes, uint64[at most k] (uint32 with a hash of 32 bits).
+    `fingerprint` returns the sorted distinct hashes, uint64[at most k] (uint32 with a 32-bit hash).
 
     >>> scheme = BottomK(k=4)
     >>> a, b = scheme.fingerprint("one two three four five"), scheme.fingerprint("one two three four six")
@@ -97,7 +96,7 @@ class BottomK(SetScheme):
 
     @property
     def elements_bound(self) -> float:
-        """Of an estimate, s of the k smallest hashes of two sets are in both, which have 2 k at the most."""
+        """An estimate of s means that s k of at most 2 k hashes are common."""
         return self.threshold if self.is_set else self.threshold / (2 - self.threshold) * (1 - 1e-9)
 
     @property

@@ -1,4 +1,4 @@
-"""Schemes whose fingerprint is a code of bits and whose rule is a Hamming distance."""
+"""Schemes whose fingerprint is a bit code, compared by Hamming distance."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .base import EXPECTED_MAX, Scheme
 
 
 class HashedImage(Protocol):
-    """What `imagehash.ImageHash` is: bits in an array."""
+    """An `imagehash.ImageHash`: bits in an array."""
 
     hash: Array
 
 
 Code = bytes | bytearray | int | str | Number | Bytes | Bits | HashedImage
-"""A code as callers have it: see `BinaryCode`."""
+"""The forms of a code that callers may pass (see `BinaryCode`)."""
 
 BITS_MAX: int = native.lib.ND_BITS_MAX
 
 
 class CodeScheme(Scheme):
-    """A scheme whose fingerprint is a code; two match where at most max_distance bits differ."""
+    """A scheme whose fingerprint is a code. Two codes match if at most max_distance bits differ."""
 
     takes_codes: ClassVar[bool] = True
     bits: int | None
@@ -72,7 +72,7 @@ class CodeScheme(Scheme):
 
     @property
     def most_rows(self) -> int:  # type: ignore[override]
-        """One in each table."""
+        """One row in each table."""
         if self.plan == "blocks":
             assert self.blocks is not None
             return math.comb(self.blocks, self.max_distance)
@@ -127,7 +127,7 @@ class CodeScheme(Scheme):
 
 
 class CodeRows(Sequence[bytes]):
-    """The rows of an array as stored values, made as they are asked for."""
+    """The rows of an array as stored values, computed on demand."""
 
     def __init__(self, codes: Array, kind: str, size: int) -> None:
         self._codes, self._kind, self._size = codes, kind, size
@@ -154,8 +154,9 @@ class CodeRows(Sequence[bytes]):
 
 
 def array_rows(codes: Array, bits: int) -> Iterable[Any]:
-    """The codes of an array: as stored values, or one by one where each number, or text, is to be checked. ParameterError for one
-    that holds no codes of so many bits."""
+    """The codes of an array: stored values at once, or single codes if each number or text needs a check.
+
+    Raises ParameterError for an array that holds no codes of so many bits."""
     kind, size, width = codes.dtype.kind, bits // 8, 8 * codes.dtype.itemsize
     if kind == "b" and codes.ndim > 1 and codes.size == len(codes) * bits:
         return CodeRows(np.packbits(codes.reshape(len(codes), bits), axis=1), "u1", size)
@@ -176,7 +177,7 @@ def array_rows(codes: Array, bits: int) -> Iterable[Any]:
 
 
 def plan_state(plan: plans.Plan) -> dict[str, Any]:
-    """A plan as the attributes plan, blocks and chunks."""
+    """The attributes plan, blocks and chunks of a plan."""
     return {
         "plan": plan.kind,
         "blocks": plan.parts if plan.kind == "blocks" else None,
@@ -185,7 +186,7 @@ def plan_state(plan: plans.Plan) -> dict[str, Any]:
 
 
 def width(name: str, value: Any) -> int:
-    """value as the bits of a code: a multiple of 8 from 8 to 4096."""
+    """Check the bits of a code: a multiple of 8 from 8 to 4096."""
     bits = check_integer(name, value, 8, BITS_MAX, "a multiple of 8")
     if bits % 8:
         raise ParameterError(f"{name}={bits}: give a multiple of 8, e.g. {bits + 8 - bits % 8}")
@@ -193,15 +194,15 @@ def width(name: str, value: Any) -> int:
 
 
 def distance_of(value: Any, bits: int) -> int:
-    """value as a distance between codes of so many bits."""
+    """Check a distance between codes of so many bits."""
     return check_integer("max_distance", value, 0, bits - 1, f"of {bits} bits")
 
 
 def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
     """A code as bytes, most significant bit first.
 
-    code: uint8[bits // 8], a boolean array of so many bits in any shape or an object with such a `hash`, bytes, an int in
-    0 .. 2^bits - 1 (a numpy integer too, and a signed one that is as wide as the code), or its hex digits.
+    code: uint8[bits // 8], a boolean array of so many bits in any shape or an object with such a `hash`, bytes, an int from 0 to
+    2^bits - 1, a numpy integer (signed only if as wide as the code), or hex digits.
     """
     size = bits // 8
     if type(code) is int and 0 <= code < 1 << bits:  # most are

@@ -29,25 +29,24 @@ _DEFAULT_RECALL = 0.99
 
 
 def _kind_of_hashes(family: Family) -> str:
-    """Hashes are packed where signatures can be made of packed ones."""
+    """Packed hashes, for families that compute signatures from packed hashes."""
     return "packed" if family == "affine32" else "hashes"
 
 
 class MinHash(SetScheme):
-    """Texts that share so much of their shingles: Jaccard similarity at or above the threshold, found with the stated recall.
+    """Match texts whose shingle sets have a Jaccard similarity at or above the threshold, found with the stated recall.
 
-    num_perm: hash functions, slots of a signature. threshold: above 0, at most 1. bands, rows: a pair is looked at if all
-    `rows` slots of one of the `bands` are equal, probability 1 - (1 - similarity^rows)^bands; None for the cheapest choice
-    that finds a pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random". exact: candidates are
-    verified by their true Jaccard similarity; without, by the share of equal slots, which varies around it (standard deviation
-    0.035 at 0.8 with 128 slots). Exact values tell shingles apart by 40 bits: of texts of 430 words 1 pair in 9
-    million has a similarity that is wrong, by about one shingle. slot_bits: 16 or 32 kept of each
-    slot. family: "affine32", or "java32", the linear functions of the article "MinHashing and LSH". expected: documents that the
-    index is planned for.
+    num_perm: the hash functions, one for each slot of a signature. threshold: above 0, at most 1. bands, rows: a pair becomes a
+    candidate if all `rows` slots of one of the `bands` are equal, with probability 1 - (1 - similarity^rows)^bands; None for the
+    cheapest choice that finds a pair at the threshold with probability `recall`. seed: 0 to 2^63 - 1, or "random".
+    exact: verify candidates by their true Jaccard similarity instead of the share of equal slots, an estimate with a standard
+    deviation of 0.035 at 0.8 with 128 slots. Exact values keep 40 bits of each shingle hash: for texts of 430 words, one
+    similarity in 9 million is wrong, by about one shingle. slot_bits: the bits of each slot, 16 or 32. family: "affine32", or
+    "java32", the linear functions of the article "MinHashing and LSH". expected: the planned number of documents.
 
-    Of texts below about 50 words one changed word changes many shingles: take `TextRules.chars(shingle=3)`, threshold 0.8.
+    In texts below about 50 words one changed word changes many shingles: use `TextRules.chars(shingle=3)` and a threshold of 0.8.
 
-    `fingerprint` gives uint16[num_perm] (uint32 with slot_bits=32).
+    `fingerprint` returns uint16[num_perm] (uint32 with slot_bits=32).
 
     >>> scheme = MinHash(threshold=0.8)
     >>> scheme.bands, scheme.rows
@@ -107,7 +106,7 @@ class MinHash(SetScheme):
         self.native  # noqa: B018 (checks the rest)
 
     def _set_bands(self, bands: Any, rows: Any) -> None:
-        """Sets bands, rows, and the recall that they reach where it is less than the default one."""
+        """Set bands, rows and, if they reach less than the default recall, the recall."""
         for name, value in (("bands", bands), ("rows", rows)):
             if value is not None:
                 check_integer(name, value, 1, self.num_perm, f"of num_perm={self.num_perm} slots")
@@ -157,7 +156,7 @@ class MinHash(SetScheme):
         return (*super()._identity(), self.evidence_kind)
 
     def with_exact(self, exact: bool) -> MinHash:
-        """The same signatures and bands, verified by the true similarity or by the share of equal slots."""
+        """The same signatures and bands, verified by the true similarity (True) or the share of equal slots."""
         return self._copy(exact=exact, evidence_kind=_kind_of_hashes(self.family) if exact else "none")
 
     @property

@@ -1,7 +1,7 @@
-"""Which candidate tables a scheme gets: a cost model, used once when an index is created and stored with it.
+"""The cost model that chooses a scheme's candidate tables when an index is created.
 
-The cost of a plan is the time of one add (a query and the rows written) in an index of `expected` fingerprints, in nanoseconds of
-the machine on which the constants were measured. Only their proportions matter.
+The cost of a plan is the time of one add (a query plus the rows written) to an index of `expected` fingerprints, in nanoseconds
+on the machine where the constants were measured. Only their proportions matter.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FETCH_NS = 1000.0  # one candidate whose fingerprint is looked up by its id
 ROW_NS = 1500.0  # one row or bucket written, its share of the commit included
 
 SKEW = 4.0
-"""Bits of real codes lean and hang together: a bucket holds about so many times what independent fair bits would put there."""
+"""Bits of real codes are biased and correlated: a bucket holds about this many times the codes of independent fair bits."""
 
 SCAN_PREFERENCE = 0.5
-"""Tables must take at most this share of a scan's time: they need several times the space, and a scan knows no bad codes."""
+"""Tables must take at most this share of a scan's time: they need several times the space, and skewed codes slow only tables."""
 
 EXPECTED_MIN = 10_000
-"""Plans are made for at least so many fingerprints: an index that was begun small may grow."""
+"""The fewest fingerprints to plan for: a small index may grow."""
 
 RELATED_SIMILARITY = 0.02
 RELATED_SHARE = 1 / 4000
@@ -63,7 +63,7 @@ def hamming_plan(bits: int, max_distance: int, expected: int) -> Plan:
 
 
 def chunk_plan(bits: int, max_distance: int, expected: int) -> Plan:
-    """The cheapest of chunk tables and a scan."""
+    """The cheapest plan of chunk tables or a scan."""
     expected = max(expected, EXPECTED_MIN)
     return min([_scan_plan(bits, expected), *_chunk_plans(bits, max_distance, expected)], key=lambda plan: plan.cost)
 
@@ -111,8 +111,8 @@ def _chunk_plans(bits: int, max_distance: int, expected: int) -> list[Plan]:
 def sample_distance(bits: int, threshold: float, recall: float) -> int:
     """Smallest R with P(Binomial(bits, (1 - threshold) / 2) <= R) >= recall, in exact arithmetic.
 
-    Two one-bit samples of texts of Jaccard similarity `threshold` differ in a bit with that probability. Numbers stand for
-    their shortest decimal form, 0.8 for 4/5.
+    One-bit samples of two texts of Jaccard similarity `threshold` differ in each bit with that probability. Numbers are taken as
+    their shortest decimal form, 0.8 as 4/5.
 
     >>> sample_distance(256, 0.8, 0.99)
     37
@@ -166,7 +166,7 @@ def cheapest_bands(
 
 
 def _fewest_bands(threshold: float, rows: int, most: int, recall: float) -> int:
-    """The fewest bands of so many rows that reach the recall, 0 where `most` do not. More bands always find more."""
+    """The fewest bands of this many rows that reach the recall, 0 if `most` bands do not. Recall grows with the bands."""
     if most < 1 or band_probability(threshold, most, rows) < recall:
         return 0
     low, high = 1, most

@@ -1,4 +1,4 @@
-"""SimHash (Charikar 2002): one code of bits a text, found exactly by permuted block tables (Manku, Jain, Das Sarma 2007)."""
+"""SimHash (Charikar 2002): a bit code of each text, looked up in permuted block tables (Manku, Jain, Das Sarma 2007)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _DEFAULT_BITS = 64
 
 
 class SimHash(CodeScheme):
-    """Texts whose SimHash codes differ in at most `max_distance` bits; every such pair is found.
+    """Match texts whose SimHash codes differ in at most `max_distance` bits. The index finds every such pair.
 
-    bits: of the code, a multiple of 8 up to the width of the shingle hash; None for all of it (64 with the default text rules).
-    max_distance: bits that may differ, 0 to bits - 1. blocks: the code is cut into so many blocks, and each choice of
-    blocks - max_distance of them is a table; None for the number that suits `expected` documents. Where no block tables would
-    do, chunk tables or a scan are chosen.
+    bits: the code length, a multiple of 8 up to the width of the shingle hash; None for the full width (64 by default).
+    max_distance: the bits that may differ, 0 to bits - 1. blocks: the code is cut into this many blocks, and each choice of
+    blocks - max_distance of them is a table; None for the number that suits `expected` documents. If block tables do not pay, the
+    index uses chunk tables or a scan.
 
-    `fingerprint` gives uint8[bits // 8], most significant bit first. similarity = 1 - distance / bits. Three bits of 64 mean
-    nearly equal texts: of pairs with a Jaccard similarity of 0.9 to 0.95 a quarter are that near; MinHash finds looser likeness.
+    `fingerprint` returns uint8[bits // 8], most significant bit first. similarity = 1 - distance / bits. Three bits of 64 mean
+    nearly equal texts: a quarter of the pairs with a Jaccard similarity of 0.9 to 0.95 are that close. Use MinHash for texts that
+    differ more.
 
     >>> scheme = SimHash(max_distance=3)
     >>> code = scheme.fingerprint("the cat sat on the mat")
@@ -57,7 +58,7 @@ class SimHash(CodeScheme):
             self._resolve()
 
     def _resolve(self) -> None:
-        """Sets the plan; bits are known."""
+        """Choose the plan, once bits are known."""
         bits = self._width()
         if self.blocks is None:
             self._set(**plan_state(plans.hamming_plan(bits, self.max_distance, self.expected)))
