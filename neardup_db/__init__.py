@@ -73,7 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What few programs need, and what takes as long to import as a tenth of the package."""
+    """Import `Tuning` and `tune` on demand: few programs need them, and they take a tenth of the import time."""
     if name not in ("Tuning", "tune"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import tuning

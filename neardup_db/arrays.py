@@ -1,5 +1,5 @@
-"""The only door to numpy, which is imported when one of its names is first used: that takes as long as importing the rest of the
-package, and adding or asking for one text needs no array."""
+"""Lazy access to numpy. Importing it takes as long as importing the rest of the package, and single adds and queries need no
+array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
     Array = Bits = Bytes = Number = Any
 
     def _later(name):
-        """A module that takes each name from another one when it is used first, and keeps it: later uses cost nothing more."""
+        """A module that imports each attribute from another one at its first use and caches it."""
         module = ModuleType(name)
 
         def take(attribute):

@@ -1,4 +1,4 @@
-"""The time that documents are stored and expire at."""
+"""The clock for stored and expiry times."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def now_ms() -> int:
 
 
 def utc(seconds: float) -> datetime:
-    """The moment so many seconds after 1970, also before it and beyond the year 3000, which Python's own functions refuse on
-    Windows. OverflowError outside of the years 1 to 9999."""
+    """The UTC time of seconds since 1970. Unlike Python's own functions on Windows, it accepts times before 1970 and after 3000.
+
+    Raises OverflowError outside the years 1 to 9999."""
     return _EPOCH + timedelta(seconds=seconds)

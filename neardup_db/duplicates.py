@@ -1,4 +1,4 @@
-"""Near-duplicates among the records of a temporary index: which records stay, for the command `dedup` and for data frames."""
+"""Choice of the records to keep among near-duplicates, for `neardup dedup` and data frames."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from .index import Index
 
 
 class Duplicates(NamedTuple):
-    """The records that go, ascending, each with the record that stays instead.
+    """The dropped records, ascending, each with the record kept in its place.
 
-    gone, kept: the numbers of both, int64[m]; similarity: that of the two, float64[m]."""
+    gone, kept: record numbers, int64[m]. similarity: of the two records, float64[m]."""
 
     gone: Array
     kept: Array
     similarity: Array
 
     def clusters(self) -> list[list[int]]:
-        """Each record that stays in the place of others, with these: ascending numbers; the largest cluster first, then that with
-        the first record."""
+        """Each kept record with the records dropped for it, as ascending numbers; the largest cluster first, ties by the first
+        record."""
         members: dict[int, list[int]] = {}
         for gone, kept in zip(self.gone.tolist(), self.kept.tolist(), strict=True):
             members.setdefault(kept, [kept]).append(gone)
         return sorted((sorted(numbers) for numbers in members.values()), key=lambda numbers: (-len(numbers), numbers[0]))
 
     def largest(self) -> tuple[int, float]:
-        """Records of the largest cluster, and the lowest similarity in it of a record to the one that stays; (0, 1.0) if none
-        is."""
+        """(size, lowest similarity of a dropped to the kept record) of the largest cluster; (0, 1.0) without clusters."""
         staying, sizes = np.unique(self.kept, return_counts=True)
         if not len(staying):
             return 0, 1.0
@@ -36,15 +35,15 @@ class Duplicates(NamedTuple):
 
 
 def is_large(members: int, records: int) -> bool:
-    """Whether a connected component is so large, above 1 % of 1,000 records or more, that it is told where a chain made it."""
+    """Whether a connected component is above 1 % of at least 1,000 records, so that a warning about chains is due."""
     return records >= 1000 and 100 * members > records
 
 
 def duplicates_of(index: Index, order: Sequence[int], connected: bool = False) -> Duplicates:
-    """Which of the records of an index go. order: their numbers, which are their keys, in the order of preference.
+    """The records of an index to drop. order: record numbers, which are their keys, in the order of preference.
 
-    A record goes if it is a near-duplicate of one that stays, and is named with the most similar of these, the first in the order
-    of several. connected: of each connected component only the record that comes first stays."""
+    A record is dropped if it is a near-duplicate of a kept one; `kept` is the most similar of these, among equals the
+    first in the order. connected: keep only the first record of each connected component."""
     numbers = np.asarray(order, np.int64)
     if connected:
         return _connected(index, numbers)

@@ -1,14 +1,14 @@
-"""The errors of neardup_db, each a NearDupError, some also the built-in that a caller would expect; and its warning."""
+"""The exceptions, each a NearDupError and some also the matching built-in, and a warning."""
 
 from __future__ import annotations
 
 
 class NearDupError(Exception):
-    """Base of all errors that this package raises on purpose."""
+    """Base class of all exceptions of this package."""
 
 
 class ParameterError(NearDupError, ValueError):
-    """A parameter or an argument is wrong; the message names the value and what to do."""
+    """An invalid parameter or argument. The message names the value and the remedy."""
 
 
 class DuplicateKeyError(NearDupError):
@@ -27,23 +27,23 @@ class BusyError(NearDupError, TimeoutError):
 
 
 class DiskFullError(NearDupError):
-    """There was no room on the disk, and nothing of the call is stored."""
+    """The disk is full. The call has stored nothing."""
 
 
 class CorruptIndexError(NearDupError):
-    """What the file holds contradicts itself."""
+    """The content of the file is inconsistent."""
 
 
 class FormatError(NearDupError):
-    """The file is not ours, or was written by a newer version."""
+    """The file is not a neardup_db file, or a newer version has written it."""
 
 
 class MismatchError(NearDupError):
-    """The parameters given are not those of the file."""
+    """The given parameters differ from the parameters of the file."""
 
 
 class ReadOnlyError(NearDupError):
-    """A write to an index that was opened for reading only, or that cannot be written."""
+    """A write to a read-only index or file."""
 
 
 class ClosedError(NearDupError):

@@ -1,4 +1,4 @@
-"""Texts that stand in memory as UTF-8 and are read there by the C core, without a Python object for each."""
+"""UTF-8 texts in memory that the C core reads in place, without a Python object for each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .arrays import Array, np
 
 
 class LocatedTexts(Sequence[str | bytes]):
-    """Texts by where they begin and how many bytes they have, uintp[n] both. `owners` keep that memory alive.
+    """A sequence of texts given by addresses and sizes in bytes, uintp[n] each. `owners` keep the memory alive.
 
-    It serves where a list of texts does; as Python objects they are str, or bytes where they are no UTF-8."""
+    Its items are str, or bytes if a text is not UTF-8."""
 
     __slots__ = ("_parts",)
 
@@ -24,7 +24,7 @@ class LocatedTexts(Sequence[str | bytes]):
         return self
 
     def parts(self, most: int) -> Iterator[LocatedTexts]:
-        """All of them, at most so many at a time, in pieces as they were put together."""
+        """Slices of at most `most` texts. None crosses the border of two joined sequences."""
         for addresses, sizes, owners in self._parts:
             for start in range(0, len(sizes), most):
                 yield LocatedTexts(addresses[start : start + most], sizes[start : start + most], owners)
@@ -54,7 +54,7 @@ class LocatedTexts(Sequence[str | bytes]):
         return self.some(place) if isinstance(place, slice) else self.some([place]).listed()[0]
 
     def some(self, places: Any) -> LocatedTexts:
-        """Those at a slice, a list or an array of places."""
+        """The texts at a slice, a list or an array of indexes."""
         addresses, sizes, owners = self._whole
         return LocatedTexts(addresses[places], sizes[places], owners)
 
@@ -62,19 +62,19 @@ class LocatedTexts(Sequence[str | bytes]):
         return iter(self.listed())
 
     def listed(self, *, as_bytes: bool = False) -> list[str | bytes]:
-        """The texts as Python objects, all of them as bytes where that is asked for."""
+        """The texts as Python objects. as_bytes: all as bytes."""
         addresses, sizes, _ = self._whole
         return listed(addresses.tobytes(), sizes.tobytes(), as_bytes)
 
     def located(self, start: int, most_bytes: int) -> tuple[Array, Array, Sequence[Any]]:
-        """Addresses, sizes and owners of those from `start` on, up to the one with which they have most_bytes or more."""
+        """Addresses, sizes and owners of the texts from `start` to the one that brings the total to most_bytes."""
         addresses, sizes, owners = self._whole
         end = start + fitting(sizes[start:], most_bytes)
         return addresses[start:end], sizes[start:end], owners
 
 
 def fitting(sizes: Array, most_bytes: int) -> int:
-    """How many of the sizes come before most_bytes is reached, the one that reaches it too."""
+    """The number of sizes up to the one that brings the sum to most_bytes."""
     if int(sizes.sum()) < most_bytes:
         return len(sizes)
     return min(len(sizes), int(np.searchsorted(np.cumsum(sizes), max(most_bytes, 1))) + 1)

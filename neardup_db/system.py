@@ -1,4 +1,4 @@
-"""What Linux, macOS and Windows do not do alike: no other module asks which it is, or for a call that one of them lacks."""
+"""Differences between Linux, macOS and Windows. Only this module tests for the system or for a call that one of them lacks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from collections.abc import Callable
 IS_WINDOWS = os.name == "nt"
 
 REMOVES_OPEN_FILES = not IS_WINDOWS
-"""Whether a file that a process has open, or has loaded, can be removed and gets another name."""
+"""Whether an open or loaded file can be removed and renamed."""
 
 SELECTS_ALL = not IS_WINDOWS
-"""Whether `select` waits for every descriptor, and not for sockets only."""
+"""Whether `select` waits for any descriptor, not only for sockets."""
 
 EXTENSION_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-"""With which the name of a library ends that SQLite loads."""
+"""The file suffix of a library that SQLite loads."""
 
 LONGEST_NAME = 255
-"""Of a file, where the folder does not say: in bytes, or in units of UTF-16 on Windows."""
+"""The longest file name if the folder does not tell: in bytes, or in UTF-16 units on Windows."""
 
 _LONGEST_PLAIN_PATH = 220
-"""Characters of a path on Windows that every program takes: 260 less what SQLite, or a temporary name, adds."""
+"""The longest path that every Windows program accepts: 260 less the suffixes of SQLite and of temporary names."""
 
 
 def require_python_lock() -> None:
-    """Raises ImportError on a free-threaded Python that was started with the order to do without its lock. Any other turns it on
-    with the first module that needs it, ours among them; without it, one thread could close a connection that another uses."""
+    """Raise ImportError on a free-threaded Python that was told to run without the GIL.
+
+    Otherwise importing this package enables it. Without the GIL, one thread could close a connection that another uses."""
     if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
         raise ImportError(
             "neardup_db and apsw need Python's lock (the GIL), and this free-threaded Python was started with PYTHON_GIL=0 or "
@@ -38,8 +39,9 @@ def require_python_lock() -> None:
 
 
 def refuse_sources(package: str) -> None:
-    """Raises ImportError if the package's folder is that of a checkout, whose modules in C are not compiled. `python` and
-    `python -m` find that folder first when they run at the top of a checkout."""
+    """Raise ImportError if the package is imported from a checkout, whose C modules are not compiled.
+
+    `python` and `python -m` find that folder first if they run at the top of a checkout."""
     if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(package)), "meson.build")):
         alone = "-P" if sys.version_info >= (3, 11) else "-I"
         raise ImportError(
@@ -50,15 +52,14 @@ def refuse_sources(package: str) -> None:
 
 
 def length_of_name(folder: str, name: str) -> tuple[int, int]:
-    """The length of a file's name as the system counts it, and the longest that the folder may have."""
+    """(length, longest) of a file name in a folder, in the system's units."""
     if not hasattr(os, "pathconf"):
         return len(name.encode("utf-16-le", "surrogatepass")) // 2, LONGEST_NAME
     return len(os.fsencode(name)), os.pathconf(folder, "PC_NAME_MAX") if os.path.isdir(folder) else LONGEST_NAME
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """The absolute path of a file without symbolic links. Of some disks Windows does not tell what a name stands for: then the
-    name is taken for no link."""
+    """The absolute path of a file without symbolic links. Links on disks where Windows cannot resolve them are kept."""
     try:
         return os.path.realpath(path)
     except OSError:
@@ -66,20 +67,20 @@ def real_path(path: str | os.PathLike[str]) -> str:
 
 
 def reachable(path: str) -> str:
-    r"""An absolute path as every call of the system takes it: on Windows a long one begins with \\?\."""
+    r"""An absolute path that every system call accepts. On Windows a long one begins with \\?\."""
     if not IS_WINDOWS or len(path) <= _LONGEST_PLAIN_PATH or path.startswith("\\\\?\\"):
         return path
     return "\\\\?\\UNC" + path[1:] if path.startswith("\\\\") else "\\\\?\\" + path
 
 
 def has_temporary_folder() -> bool:
-    """Whether SQLite finds a folder for temporary files; Windows always names one."""
+    """Whether SQLite finds a folder for temporary files, as it always does on Windows."""
     folders = (os.environ.get("SQLITE_TMPDIR"), os.environ.get("TMPDIR"), "/var/tmp", "/usr/tmp", "/tmp", ".")  # as SQLite seeks
     return IS_WINDOWS or any(folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) for folder in folders)
 
 
 def give_name(path: str, name: str) -> None:
-    """Give a file, which may keep its own name too, another one that is free. Raises FileExistsError where it is taken."""
+    """Link or rename a file to an unused name. Raises FileExistsError if the name is taken."""
     if IS_WINDOWS:
         os.rename(path, name)  # refuses a name that is taken, as no other system does
     else:
@@ -87,7 +88,7 @@ def give_name(path: str, name: str) -> None:
 
 
 def take_owner(status: os.stat_result, path: str | os.PathLike[str]) -> None:
-    """Give a file owner and group of another, as far as the system allows it."""
+    """Give a file the owner and group of another, as far as permitted."""
     if hasattr(os, "chown"):
         for owner, group in ((-1, status.st_gid), (status.st_uid, -1)):
             with contextlib.suppress(OSError):
@@ -95,26 +96,25 @@ def take_owner(status: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 
 def take_mode(status: os.stat_result, path: str | os.PathLike[str]) -> None:
-    """Give a file the mode of another. On Windows a mode says whether a file may be written, and one that may not can neither be
-    replaced nor removed."""
+    """Give a file the mode of another, except on Windows, where a read-only file can be neither replaced nor removed."""
     if not IS_WINDOWS:
         os.chmod(path, stat.S_IMODE(status.st_mode))
 
 
 def copy_range(source: int, target: int, size: int, start: int) -> int:
-    """Have the system copy bytes between the files of two descriptors. Returns how many it copied; OSError where it cannot."""
+    """Copy bytes between two descriptors in the kernel. Returns the number copied. Raises OSError if that is not possible."""
     if not hasattr(os, "copy_file_range"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     return os.copy_file_range(source, target, size, start)
 
 
 def in_children(call: Callable[[], None]) -> None:
-    """Have each process that is forked from this one make a call; where none is forked, do nothing."""
+    """Call a function in each forked child. Does nothing on systems without fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=call)
 
 
 def is_reader_gone(error: OSError) -> bool:
-    """Whether a pipe could not be written because nobody reads it any more. On Windows that is "invalid argument", as is a file's
-    name that cannot be, which such an error names."""
+    """Whether a write failed because the pipe has no reader. Windows reports "invalid argument", which it also reports for an
+    invalid file name, but then the error has that name."""
     return isinstance(error, BrokenPipeError) or (IS_WINDOWS and error.errno == errno.EINVAL and error.filename is None)

@@ -45,8 +45,8 @@ class TextRules(Immutable):
     "keep" or "drop". short: a text with fewer tokens is one shingle ("whole") or none ("drop"). stopwords: tokens to drop, which
     are normalised and folded too. filter: a callable; tokens for which it is false are dropped. strip_accents: drop accents.
     hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "sha256", or a callable from bytes to a fixed number of
-    bytes, at least four. hash_seed: 0 to 2^63 - 1, for "xxh3_64" only; "random" draws one. min_tokens: 0 to 1,000,000; a text with fewer
-    tokens, after stopwords and filter, has no shingles and matches nothing.
+    bytes, at least four. hash_seed: 0 to 2^63 - 1, for "xxh3_64" only; "random" draws one. min_tokens: 0 to 1,000,000; a text
+    with fewer tokens, after stopwords and filter, has no shingles and matches nothing.
 
     In texts below about 50 words one changed word changes too many shingles of three words: use `TextRules.chars(shingle=3)` for
     short texts. Raises ParameterError for an invalid value.

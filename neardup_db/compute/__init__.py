@@ -1,7 +1,7 @@
-"""The functions of near-duplicate search without an index: shingles, fingerprints, comparisons, candidates, all pairs.
+"""Near-duplicate search without an index: shingles, fingerprints, comparisons, candidates and all pairs.
 
-Arrays of hashes are uint64[n], uint32[n] for hashes of 32 bits and uint8[n, size] for digests of more than 8 bytes, big-endian;
-plain lists of int, or of bytes for digests, do as well. Wrong types and values raise ParameterError.
+Hash arrays are uint64[n], uint32[n] for 32-bit hashes, or uint8[n, size] for longer digests, big-endian. Lists of int, or bytes
+for digests, are accepted too. Wrong types and values raise ParameterError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hashes, codes and weights as callers pass them, checked and as arrays."""
+"""Checks of hashes, codes and weights from callers, and their conversion to arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_integer(value: Any) -> bool:
 
 
 def unsigned(name: str, values: Any) -> Array:
-    """values as a 1-D array of unsigned integers; a list becomes uint64."""
+    """Values as a one-dimensional array of unsigned integers; a list becomes uint64."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind != "u":
             raise ParameterError(f"{name} is {kind_of(values)}: give a one-dimensional array of uint64 or uint32")
@@ -32,7 +32,7 @@ def unsigned(name: str, values: Any) -> Array:
 
 
 def hashes_of(hashes: Any) -> npt.NDArray[np.uint64]:
-    """Hashes as contiguous uint64[n]; of digests wider than 8 bytes the first 8."""
+    """Hashes as contiguous uint64[n]; longer digests are cut to 8 bytes."""
     if is_digests(hashes):
         first = digests_of(hashes)[:, :8]
         padded = np.zeros((len(first), 8), np.uint8)
@@ -63,7 +63,7 @@ def digests_of(hashes: Any) -> npt.NDArray[np.uint8]:
 
 
 def joined(name: str, items: Sequence[Any]) -> npt.NDArray[np.uint8]:
-    """A list of bytes of one length as uint8[n, size]."""
+    """A list of bytes of equal length as uint8[n, size]."""
     size = len(items[0])
     if size == 0 or any(not isinstance(item, bytes) or len(item) != size for item in items):
         raise ParameterError(f"{name} must all be bytes of one length, as the first, of {size}")
@@ -94,7 +94,7 @@ def ascending(name: str, hashes: Any) -> npt.NDArray[np.uint64]:
 
 
 def joined_sets(name: str, fingerprints: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Ascending arrays one after another, and where each ends; all of them checked at once where all are arrays of uint64."""
+    """Ascending arrays, concatenated, with the end of each. Arrays that are all uint64 are checked at once."""
     if isinstance(fingerprints, (str, bytes)) or not hasattr(fingerprints, "__iter__"):
         raise ParameterError(f"{name}={quoted(fingerprints)}: give a list of arrays")
     if isinstance(fingerprints, np.ndarray) and fingerprints.ndim == 2 and fingerprints.dtype.kind == "u":
@@ -117,7 +117,7 @@ def joined_sets(name: str, fingerprints: Any) -> tuple[npt.NDArray[np.uint64], n
 
 
 def code_data(name: str, code: Any) -> bytes:
-    """The bytes of a code that says how long it is."""
+    """The bytes of a code with a length of its own."""
     if isinstance(code, (bytes, bytearray)):
         return bytes(code)
     if isinstance(code, np.ndarray) and code.dtype == np.uint8 and code.ndim == 1:
@@ -151,7 +151,7 @@ def code_rows(name: str, codes: Any) -> npt.NDArray[np.uint8]:
 
 
 def bits_of(code: Any, bits: int | None) -> tuple[int, int]:
-    """(the code as a number, its width)."""
+    """(number, bits) of a code."""
     if isinstance(code, str):
         if not code or set(code) - set("01"):
             raise ParameterError(f"a code in a str is written with 0 and 1, not {code!r}")

@@ -1,4 +1,4 @@
-"""Permuted block tables, chunks and bands: how candidates are found."""
+"""Candidate search: permuted block tables, chunks and bands."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NEIGHBOURS_MAX = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class BlockTable:
-    """One of the permuted tables for codes of `bits` bits in `blocks` blocks.
+    """A permuted table for codes of `bits` bits in `blocks` blocks.
 
-    order: all block numbers, most significant place first; block 0 is the least significant of the code as it came.
-    prefix_bits: bits of the leading blocks, on which two codes of a range agree.
+    order: all block numbers, most significant position first; block 0 is the least significant block of the original code.
+    prefix_bits: bits of the leading blocks, which are equal in all codes of a range.
     """
 
     bits: int
@@ -32,9 +32,9 @@ class BlockTable:
 
 
 def block_tables(bits: int, blocks: int, distance: int) -> list[BlockTable]:
-    """The tables in which every pair of codes within `distance` bits shares a prefix: C(blocks, blocks - distance) of them.
+    """The C(blocks, blocks - distance) tables in which every two codes within `distance` bits share a prefix at least once.
 
-    In order of the leading blocks named from the most significant one. bits: 1 or more. distance: below blocks.
+    The tables are in the order of their leading blocks, from the most significant. bits: 1 or more. distance: below blocks.
 
     >>> tables = block_tables(64, 6, 3)
     >>> len(tables), tables[0]
@@ -56,7 +56,7 @@ def block_tables(bits: int, blocks: int, distance: int) -> list[BlockTable]:
 
 
 def permute(code: Any, table: BlockTable) -> Any:
-    """A code with its blocks in the table's order, as the kind that it came in.
+    """A code with its blocks in the table's order, in the type of the argument.
 
     code: an int, bytes, uint8[size], uint8[n, size], or uint64 (one number or an array) for tables of at most 64 bits.
 
@@ -83,7 +83,7 @@ def permute(code: Any, table: BlockTable) -> Any:
 
 
 def split_chunks(code: Any, chunks: int, bits: int | None = None) -> list[Any]:
-    """A code cut into chunks, the most significant first: list of int; of str where the code is a str of 0 and 1.
+    """The chunks of a code, the most significant first: a list of int, or of str for a str of 0 and 1.
 
     code: uint8[size], bytes, a str of 0 and 1, or an int with `bits`. Chunks have the bounds of blocks.
 
@@ -105,9 +105,9 @@ def neighbours(chunk: str, bits: int, radius: int) -> list[str]: ...
 @overload
 def neighbours(chunk: int, bits: int, radius: int) -> list[int]: ...
 def neighbours(chunk: str | int, bits: int, radius: int) -> list[str] | list[int]:
-    """All values of so many bits that differ from chunk in at most `radius` bits: itself, then one bit away, then two, ...
+    """All values of `bits` bits that differ from chunk in at most `radius` bits, by ascending distance.
 
-    Among those equally far the most significant bit is flipped first. chunk: an int, or a str of 0 and 1. bits: 1 to 64.
+    At equal distance the most significant bit is flipped first. chunk: an int, or a str of 0 and 1. bits: 1 to 64.
 
     >>> neighbours("1011", 4, 1)
     ['1011', '0011', '1111', '1001', '1010']
@@ -125,10 +125,10 @@ def neighbours(chunk: str | int, bits: int, radius: int) -> list[str] | list[int
 
 
 def pick_bands(threshold: float, num_perm: int) -> int:
-    """How many bands the article "MinHashing and LSH" (part 2) picks: those whose implied threshold fits.
+    """The number of bands that the article "MinHashing and LSH" (part 2) picks for a threshold.
 
-    b bands of n / b rows have their threshold, where the curve is steepest, near (1 / b)^(b / n). Solved for b that is
-    b * ln(b) = n * ln(1 / threshold); the number is rounded up. This promises no recall: see `choose_bands`.
+    The recall curve of b bands of n / b rows is steepest near (1 / b)^(b / n). Setting this equal to the threshold gives
+    b * ln(b) = n * ln(1 / threshold), rounded up. This guarantees no recall; `choose_bands` does.
 
     >>> [pick_bands(threshold, 100) for threshold in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)]
     [23, 18, 14, 10, 6, 4, 2]
@@ -141,12 +141,12 @@ def pick_bands(threshold: float, num_perm: int) -> int:
 
 
 def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, int]:
-    """(bands, rows) that find a pair at the threshold with probability `recall` at least, at the least cost.
+    """The cheapest (bands, rows) that find a pair at the threshold with a probability of at least `recall`.
 
-    The cost weighs the rows written and probed against the false candidates that real text would give among a million
-    documents: `neardup_db.schemes.plans.band_cost` states the numbers. At 0.8, 128, 0.99 nine bands of 4 rows write least and
-    would look at 213 false candidates, 16 of 6 at 138, which pays for the seven rows more. ParameterError where no choice with
-    bands * rows <= num_perm reaches the recall.
+    The cost weighs the rows that are written and probed against the false candidates expected among a million real texts
+    (`neardup_db.schemes.plans.band_cost`). At 0.8, 128 and 0.99, nine bands of 4 rows need the fewest rows but verify 213 false
+    candidates, and 16 bands of 6 rows verify 138. Raises ParameterError if no choice with bands * rows <= num_perm reaches the
+    recall.
 
     >>> choose_bands(0.8, 128, 0.99)
     (12, 5)

@@ -1,4 +1,4 @@
-"""Two fingerprints, or all pairs of many."""
+"""Comparison of two fingerprints, or of all pairs of many."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .arguments import _int_data, ascending, code_data, code_rows, is_integer, j
 
 
 def hamming_distance(a: Any, b: Any) -> int:
-    """How many bits differ. a, b: both int (0 or above), or both of one length: uint8[n], bytes, hex digits.
+    """The number of differing bits. a, b: two int (at least 0), or two codes of equal length: uint8[n], bytes, hex digits.
 
     >>> hamming_distance(0b1011, 0b0010)
     2
@@ -38,8 +38,8 @@ def hamming_distance(a: Any, b: Any) -> int:
 def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:
     """|A and B| / |A or B| of two ascending arrays of distinct hashes; 0.0 if that is below the threshold.
 
-    a, b: uint64[n], uint32[n] or lists of int; two empty ones give 0.0. The merge stops as soon as the threshold cannot be
-    reached; the test is `common / (len(a) + len(b) - common) >= threshold` itself, so no pair exactly at it is lost.
+    a, b: uint64[n], uint32[n] or lists of int; two empty sets give 0.0. The merge stops once the threshold is out of reach. The
+    test is `common / (len(a) + len(b) - common) >= threshold` itself, so a pair exactly at the threshold is kept.
 
     >>> jaccard([1, 2, 3, 4], [2, 3, 4, 5])
     0.6
@@ -56,13 +56,13 @@ def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:
 
 
 def containment(a: Any, b: Any, k: int | None = None) -> float:
-    """|A and B| / |A|, how much of A is in B: 1.0 where A is a part of B, however long B is; 0.0 where A is empty.
+    """|A and B| / |A|, the share of A that is in B: 1.0 if A is a subset of B, 0.0 if A is empty.
 
-    a, b: ascending arrays of distinct hashes, uint64[n], uint32[n] or lists of int. k=None: they are whole sets, and the value is
-    exact. k: they are bottom-k fingerprints, `bottom_k(hashes, k)`, and the value is estimated from the hashes that both cover,
-    up to the smaller of the two last ones, with a standard deviation of about sqrt(c (1 - c) / m) for m such hashes of a. Where A
-    is the smaller set m is about k |A| / |B|: fingerprints say little of a set many times smaller, nan where m is 0.
-    `Index.query(text, measure="containment")` asks this of all documents.
+    a, b: ascending arrays of distinct hashes, uint64[n], uint32[n] or lists of int. k=None: whole sets, with an exact result.
+    k: bottom-k fingerprints, `bottom_k(hashes, k)`. The result is estimated from the m hashes of A that both fingerprints cover
+    (up to the smaller of the two largest), with a standard deviation of about sqrt(c (1 - c) / m), and nan if m = 0. If A is the
+    smaller set, m is about k |A| / |B|, so fingerprints tell little about much smaller sets.
+    `Index.query(text, measure="containment")` searches an index by this measure.
 
     >>> containment([1, 2, 3, 4], [2, 3, 4, 5, 6, 7])
     0.75
@@ -87,8 +87,8 @@ def jaccard_pairs(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """All pairs of fingerprints with a Jaccard similarity at or above the threshold: int64[m, 2], i < j ascending; float64[m].
 
-    fingerprints: a list of ascending arrays of distinct hashes (None for an empty one), or a 2-D array of them. others: the same;
-    if given, pairs are of fingerprints[i] and others[j] alone, ascending.
+    fingerprints: a list of ascending arrays of distinct hashes (None for an empty one), or a 2-D array. others: the same; if
+    given, each pair has one item of both, (fingerprints[i], others[j]).
 
     >>> ids, similarities = jaccard_pairs([[1, 2, 3], [7, 8], [1, 2, 4]], 0.5)
     >>> ids.tolist(), similarities.tolist()
@@ -103,8 +103,7 @@ def jaccard_pairs(
 def jaccard_pieces(
     fingerprints: Any, threshold: float, most: int = 2**64 - 1, *, others: Any = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-    """What `jaccard_pairs` returns, in pieces of about `most` pairs, each ascending for itself: memory does not grow with their
-    number."""
+    """The result of `jaccard_pairs` in pieces of about `most` pairs, each sorted, so that memory stays bounded."""
     bound = check_fraction("threshold", threshold)
     values, ends = joined_sets("fingerprints", fingerprints)
     split = None if others is None else len(ends)
@@ -118,9 +117,9 @@ def jaccard_pieces(
 def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others: Any = None) -> npt.NDArray[np.int64]:
     """All pairs of codes that differ in at most max_distance bits: int64[m, 2], i < j ascending, each pair once.
 
-    codes: uint64[n], uint8[n, size], or a list of int (64 bits) or of bytes. blocks: of the permuted tables that find the pairs,
-    above max_distance; None for a good number (Manku, Jain and Das Sarma 2007). others: codes of the same size; if given, pairs
-    are of codes[i] and others[j] alone, ascending.
+    codes: uint64[n], uint8[n, size], or a list of int (64 bits) or bytes. blocks: the blocks of the permuted tables (Manku, Jain
+    and Das Sarma 2007), above max_distance; None to choose. others: codes of the same size; if given, each pair has one item of
+    both, (codes[i], others[j]).
 
     >>> find_all([0b0000, 0b0111, 0b0001], 2).tolist()
     [[0, 2], [1, 2]]

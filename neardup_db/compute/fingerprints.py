@@ -1,4 +1,4 @@
-"""Texts to shingles, shingles to hashes, hashes to fingerprints."""
+"""Shingles of texts, hashes of shingles and fingerprints of hashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .arguments import BITS_MAX, digests_of, hashes_of, unsigned, weight_of, wei
 
 
 def shingles(text: str | bytes, rules: TextRules | None = None) -> list[str]:
-    """The shingles of a text, in their order, repeated ones repeated; [] for an empty text. rules: None for `TextRules()`.
+    """The shingles of a text in text order, with repetitions; [] for an empty text. rules: None for `TextRules()`.
 
     >>> shingles("The cat sat on the mat.", TextRules(shingle=4))
     ['the cat sat on', 'cat sat on the', 'sat on the mat']
@@ -24,7 +24,7 @@ def shingles(text: str | bytes, rules: TextRules | None = None) -> list[str]:
 
 
 def shingle_hashes(text: str | bytes, rules: TextRules | None = None) -> Array:
-    """The hashes of a text's shingles, in their order: uint64[n], uint32[n] or uint8[n, size], as wide as the rules' hash.
+    """The shingle hashes of a text in text order: uint64[n], uint32[n] or uint8[n, size], as wide as the rules' hash.
 
     >>> shingle_hashes("one two three four").dtype, len(shingle_hashes("one two three four"))
     (dtype('uint64'), 2)
@@ -40,9 +40,9 @@ def shingle_hashes(text: str | bytes, rules: TextRules | None = None) -> Array:
 
 
 def hash_bytes(data: bytes | str, hash: HashName = "xxh3_64", seed: int = 0) -> int | bytes:
-    """The hash of data (a str as UTF-8): an int for hashes of up to 64 bits, the digest in bytes for md5, sha1 and sha256.
+    """The hash of data (a str as UTF-8): an int for hashes up to 64 bits, digest bytes for md5, sha1 and sha256.
 
-    hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1" or "sha256". seed: 0 to 2^64 - 1, of "xxh3_64" only.
+    hash: "xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1" or "sha256". seed: 0 to 2^64 - 1, for "xxh3_64" only.
 
     >>> hash_bytes(b"he", "djb2a")
     5861128
@@ -60,8 +60,8 @@ def hash_bytes(data: bytes | str, hash: HashName = "xxh3_64", seed: int = 0) -> 
 def simhash(hashes: Any, bits: int = 64, weights: Any = None) -> npt.NDArray[np.uint8] | None:
     """The SimHash code of hashes: uint8[bits // 8], most significant bit first; None if there are no hashes.
 
-    Bit i is 1 where the hashes with bit i set weigh more than those without; a tie gives 0 (Charikar 2002). hashes: uint64[n],
-    uint32[n], or uint8[n, size]; bits: a multiple of 8 up to their width; weights: an integer for each hash, None for 1.
+    Bit i is 1 if the hashes with bit i set outweigh the others, and 0 on a tie (Charikar 2002). hashes: uint64[n], uint32[n], or
+    uint8[n, size]. bits: a multiple of 8 up to their width. weights: an integer for each hash, None for 1.
 
     >>> simhash([0xFF00000000000000, 0xF000000000000000, 0xF0F0000000000000]).tobytes().hex()
     'f000000000000000'
@@ -87,14 +87,13 @@ def simhash(hashes: Any, bits: int = 64, weights: Any = None) -> npt.NDArray[np.
 def simhash_weighted(
     text: str | bytes, weight: Callable[[str], int], rules: TextRules | None = None, bits: int | None = None
 ) -> npt.NDArray[np.uint8] | None:
-    """The SimHash code of a text whose shingles weigh differently: uint8[bits // 8]; None for a text without shingles.
+    """The SimHash code of a text with weighted shingles: uint8[bits // 8]; None for a text without shingles.
 
-    weight: called with each shingle, repeated ones each time, for an integer of 64 bits: 0 leaves the shingle out, and 1 for all
-    gives `SimHash().fingerprint`. With `TextRules(shingle=1)` shingles are tokens. Weights that are fractions, such as
-    inverse document frequencies, are to be scaled and rounded, so that the code is the same on every machine. rules: None for
-    `TextRules()`. bits: a multiple of 8, None for the width of the rules' hash. An index of the scheme
-    `BinaryCode(bits=64, max_distance=3)` takes such codes, with `add_code` and `query_code` (Manku, Jain and Das Sarma 2007 weigh
-    the features of web pages so).
+    weight: a function from a shingle to a 64-bit integer, called for each occurrence. 0 ignores the shingle; 1 for all shingles
+    gives `SimHash().fingerprint`. With `TextRules(shingle=1)` shingles are tokens. Scale and round fractional weights, such as
+    inverse document frequencies, so that codes are equal on every machine. rules: None for `TextRules()`. bits: a multiple of 8,
+    None for the width of the rules' hash. Index such codes with `BinaryCode(bits=64, max_distance=3)` by `add_code` and
+    `query_code` (Manku, Jain and Das Sarma 2007 weigh the features of web pages like this).
 
     >>> from neardup_db.compute import hamming_distance
     >>> words = TextRules(shingle=1)
@@ -115,9 +114,9 @@ def minhash(
 ) -> Array | None:
     """The MinHash signature of hashes: uint16[num_perm], uint32[num_perm] with slot_bits=32; None if there are no hashes.
 
-    Each slot is the minimum of one hash function over all hashes, its low slot_bits kept (Broder 1997). seed: 0 to 2^63 - 1.
-    family: "affine32", or "java32", a*x + b in signed 32 bits with a and b drawn by java.util.Random(seed), as in the article
-    "MinHashing and LSH" (its slots are signed: `.view("int32")`). Of digests wider than 64 bits the first 8 bytes are used.
+    Each slot keeps the low slot_bits of the minimum of one hash function over all hashes (Broder 1997). seed: 0 to 2^63 - 1.
+    family: "affine32", or "java32", a*x + b in signed 32 bits with a and b from java.util.Random(seed), as in the article
+    "MinHashing and LSH" (its slots are signed: `.view("int32")`). Longer digests are cut to 8 bytes.
 
     >>> minhash([hash_bytes("he", "djb2a")], num_perm=2, seed=1337, slot_bits=32, family="java32").view("int32").tolist()
     [480357896, 1614176836]
