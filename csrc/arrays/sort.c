@@ -78,18 +78,22 @@ size_t nd_sort_distinct(uint64_t *hashes, size_t count)
     return keep_distinct(hashes, count);
 }
 
-/* Numbers are put where their first 9 bits say, then each goes past those few of the same bits that are larger. Where so many have
- * the same that this would take long (they are no hashes of 64 bits), they are sorted as others are. */
+/* Numbers are put where 9 bits say, from the highest bit on that any of them has; then each goes past those few of the same bits that
+ * are larger. Where so many have the same that this would take long (they are no hashes), they are sorted as others are. */
 size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
 {
     enum { BITS = 9, PLACES = 1 << BITS };
     uint16_t places[PLACES] = {0}, largest = 0, start = 0;
+    uint64_t all = PLACES >> 1;
     if (count < ND_PLACED_FEWEST || count > ND_PLACED_MOST) {
         memcpy(to, from, count * sizeof *to);
         return nd_sort_distinct(to, count);
     }
     for (size_t i = 0; i < count; i++)
-        places[from[i] >> (64 - BITS)]++;
+        all |= from[i];
+    const unsigned shift = 64 - BITS - (unsigned)__builtin_clzll(all);
+    for (size_t i = 0; i < count; i++)
+        places[from[i] >> shift]++;
     for (size_t i = 0; i < PLACES; i++) {
         uint16_t size = places[i];
         largest = size > largest ? size : largest;
@@ -97,7 +101,7 @@ size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
         start = (uint16_t)(start + size);
     }
     for (size_t i = 0; i < count; i++)
-        to[places[from[i] >> (64 - BITS)]++] = from[i];
+        to[places[from[i] >> shift]++] = from[i];
     if (largest > ND_PLACED_SAME)
         return nd_sort_distinct(to, count);
     insertion_sort(to, count);

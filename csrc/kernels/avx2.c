@@ -222,36 +222,6 @@ ND_TARGET_AVX2 static void add_weights(const uint8_t *digests, size_t count, siz
     }
 }
 
-/* ---- bottom-k ----------------------------------------------------------------------------------------------------------- */
-
-/* Sixteen values at once are passed over if none is below the limit, which is the rule in a long text; else each group of four
- * is moved together by the places that its mask stands for. Unsigned order is signed order of numbers moved by 2^63. */
-ND_TARGET_AVX2 static size_t keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)
-{
-    static const uint32_t together[16][8] = {{0}, {0, 1}, {2, 3}, {0, 1, 2, 3}, {4, 5}, {0, 1, 4, 5}, {2, 3, 4, 5},
-        {0, 1, 2, 3, 4, 5}, {6, 7}, {0, 1, 6, 7}, {2, 3, 6, 7}, {0, 1, 2, 3, 6, 7}, {4, 5, 6, 7}, {0, 1, 4, 5, 6, 7},
-        {2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}};
-    const __m256i top = _mm256_set1_epi64x(INT64_MIN);
-    const __m256i limits = _mm256_xor_si256(_mm256_set1_epi64x((long long)limit), top);
-    size_t kept = 0, i = 0;
-    for (; i + 16 <= count; i += 16) {
-        __m256i four[4], below[4];
-        for (size_t n = 0; n < 4; n++) {
-            four[n] = load(values + i + 4 * n);
-            below[n] = _mm256_cmpgt_epi64(limits, _mm256_xor_si256(four[n], top));
-        }
-        __m256i any = _mm256_or_si256(_mm256_or_si256(below[0], below[1]), _mm256_or_si256(below[2], below[3]));
-        if (_mm256_testz_si256(any, any))
-            continue;
-        for (size_t n = 0; n < 4; n++) {
-            unsigned mask = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(below[n]));
-            store(out + kept, _mm256_permutevar8x32_epi32(four[n], load(together[mask])));
-            kept += (size_t)_mm_popcnt_u32(mask);
-        }
-    }
-    return kept + nd_kernels_scalar.keep_below(values + i, count - i, limit, out + kept);
-}
-
 /* ---- comparisons -------------------------------------------------------------------------------------------------------- */
 
 ND_TARGET_AVX2 static uint64_t hamming(const uint8_t *a, const uint8_t *b, size_t size)
@@ -329,7 +299,6 @@ const nd_kernels nd_kernels_avx2 = {
     .count_bits = count_bits,
     .count_bits64 = count_bits64,
     .add_weights = add_weights,
-    .keep_below = keep_below,
     .hamming = hamming,
     .keep_near = keep_near,
     .equal_slots16 = equal_slots16,

@@ -17,7 +17,6 @@ static const layer layers[] = {
     {&nd_kernels_avx2, ND_CPU_AVX2},
     {&nd_kernels_text_avx2, ND_CPU_AVX2},
     {&nd_kernels_compare_avx2, ND_CPU_AVX2},
-    {&nd_kernels_avx512, ND_CPU_AVX512},
     {&nd_kernels_text_avx512, ND_CPU_AVX512},
     {&nd_kernels_compare_avx512, ND_CPU_AVX512},
 #endif
@@ -43,7 +42,6 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
     LAY(count_bits);
     LAY(count_bits64);
     LAY(add_weights);
-    LAY(keep_below);
     LAY(ascii_words);
     LAY(words);
     LAY(hash_shingles);

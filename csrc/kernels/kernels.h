@@ -102,8 +102,6 @@ typedef struct nd_kernels {
     /* sums[i] += weights[j] wherever digest j has bit i set, modulo 2^64; layout of the digests as in count_bits */
     void (
         *add_weights)(const uint8_t *digests, size_t count, size_t stride, size_t width, const int64_t *weights, uint64_t *sums);
-    /* The values below limit, in order, to out, which has room for count of them; returns how many. */
-    size_t (*keep_below)(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out);
     /* The letters and digits of ASCII text (no byte above 127), case mapped, a joiner in the place of the first byte behind each
      * word; the other bytes are dropped. Moves out by at most `size`, starts by at most size / 2 + 1. */
     void (*ascii_words)(nd_ascii_words *words, const uint8_t *text, size_t size);
@@ -147,7 +145,6 @@ extern const nd_kernels nd_kernels_compare_scalar;
 extern const nd_kernels nd_kernels_compare_avx2;
 extern const nd_kernels nd_kernels_compare_avx512;
 extern const nd_kernels nd_kernels_avx2;
-extern const nd_kernels nd_kernels_avx512;
 extern const nd_kernels nd_kernels_text_avx2;
 extern const nd_kernels nd_kernels_text_avx512;
 #endif

@@ -189,23 +189,6 @@ static void add_weights(const uint8_t *digests, size_t count, size_t stride, siz
     }
 }
 
-/* ---- bottom-k ----------------------------------------------------------------------------------------------------------- */
-
-/* Eight values at once are passed over if none is below the limit, which is the rule in a long text. */
-static size_t keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)
-{
-    const uint64x2_t limits = vdupq_n_u64(limit);
-    size_t kept = 0, i = 0;
-    for (; i + 8 <= count; i += 8) {
-        uint64x2_t below = vcltq_u64(vld1q_u64(values + i), limits);
-        for (size_t n = 2; n < 8; n += 2)
-            below = vorrq_u64(below, vcltq_u64(vld1q_u64(values + i + n), limits));
-        if (vmaxvq_u32(vreinterpretq_u32_u64(below)) != 0)
-            kept += nd_kernels_scalar.keep_below(values + i, 8, limit, out + kept);
-    }
-    return kept + nd_kernels_scalar.keep_below(values + i, count - i, limit, out + kept);
-}
-
 /* ---- comparisons -------------------------------------------------------------------------------------------------------- */
 
 static uint64_t hamming(const uint8_t *a, const uint8_t *b, size_t size)
@@ -268,7 +251,6 @@ const nd_kernels nd_kernels_neon = {
     .count_bits = count_bits,
     .count_bits64 = count_bits64,
     .add_weights = add_weights,
-    .keep_below = keep_below,
     .hamming = hamming,
     .keep_near = keep_near,
     .equal_slots16 = equal_slots16,

@@ -53,16 +53,6 @@ static void add_weights(const uint8_t *digests, size_t count, size_t stride, siz
         }
 }
 
-static size_t keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        out[kept] = values[i];
-        kept += values[i] < limit;
-    }
-    return kept;
-}
-
 /* Set bits of a word without the instruction for it: sums of 2, 4 and 8 neighbouring bits, then of all bytes. */
 static uint64_t population(uint64_t word)
 {
@@ -147,7 +137,6 @@ const nd_kernels nd_kernels_scalar = {
     .count_bits = count_bits,
     .count_bits64 = count_bits64,
     .add_weights = add_weights,
-    .keep_below = keep_below,
     .hamming = hamming,
     .keep_near = keep_near,
     .equal_slots16 = equal_slots16,

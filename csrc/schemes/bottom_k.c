@@ -1,5 +1,5 @@
 /* bottom_k.c: hashes of shingles -> the k smallest distinct ones (Cohen and Kaplan 2007), in one pass and fixed memory. */
-#include "kernels/kernels.h"
+#include "arrays/arrays.h"
 #include "schemes/schemes.h"
 
 /* Hashes are looked at in blocks; what passes waits with what passed before, in twice the room. */
@@ -32,60 +32,12 @@ static size_t merge_smallest(uint64_t *kept, size_t count, uint64_t *fresh, size
     return total;
 }
 
-/* Inserts one by one, for values that are nearly in order; 0, with the values in some order, if they are not. */
-static int finish_sort(uint64_t *values, size_t count)
-{
-    size_t moves_left = 4 * count + 64;
-    for (size_t i = 1; i < count; i++) {
-        uint64_t value = values[i];
-        size_t j = i;
-        for (; j > 0 && values[j - 1] > value; j--)
-            values[j] = values[j - 1];
-        values[j] = value;
-        if (i - j > moves_left)
-            return 0;
-        moves_left -= i - j;
-    }
-    return 1;
-}
-
-/* Sorts up to WAITING_MOST values, which are spread evenly below their largest one if they are hashes: two passes over the 14
- * bits from its highest set bit downwards leave hardly any two out of order. Values that are no hashes are sorted all the same. */
-static void sort_waiting(uint64_t *values, size_t count)
-{
-    enum { DIGIT_BITS = 7, DIGITS = 1 << DIGIT_BITS };
-    uint64_t other[WAITING_MOST], all = 1;
-    uint16_t low[DIGITS] = {0}, high[DIGITS] = {0};
-    for (size_t i = 0; i < count; i++)
-        all |= values[i];
-    unsigned width = 64 - (unsigned)__builtin_clzll(all), shift = width < 2 * DIGIT_BITS ? 0 : width - 2 * DIGIT_BITS;
-    for (size_t i = 0; i < count; i++) {
-        low[values[i] >> shift & (DIGITS - 1)]++;
-        high[values[i] >> shift >> DIGIT_BITS]++;
-    }
-    unsigned low_start = 0, high_start = 0;
-    for (size_t digit = 0; digit < DIGITS; digit++) {
-        unsigned low_size = low[digit], high_size = high[digit];
-        low[digit] = (uint16_t)low_start;
-        high[digit] = (uint16_t)high_start;
-        low_start += low_size;
-        high_start += high_size;
-    }
-    for (size_t i = 0; i < count; i++)
-        other[low[values[i] >> shift & (DIGITS - 1)]++] = values[i];
-    for (size_t i = 0; i < count; i++)
-        values[high[other[i] >> shift >> DIGIT_BITS]++] = other[i];
-    if (!finish_sort(values, count))
-        nd_sort64(values, count);
-}
-
-static size_t sort_waiting_distinct(uint64_t *values, size_t count)
+size_t nd_keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)
 {
     size_t kept = 0;
-    sort_waiting(values, count);
     for (size_t i = 0; i < count; i++) {
-        values[kept] = values[i];
-        kept += i + 1 == count || values[i] != values[i + 1];
+        out[kept] = values[i];
+        kept += values[i] < limit;
     }
     return kept;
 }
@@ -94,8 +46,7 @@ static size_t sort_waiting_distinct(uint64_t *values, size_t count)
  * until there are many, then they are merged in; with k of them kept the k-th smallest is the limit. */
 static size_t smallest_below(const uint64_t *hashes, size_t count, size_t k, uint64_t limit, uint64_t *out)
 {
-    const nd_kernels *kernels = nd_kernels_active();
-    uint64_t waiting[WAITING_MOST];
+    uint64_t waiting[WAITING_MOST], sorted[WAITING_MOST];
     size_t waiting_count = 0, kept = 0;
     for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
         size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
@@ -103,16 +54,16 @@ static size_t smallest_below(const uint64_t *hashes, size_t count, size_t k, uin
             memcpy(waiting + waiting_count, hashes + start, size * sizeof *hashes);
             waiting_count += size;
         } else {
-            waiting_count += kernels->keep_below(hashes + start, size, limit, waiting + waiting_count);
+            waiting_count += nd_keep_below(hashes + start, size, limit, waiting + waiting_count);
         }
         if (waiting_count > WAITING_MOST - ND_HASH_BLOCK) {
-            kept = merge_smallest(out, kept, waiting, sort_waiting_distinct(waiting, waiting_count), k);
+            kept = merge_smallest(out, kept, sorted, nd_sorted_distinct(waiting, waiting_count, sorted), k);
             waiting_count = 0;
             if (kept == k)
                 limit = out[k - 1];
         }
     }
-    return merge_smallest(out, kept, waiting, sort_waiting_distinct(waiting, waiting_count), k);
+    return merge_smallest(out, kept, sorted, nd_sorted_distinct(waiting, waiting_count, sorted), k);
 }
 
 /* Of evenly spread hashes about half as many again as are wanted lie below the first limit, which leaves little to sort. Where

@@ -62,6 +62,9 @@ void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima);
 /* ones[i]: how many of `count` hashes have bit i set; used up. */
 void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code);
 
+/* The values below limit, in order, to out, which has room for count of them; returns how many. */
+size_t nd_keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out);
+
 /* ---- bits of codes --------------------------------------------------------------------------------------------------- */
 
 /* Where block i begins, counted from the least significant bit; block i ends where i + 1 begins. */

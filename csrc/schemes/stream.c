@@ -31,7 +31,7 @@ static int add_smallest(stream *to, const uint64_t *hashes, size_t count)
     const uint64_t limit = to->kept == k ? held[k - 1] : UINT64_MAX;
     size_t fresh = count;
     if (to->kept == k)
-        fresh = nd_kernels_active()->keep_below(hashes, count, limit, held + to->kept);
+        fresh = nd_keep_below(hashes, count, limit, held + to->kept);
     else
         memcpy(held + to->kept, hashes, count * sizeof *held);
     if (fresh == 0)

@@ -122,31 +122,6 @@ static void check_add_weights(const nd_kernels *kernels)
         }
 }
 
-/* out has exactly as much room as there are values. */
-static void check_keep_below(const nd_kernels *kernels)
-{
-    static const uint64_t limits[] = {0, 1, (uint64_t)1 << 56, (uint64_t)1 << 60, (uint64_t)1 << 63, ((uint64_t)1 << 63) + 1,
-        UINT64_MAX - 1, UINT64_MAX};
-    for (size_t n = 0; n < LENGTHS; n++)
-        for (size_t l = 0; l < sizeof limits / sizeof limits[0]; l++) {
-            uint64_t *values = words(lengths[n]), *got = words(lengths[n]);
-            uint64_t *expected = malloc(8 * lengths[n] + 1);
-            size_t kept = 0;
-            CHECK(expected != NULL);
-            for (size_t i = 0; i < lengths[n]; i++) {
-                if (draw() % 8 == 0)
-                    values[i] = limits[l] - draw() % 2;
-                if (values[i] < limits[l])
-                    expected[kept++] = values[i];
-            }
-            CHECK(kernels->keep_below(values, lengths[n], limits[l], got) == kept);
-            CHECK(memcmp(expected, got, 8 * kept) == 0);
-            free(values);
-            free(got);
-            free(expected);
-        }
-}
-
 /* Codes, the one sought and the room for places end where their memory ends. */
 static void check_near(const nd_kernels *kernels, size_t size, size_t count, size_t skew, uint64_t most)
 {
@@ -231,7 +206,6 @@ int main(void)
         check_count_bits(kernels);
         check_count_bits64(kernels);
         check_add_weights(kernels);
-        check_keep_below(kernels);
         check_keep_near(kernels);
         check_bottom_k();
         printf("%s: ok\n", nd_isa_at(i));
