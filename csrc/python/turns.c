@@ -1,4 +1,4 @@
-/* python_turns.c: the module neardup_db._turns: locks that come back whatever is raised between any two steps of Python.
+/* turns.c: the module neardup_db._turns: locks that come back whatever is raised between any two steps of Python.
  *
  * Python handles a signal between two of its instructions, so also between taking a lock and noting that it was taken. Here both
  * are one step: what is taken is an object, a Loan, and a Loan that nobody has any more has ended. Any thread may end one: a

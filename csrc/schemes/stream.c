@@ -1,5 +1,5 @@
 /* stream.c: the value of a large text part by part: hashes go into the sketch as soon as there are some, so that memory does not
- * grow with the text and everything stays in the second-level cache. Same values as texts.c. */
+ * grow with the text and everything stays in the second-level cache. Same values as text_values.c. */
 #include "kernels/kernels.h"
 #include "schemes/schemes.h"
 #include "text/workspace.h"

@@ -1,5 +1,5 @@
 /* join.h: what the files of neardup_join share: join_read.c, which answers what the join of the core (neardup_join.h) asks,
- * join_pages.c, which gives it the fingerprints, and join.c, the function.
+ * join_pages.c, which gives it the fingerprints, and vtab_join.c, the function.
  *
  * Functions here return a status of the core. Where SQLite fails, that is ND_ERROR_STOPPED, the reader has SQLite's code, and the
  * table a message. */

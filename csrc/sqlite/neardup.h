@@ -187,7 +187,7 @@ int nd_table_fail_message(nd_table *table, int code, char *message);
 int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out);
 
 /* Adds the fingerprints from first_id to last_id of the index in the table's cache to a filing that was begun, and sorts it.
- * (filing.c) */
+ * (vtab_filing.c) */
 int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int64_t last_id);
 
 /* From now on a forked child finds none of the open files that it has inherited. (fork.c) */
@@ -208,12 +208,12 @@ int nd_register_sought(sqlite3 *db); /* sought.c */
 
 /* Lists, each with a last one without a name. */
 extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[], nd_outline_scalars[];
-extern const nd_table_spec nd_shingles_function, nd_bands_function; /* tables.c */
+extern const nd_table_spec nd_shingles_function, nd_bands_function; /* vtab_pure.c */
 extern const nd_table_spec nd_probe_function, nd_keys_function;     /* probe.c */
-extern const nd_table_spec nd_filing_function, nd_buckets_function; /* filing.c, buckets.c */
-extern const nd_table_spec nd_candidates_function;                  /* candidates.c */
-extern const nd_table_spec nd_nearest_function;                     /* nearest.c */
-extern const nd_table_spec nd_entries_function, nd_join_function;   /* entries.c, join.c */
+extern const nd_table_spec nd_filing_function, nd_buckets_function; /* vtab_filing.c, buckets.c */
+extern const nd_table_spec nd_candidates_function;                  /* vtab_candidates.c */
+extern const nd_table_spec nd_nearest_function;                     /* vtab_nearest.c */
+extern const nd_table_spec nd_entries_function, nd_join_function;   /* vtab_entries.c, vtab_join.c */
 extern const nd_table_spec nd_search_function;                      /* search.c */
 
 #endif

@@ -80,7 +80,7 @@ int nd_enter(nd_handle *self);
 
 void nd_leave(nd_handle *self);
 
-/* ---- statements.c -------------------------------------------------------------------------------------------------------- */
+/* ---- statement_cache.c -------------------------------------------------------------------------------------------------------- */
 
 /* With the mutex. */
 nd_failure nd_failure_of(nd_base *base, int code);
@@ -96,7 +96,7 @@ nd_slot *nd_statement_for(nd_handle *self, const char *sql, size_t size, const c
 /* Keeps a statement for the next time. With the mutex. */
 void nd_keep(nd_base *base, nd_slot *slot);
 
-/* ---- rows.c -------------------------------------------------------------------------------------------------------------- */
+/* ---- cursor.c -------------------------------------------------------------------------------------------------------------- */
 
 nd_rows *nd_rows_new(nd_handle *of);
 

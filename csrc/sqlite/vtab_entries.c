@@ -1,4 +1,4 @@
-/* entries.c: what rows of {index}_code_bucket hold.
+/* vtab_entries.c: what rows of {index}_code_bucket hold.
  *
  * neardup_entries(entries, code_bytes) -> fingerprint_id, code: what a row holds.
  * neardup_near(entries, code, max_distance) -> the entries within max_distance bits of the code, as JSON: [[fingerprint_id,

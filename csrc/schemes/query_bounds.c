@@ -1,4 +1,4 @@
-/* questions.c: what an index of a scheme can be asked, within which bounds, and which query answers. */
+/* query_bounds.c: what an index of a scheme can be asked, within which bounds, and which query answers. */
 #include "schemes/schemes.h"
 
 #define CONTAINMENT_DEFAULT 0.8 /* not the index's own threshold, which is for another measure */

@@ -1,4 +1,4 @@
-/* rows.c: the rows of a statement of ours. */
+/* cursor.c: the rows of a statement of ours. */
 #include "python/rows.h"
 #include "python/standard/objects.h"
 #include "python/system.h"

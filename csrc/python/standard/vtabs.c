@@ -1,4 +1,4 @@
-/* tables.c: three modules of SQLite on a connection that belongs to the application, by which the package hears of what
+/* vtabs.c: three modules of SQLite on a connection that belongs to the application, by which the package hears of what
  * SQLite tells to hooks. A hook has one owner, and this one must not be us.
  *
  * neardup_held_statements: a table that nothing reads. SQLite parts from its tables before anything else when a connection is

@@ -1,4 +1,4 @@
-/* candidates.c: how a fingerprint is cut into keys: permuted blocks, chunks and their neighbours, bands, prefixes. */
+/* banding.c: how a fingerprint is cut into keys: permuted blocks, chunks and their neighbours, bands, prefixes. */
 #include "schemes/schemes.h"
 
 #define BLOCKS_MAX 256

@@ -1,4 +1,4 @@
-/* join.c: neardup_join(index, first_id, last_id, complete, now [, asked]) -> fingerprint_id, other_id, similarity, distance: pairs of
+/* vtab_join.c: neardup_join(index, first_id, last_id, complete, now [, asked]) -> fingerprint_id, other_id, similarity, distance: pairs of
  * fingerprints that meet the rule of the index, found for many at once by walking the candidate table from one end to the other.
  *
  * complete = 1: all pairs of a fingerprint from first_id to last_id and one of a higher id.

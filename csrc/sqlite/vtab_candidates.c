@@ -1,4 +1,4 @@
-/* candidates.c: neardup_candidates(index, fingerprint, group_id [, crowd [, max_distance]]) -> fingerprint_id, distance: each
+/* vtab_candidates.c: neardup_candidates(index, fingerprint, group_id [, crowd [, max_distance]]) -> fingerprint_id, distance: each
  * fingerprint of the group that stands in a bucket which a query for `fingerprint` looks up, once. crowd: rows of this crowd alone;
  * NULL or not given: all. Of an index of codes those within max_distance bits, and how many bits differ; else distance is NULL.
  *

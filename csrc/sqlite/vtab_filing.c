@@ -1,4 +1,4 @@
-/* filing.c: neardup_filing(index, first_id, last_id [, keys]) -> group_id, table_no, low, high, crowd, fingerprint_id, code:
+/* vtab_filing.c: neardup_filing(index, first_id, last_id [, keys]) -> group_id, table_no, low, high, crowd, fingerprint_id, code:
  * the rows that the fingerprints from first_id to last_id have in the candidate table, in the order of that table; of codes, the
  * buckets in which they are entries, with the code (else NULL).
  *

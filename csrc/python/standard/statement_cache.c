@@ -1,4 +1,4 @@
-/* statements.c: statements of ours, which stay prepared. */
+/* statement_cache.c: statements of ours, which stay prepared. */
 #include "python/rows.h"
 #include "python/standard/objects.h"
 

@@ -1,4 +1,4 @@
-/* texts.c: texts, or shingles hashed by the caller, to stored values. */
+/* text_values.c: texts, or shingles hashed by the caller, to stored values. */
 #include "schemes/schemes.h"
 #include "text/workspace.h"
 

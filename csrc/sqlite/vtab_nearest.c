@@ -1,4 +1,4 @@
-/* nearest.c: neardup_nearest(index, fingerprint, group_id, count) -> fingerprint_id, distance: of an index of codes the fingerprints of
+/* vtab_nearest.c: neardup_nearest(index, fingerprint, group_id, count) -> fingerprint_id, distance: of an index of codes the fingerprints of
  * the group, or of all groups where it is NULL, within the smallest distance from this one that holds `count` of them; all where
  * there are fewer. In no order.
  *

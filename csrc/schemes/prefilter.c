@@ -1,4 +1,4 @@
-/* outlines.c: the low bits of the slots of signatures, kept by fingerprint: most that share buckets with a query and are not like it
+/* prefilter.c: the low bits of the slots of signatures, kept by fingerprint: most that share buckets with a query and are not like it
  * are told by them, without their values. */
 #include "schemes/schemes.h"
 

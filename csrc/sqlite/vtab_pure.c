@@ -1,4 +1,4 @@
-/* tables.c: the table-valued functions that read nothing but their arguments; INNOCUOUS. */
+/* vtab_pure.c: the table-valued functions that read nothing but their arguments; INNOCUOUS. */
 #include "sqlite/neardup.h"
 
 #include <string.h>
