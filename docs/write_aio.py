@@ -61,7 +61,7 @@ class Methods:
     if TYPE_CHECKING:
 
         def _begin(self) -> None: ...
-        async def _read(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
+        async def _call_reader(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
         async def _write(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
         async def _load(self, records: Any, **kwargs: Any) -> Any: ...
 
@@ -172,7 +172,7 @@ def method(source: Source, function: ast.FunctionDef) -> str:
     """The coroutine for a method."""
     written, passed = parameters(source, function)
     returned = source.of(function.returns)
-    way = "_read" if source.owner == "Reader" else "_write"
+    way = "_call_reader" if source.owner == "Reader" else "_write"
     before, given = f"self.{way}", [f'"{function.name}"', *passed]
     if function.name == "add_many":
         before, given = "self._load", passed

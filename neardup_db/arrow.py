@@ -60,7 +60,7 @@ def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tu
     before = 0
     with Source(name, data) as source:
         if source.is_table and column is None:
-            raise ParameterError(f"{name} is a table with the columns {source.listed}: {remedy}")
+            raise ParameterError(f"{name} is a table with the columns {source.column_names}: {remedy}")
         number = source.number("text", column, is_string, TEXTS)
         for chunk in source.chunks():
             strings = chunk[number]
@@ -204,7 +204,7 @@ class Source:
         self._array = None
 
     @property
-    def listed(self) -> str:
+    def column_names(self) -> str:
         """The names of the columns as a message has them."""
         return ", ".join(repr(one.name) for one in self.types) or "(none)"
 
@@ -220,7 +220,7 @@ class Source:
             names = [one.name for one in self.types]
             if names.count(column) != 1:
                 problem = "are several columns" if column in names else "is no column"
-                raise ParameterError(f"{role}={quoted(column)} {problem} of {self._name}, which has {self.listed}")
+                raise ParameterError(f"{role}={quoted(column)} {problem} of {self._name}, which has {self.column_names}")
             number = names.index(column)
         if not holds(self.types[number]):
             called, what = (f"{role}={column!r}", "a column") if self.is_table else (self._name, "an array")
@@ -326,7 +326,7 @@ class Column:
                 self._listed = [*self._dictionary.values(0, len(self._dictionary)), None]
             made = [self._listed[i] for i in self._indices(start, count, nulls).tolist()]
         elif kind.format in (*_STRINGS, *_BINARY):
-            made = self.texts(start, count)[0].listed(as_bytes=kind.format in _BINARY)
+            made = self.texts(start, count)[0].to_list(as_bytes=kind.format in _BINARY)
         elif kind.format in _NUMBERS:
             made = _buffer(self._array, 1, _NUMBERS[kind.format], at, count).tolist()
         elif kind.format == "b":

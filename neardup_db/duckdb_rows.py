@@ -40,7 +40,7 @@ class RelationRows:
 
     def filtered(self, rows: Any) -> Any:
         """The relation's rows that bool[n] chooses."""
-        return self._of_rows(rows).select(self._given())
+        return self._of_rows(rows).select(self._original_relation())
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """The relation with further columns, each with its type in SQL and a value for each row."""
@@ -49,9 +49,9 @@ class RelationRows:
             self._function("list_extract", self._values(kind, values), number).alias(name)
             for name, (kind, values) in columns.items()
         )
-        return self._of_rows(np.ones(len(self._hashes), np.bool_)).select(self._given(), *new)
+        return self._of_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
 
-    def made(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
+    def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """A relation of its own on the same connection, of columns with their types in SQL and values."""
         one_row = self._relation.limit(0).aggregate("count(*)")
         new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
@@ -76,7 +76,7 @@ class RelationRows:
     def _values(self, kind: str, values: Sequence[Any]) -> Any:
         return self._constant(list(values)).cast(f"{kind}[]")
 
-    def _given(self) -> Any:
+    def _original_relation(self) -> Any:
         return self._duckdb.StarExpression(exclude=[self._number, self._hash])
 
     def _column(self, name: str) -> Any:

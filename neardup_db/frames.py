@@ -84,7 +84,7 @@ def drop_near_duplicates(
     order = _Order(opened, text, keep, order_by)
     kept = np.ones(len(opened.frame), np.bool_)
     if against is not None:
-        kept[_like(opened, text, against, rule)] = False
+        kept[_rows_matching(opened, text, against, rule)] = False
     with _indexed(opened, text, rule, kept, group) as index:
         kept[_duplicates(index, order, connected).gone] = False
     return opened.filtered(kept)
@@ -223,7 +223,7 @@ def _listing(
     if backend is not None:
         dtype = nw.Int64 if key is None else opened.frame.schema[key]
         return _frame_of(table, nw.Implementation.from_backend(backend), dtype).to_native()
-    return opened.made(table, key)
+    return opened.new_frame(table, key)
 
 
 # ---- what is compared ----------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
     return found
 
 
-def _like(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
+def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
     """The numbers of the rows that are near-duplicates of something in an index or in another frame."""
     rows, number = opened.numbered(text)
     if isinstance(rows, list):
@@ -366,20 +366,22 @@ class _Opened:
 
     def filtered(self, rows: Any) -> Any:
         """The rows that bool[n] chooses."""
-        return self._give(_filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows)))
+        return self._finish_frame(
+            _filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows))
+        )
 
     def extended(self, columns: dict[str, list[Any]], key: str | None) -> Any:
         """The frame with further columns: numbers, or values of the column `key`; None is null."""
         if self._rows is None:
-            return self._give(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
-        return self._give(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
+            return self._finish_frame(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
+        return self._finish_frame(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
 
-    def made(self, columns: Columns, key: str | None) -> Any:
+    def new_frame(self, columns: Columns, key: str | None) -> Any:
         """A frame of other columns."""
         if self._rows is None:
             dtype = nw.Int64 if key is None else self.frame.schema[key]
-            return self._give(_frame_of(columns, self.frame.implementation, dtype))
-        return self._give(nw.from_native(self._rows.made(self._in_sql(columns, key))))
+            return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
+        return self._finish_frame(nw.from_native(self._rows.from_columns(self._in_sql(columns, key))))
 
     def _in_sql(self, columns: Columns, key: str | None) -> dict[str, tuple[str, list[Any]]]:
         """Columns with their types."""
@@ -390,7 +392,7 @@ class _Opened:
             for name, values in columns.items()
         }
 
-    def _give(self, frame: Any) -> Any:
+    def _finish_frame(self, frame: Any) -> Any:
         if self._is_lazy and not isinstance(frame, nw.LazyFrame):
             frame = frame.lazy()
         return frame.to_native() if self._is_native else frame

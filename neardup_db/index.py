@@ -50,7 +50,7 @@ from .reader import Reader
 from .schemes.base import Scheme
 from .schemes.codes import Code
 from .store.asking import statistics
-from .store.asking.documents import Found
+from .store.asking.documents import DocumentRow
 from .store.asking.question import Question
 from .store.database.connection import Database
 from .store.database.errors import translated
@@ -66,7 +66,7 @@ from .store.linking.allowing import allow, disallow, sketch_of, sketch_of_docume
 from .store.linking.changes import Token
 from .store.linking.clusters import Clusters
 from .store.linking.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
-from .store.upkeep.backup import back_up
+from .store.upkeep.backup import write_backup
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild
 from .store.upkeep.repair import Repair
@@ -450,7 +450,7 @@ class Index(Reader):
                 "only_new=True does not go with part=: a key may be new by some of its codes only. Ask query_codes first, or "
                 "call add_code_if_new for each"
             )
-        rows = self._looked_at().scheme.code_rows(codes)
+        rows = self._current_store().scheme.code_rows(codes)
         more = {"metadata": metadata, "group": group, "expires_at": expires_at, "ttl": ttl, "part": part}
         records = code_records(keys, rows, more)
         return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
@@ -488,7 +488,7 @@ class Index(Reader):
         1
         [Match(key='a', similarity=1.0, distance=None)]
         """
-        store = self._looked_at()
+        store = self._current_store()
         if store.store_text:
             raise ParameterError(
                 "an index that stores its texts would lack those of fingerprints, which bring none: import into an index without "
@@ -561,7 +561,7 @@ class Index(Reader):
             commit_every = check_integer("commit_every", commit_every, 1)
         check_callable("progress", progress)
         check_callable("on_outcome", on_outcome)
-        self._looked_at()
+        self._current_store()
         options = IngestOptions(
             content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields, first=first
         )
@@ -718,7 +718,7 @@ class Index(Reader):
             values["expires_at"] = values.pop("ttl")
         group = check_asked_group(group)
         with self._writing_documents():
-            self._readers.own.documents.update(self._readers.own.found(key, clock.now_ms(), group).id, values)
+            self._readers.own.documents.update(self._readers.own.document_row(key, clock.now_ms(), group).id, values)
 
     def delete(
         self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP
@@ -755,7 +755,7 @@ class Index(Reader):
         with self._writing_documents():
             now, documents = clock.now_ms(), self._readers.own.documents
             found = filter(None, map(documents.find, dict.fromkeys(checked)))
-            rows = [row for row in found if documents.is_in(row, group)]
+            rows = [row for row in found if documents.is_in_group(row, group)]
             self._readers.own.clusters.remove([row.id for row in rows], now)
             return sum(row.is_visible(now) for row in rows)
 
@@ -781,7 +781,7 @@ class Index(Reader):
     @property
     def window(self) -> WindowSize | None:
         """For how long documents stay, or how many of the last ones do, as the file has it now; None = all of them."""
-        return self._looked_at().window.given
+        return self._current_store().window.argument
 
     def set_window(self, window: WindowSize | None) -> None:
         """Let documents stay for another time (a timedelta), or another number of the last ones (an int), None = all of them.
@@ -800,7 +800,7 @@ class Index(Reader):
         ['b', 'c']
         datetime.timedelta(days=1)
         """
-        given = Window.of(window)
+        given = Window.from_argument(window)
         with self._writing_documents():
             change_window(self._store, self._readers.own.documents, given, clock.now_ms())
 
@@ -897,7 +897,7 @@ class Index(Reader):
             note = storable(note)
         stored = None if text is None else storable(check_text(text))
 
-        def work(clusters: Clusters, sketch: Sketch, found: Found | None, now: int) -> int:
+        def work(clusters: Clusters, sketch: Sketch, found: DocumentRow | None, now: int) -> int:
             kept = stored if found is None else clusters.documents.text(found.id)
             return allow(clusters, sketch, kept, note, now)
 
@@ -925,7 +925,7 @@ class Index(Reader):
             return withdraw(self._readers.own.clusters, [number], clock.now_ms())
 
     def _decide_text(
-        self, decide: Callable[[Clusters, Sketch, Found | None, int], int], text: str | bytes | None, key: Key | None
+        self, decide: Callable[[Clusters, Sketch, DocumentRow | None, int], int], text: str | bytes | None, key: Key | None
     ) -> int:
         """What `decide` returns about a text, or else the stored document of a key."""
         if (text is None) == (key is None):
@@ -937,7 +937,7 @@ class Index(Reader):
             now, own = clock.now_ms(), self._readers.own
             if text is not None:
                 return decide(own.clusters, sketch_of(self._store, text), None, now)
-            found = own.found(check_key(key), now)
+            found = own.document_row(check_key(key), now)
             return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
@@ -965,7 +965,7 @@ class Index(Reader):
         >>> changes.added, changes.removed, changes.clusters
         (('a', 'b'), (), (('a', 2), ('b', 2)))
         """
-        token = None if since is None else Token.read(since)
+        token = None if since is None else Token.parse(since)
         limit = min(check_integer("limit", limit, 1), 2**62)
         with self._readers.reading() as reader:
             if token is not None or reader.store.notes_changes:
@@ -997,7 +997,7 @@ class Index(Reader):
         self._follower.catch_up(self._readers)
         with self._store.writing():
             now = clock.now_ms()
-            found = [self._readers.own.found(key, now) for key in checked]
+            found = [self._readers.own.document_row(key, now) for key in checked]
             return decide(self._readers.own.clusters, *found, now)
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
@@ -1139,7 +1139,7 @@ class Index(Reader):
         ['a1']
         """
         with self._alone("backup") as db:
-            back_up(db, os.fspath(path))
+            write_backup(db, os.fspath(path))
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 
@@ -1155,7 +1155,7 @@ class Index(Reader):
         """The connection for this thread alone, with no records in hand; outside of a transaction where a method is named."""
         db = self._store.db
         db.require_open()
-        with db.hold(), translated(db.name):
+        with db.lock(), translated(db.name):
             db.require_open()
             db.settle()
             if method is not None and db.connection.in_transaction:

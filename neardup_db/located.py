@@ -30,7 +30,7 @@ class LocatedTexts(Sequence[str | bytes]):
                 yield LocatedTexts(addresses[start : start + most], sizes[start : start + most], owners)
 
     @property
-    def _whole(self) -> tuple[Array, Array, Sequence[Any]]:
+    def _contiguous(self) -> tuple[Array, Array, Sequence[Any]]:
         if len(self._parts) > 1:
             addresses, sizes = (np.concatenate(arrays) for arrays in list(zip(*self._parts, strict=True))[:2])
             self._parts = [(addresses, sizes, [owner for part in self._parts for owner in part[2]])]
@@ -39,7 +39,7 @@ class LocatedTexts(Sequence[str | bytes]):
     @property
     def sizes(self) -> Array:
         """Bytes of each text, uintp[n]."""
-        return self._whole[1]
+        return self._contiguous[1]
 
     def __len__(self) -> int:
         return sum(len(part[0]) for part in self._parts)
@@ -51,24 +51,24 @@ class LocatedTexts(Sequence[str | bytes]):
     def __getitem__(self, place: slice) -> LocatedTexts: ...
 
     def __getitem__(self, place: int | slice) -> str | bytes | LocatedTexts:
-        return self.some(place) if isinstance(place, slice) else self.some([place]).listed()[0]
+        return self.at_indexes(place) if isinstance(place, slice) else self.at_indexes([place]).to_list()[0]
 
-    def some(self, places: Any) -> LocatedTexts:
+    def at_indexes(self, places: Any) -> LocatedTexts:
         """The texts at a slice, a list or an array of indexes."""
-        addresses, sizes, owners = self._whole
+        addresses, sizes, owners = self._contiguous
         return LocatedTexts(addresses[places], sizes[places], owners)
 
     def __iter__(self) -> Iterator[str | bytes]:
-        return iter(self.listed())
+        return iter(self.to_list())
 
-    def listed(self, *, as_bytes: bool = False) -> list[str | bytes]:
+    def to_list(self, *, as_bytes: bool = False) -> list[str | bytes]:
         """The texts as Python objects. as_bytes: all as bytes."""
-        addresses, sizes, _ = self._whole
+        addresses, sizes, _ = self._contiguous
         return listed(addresses.tobytes(), sizes.tobytes(), as_bytes)
 
     def located(self, start: int, most_bytes: int) -> tuple[Array, Array, Sequence[Any]]:
         """Addresses, sizes and owners of the texts from `start` to the one that brings the total to most_bytes."""
-        addresses, sizes, owners = self._whole
+        addresses, sizes, owners = self._contiguous
         end = start + fitting(sizes[start:], most_bytes)
         return addresses[start:end], sizes[start:end], owners
 

@@ -94,7 +94,7 @@ class _Thread(threading.local):
         self.sketch = ffi.new("nd_sketch *")
         self.addresses = self._addresses()
 
-    def give_back(self, size: int) -> None:
+    def shrink_buffer(self, size: int) -> None:
         """Free the list of values where it has grown to a size that is not worth keeping."""
         if size > limits.KEPT_BYTES:
             self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
@@ -313,7 +313,7 @@ class Values:
         return np.diff(self.ends.astype(np.int64), prepend=0)
 
 
-def _taken(values: Any) -> Values:
+def _values_array(values: Any) -> Values:
     count = lib.nd_values_count(values)
     ends = copied(lib.nd_values_ends(values), count, np.uint64)
     size = int(ends[-1]) if count else 0
@@ -357,8 +357,8 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     lib.nd_values_clear(mine.values)
     for piece in _pieces(texts):
         check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
-    taken = _taken(mine.values)
-    mine.give_back(len(taken.data))
+    taken = _values_array(mine.values)
+    mine.shrink_buffer(len(taken.data))
     return taken
 
 
@@ -400,7 +400,7 @@ def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | byt
         return None, 0
     value = found[0]
     if value is not None and len(value) > limits.KEPT_BYTES:
-        mine.give_back(len(value))
+        mine.shrink_buffer(len(value))
     return found
 
 
@@ -440,7 +440,7 @@ def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
         return Sketch(None, made.token_count, None, None)
     value = ffi.buffer(made.value, made.size)[:]
     sketch = Sketch(value, made.token_count, made.value_hash, _keys_of(made))
-    mine.give_back(len(value))
+    mine.shrink_buffer(len(value))
     return sketch
 
 
@@ -464,7 +464,7 @@ def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values
         flat = np.ascontiguousarray(digests, dtype=np.uint8).reshape(-1)
         data = pointer(flat, "uint8_t[]")
         check(lib.nd_scheme_append_digests(scheme, data, size, count, token_count, values), f"digests of {size} bytes")
-    return _taken(values)
+    return _values_array(values)
 
 
 def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
@@ -475,7 +475,7 @@ def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
     return float(result[0]), int(distance[0])
 
 
-def is_like(scheme: Any, value: bytes, others: Values) -> bool:
+def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
     """True if a stored value is similar to one of others by the scheme's rule."""
     like = ffi.new("int *")
     data, ends = ffi.from_buffer("uint8_t[]", others.data), pointer(others.ends, "uint64_t[]")
@@ -502,7 +502,7 @@ def is_row(entries: bytes, code_bytes: int) -> bool:
     return bool(lib.nd_entries_read(data, len(entries), code_bytes, ffi.new("nd_entries *")) == lib.ND_OK)
 
 
-def without(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
+def remove_entries(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
     """A row of buckets less the entries of a fingerprint; empty where it holds no other."""
     found = ffi.new("nd_entries *")
     data = ffi.from_buffer("uint8_t[]", entries)

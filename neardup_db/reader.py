@@ -76,21 +76,21 @@ class Reader:
         db = self._store.db
         db.require_open()
         if db.is_attended:  # records in hand are written first
-            with db.hold():
+            with db.lock():
                 db.settle()
-        return db.given
+        return db.caller_connection
 
     @property
     def scheme(self) -> Scheme:
         """The scheme, complete with what was chosen for it, as the file has it now; of a closed index as it had it last."""
-        return self._looked_at().scheme
+        return self._current_store().scheme
 
     @property
     def text_rules(self) -> TextRules:
         """The text rules, as the file has them now; of a closed index as it had them last."""
-        return self._looked_at().rules
+        return self._current_store().rules
 
-    def _looked_at(self) -> Store:
+    def _current_store(self) -> Store:
         """The store, after a look at the file."""
         if self._store.db.is_closed:
             return self._store
@@ -269,18 +269,18 @@ class Reader:
             if sketch.epoch != reader.store.epoch:
                 sketch = make(reader.store)
             rows = nearest(reader.search, sketch, reader.documents.group_id(group), clock.now_ms(), n)
-            return reader.search.made(rows)
+            return reader.search.build_matches(rows)
 
     def _query(self, question: Question) -> list[Match]:
-        return self._asked(_matches, question)
+        return self._run_query(_matches, question)
 
-    def _asked(self, ask: Callable[..., Made], question: Question, *more: Any) -> Made:
+    def _run_query(self, ask: Callable[..., Made], question: Question, *more: Any) -> Made:
         """The answer that `ask` finds by one statement."""
         sketch = self._sketched(question.sketch)
-        loan, reader = self._readers.take()
+        loan, reader = self._readers.acquire()
         with loan:
             if question.group is None:
-                answer: Made = reader.store.at_once(_answer, reader, sketch, question, ask, *more)
+                answer: Made = reader.store.without_transaction(_answer, reader, sketch, question, ask, *more)
                 return answer
             with reader.store.reading():  # its number is another statement, which has to see the same state
                 return _answer(reader, sketch, question, ask, *more)
@@ -290,7 +290,7 @@ class Reader:
         try:
             return make(self._store)
         except NearDupError:
-            return make(self._looked_at())
+            return make(self._current_store())
 
     def count(
         self,
@@ -341,7 +341,7 @@ class Reader:
         return self._count(question, check_since(since))
 
     def _count(self, question: Question, since: int | None) -> Count:
-        return self._asked(_counted, question, EVER if since is None else since)
+        return self._run_query(_counted, question, EVER if since is None else since)
 
     def matches(
         self,
@@ -369,10 +369,10 @@ class Reader:
         measure = check_measure(measure)
         asked = _asked_group(group, measure)
         question = Question(threshold=threshold, measure=measure, limit=check_limit(limit), group=asked)
-        loan, reader = self._readers.take()
+        loan, reader = self._readers.acquire()
         with loan:
             if group is None:
-                return reader.store.at_once(_matches_of, reader, key, question)
+                return reader.store.without_transaction(_matches_of, reader, key, question)
             with reader.store.reading():
                 return _matches_of(reader, key, question)
 
@@ -556,7 +556,7 @@ class Reader:
         """
         group = check_asked_group(group)
         with self._readers.reading() as reader:
-            return reader.documents.read(reader.found(key, clock.now_ms(), group).id)
+            return reader.documents.read_document(reader.document_row(key, clock.now_ms(), group).id)
 
     def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`.
@@ -571,7 +571,7 @@ class Reader:
         with self._readers.reading() as reader:
             now = clock.now_ms()
             rows = [reader.documents.visible(key, now, group) for key in checked]
-            return [None if row is None else reader.documents.read(row.id) for row in rows]
+            return [None if row is None else reader.documents.read_document(row.id) for row in rows]
 
     def __contains__(self, key: object) -> bool:
         with self._readers.reading() as reader:
@@ -663,7 +663,7 @@ class Reader:
         given = _storable(text_a), _storable(text_b)
         with self._readers.reading() as reader:
             now = clock.now_ms()
-            found = reader.found(key_a, now), reader.found(key_b, now)
+            found = reader.document_row(key_a, now), reader.document_row(key_b, now)
             return explain_pair(reader.store, reader.search, (key_a, key_b), found, given, now)
 
     def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
@@ -673,7 +673,7 @@ class Reader:
             now = clock.now_ms()
 
             def sketch(key: Key) -> Sketch:
-                found = reader.found(key, now)
+                found = reader.document_row(key, now)
                 return reader.search.stored_sketch(found.fingerprint_id or 0)
 
             for a, b in pairs:  # several after another have one b
@@ -745,7 +745,7 @@ def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Ma
     rows = reader.search.match_rows(sketch, group_id, clock.now_ms(), question)
     if question.any:  # the ones found first, in the order of every answer
         rows.sort(key=lambda row: (-row[1], row[3]))
-    return reader.search.made(rows)
+    return reader.search.build_matches(rows)
 
 
 def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
@@ -781,7 +781,7 @@ def _answers(reader: StoreReader, question: Question, pieces: Iterable[Sketches]
 
 def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match]:
     now = clock.now_ms()
-    with reader.held(key, now) as (found, value):
+    with reader.row_and_value(key, now) as (found, value):
         if value is None:
             return []
         sketch = reader.search.sketch_of(value)

@@ -23,13 +23,13 @@ class StoredSettings:
     def integer(self, name: str, low: int = 0, high: int = (1 << 63) - 1) -> int:
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.wrong(name, f"an integer from {low} to {high}")
+            raise self.invalid_setting(name, f"an integer from {low} to {high}")
         return value
 
     def fraction(self, name: str) -> float:
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-            raise self.wrong(name, "a number above 0 and at most 1")
+            raise self.invalid_setting(name, "a number above 0 and at most 1")
         return float(value)
 
     def text(self, name: str, options: Iterable[str] | None = None) -> str:
@@ -37,12 +37,12 @@ class StoredSettings:
         value = self.value(name)
         allowed = None if options is None else list(options)
         if not isinstance(value, str):
-            raise self.wrong(name, "text" if allowed is None else "one of " + ", ".join(map(repr, allowed)))
+            raise self.invalid_setting(name, "text" if allowed is None else "one of " + ", ".join(map(repr, allowed)))
         if allowed is not None and value not in allowed:
             raise self.unknown(name, allowed)
         return value
 
-    def wrong(self, name: str, expected: str) -> CorruptIndexError:
+    def invalid_setting(self, name: str, expected: str) -> CorruptIndexError:
         """The error for an invalid setting."""
         return CorruptIndexError(
             f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "

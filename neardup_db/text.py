@@ -234,7 +234,7 @@ class TextRules(Immutable):
             "min_tokens": stored.integer("text.min_tokens", 0, _MIN_TOKENS_MAX),
         }
         if state["hash_seed"] and state["hash"] != "xxh3_64":
-            raise stored.wrong("text.hash_seed", "0 with any hash but xxh3_64")
+            raise stored.invalid_setting("text.hash_seed", "0 with any hash but xxh3_64")
         return restore(cls, state)
 
     def mismatches(self, stored: TextRules) -> list[str]:
@@ -322,9 +322,9 @@ def _stored_words(stored: StoredSettings) -> tuple[str, ...]:
     try:
         words = json.loads(stored.text("text.stopwords"))
     except ValueError as error:
-        raise stored.wrong("text.stopwords", "a JSON array of words") from error
+        raise stored.invalid_setting("text.stopwords", "a JSON array of words") from error
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise stored.wrong("text.stopwords", "a JSON array of words")
+        raise stored.invalid_setting("text.stopwords", "a JSON array of words")
     return tuple(words)
 
 

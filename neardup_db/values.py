@@ -157,19 +157,19 @@ class Document:
     codes: Mapping[Part | None, bytes] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in self._shown}
+        values = {name: getattr(self, name) for name in self._repr_fields}
         if self.text is not None and len(self.text) > SHOWN_TEXT:
             values["text"] = f"{self.text[:SHOWN_TEXT]}... ({len(self.text):,} characters)"
         return f"Document({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     def _repr_html_(self) -> str:
-        rows = [(name, getattr(self, name)) for name in self._shown]
+        rows = [(name, getattr(self, name)) for name in self._repr_fields]
         times = ("added_at", "last_seen", "expires_at")
         shown = [(name, _utc(value) if name in times else _label(value, 1000)) for name, value in rows if value is not None]
         return _facts(shown)
 
     @property
-    def _shown(self) -> tuple[str, ...]:
+    def _repr_fields(self) -> tuple[str, ...]:
         """The attributes that the repr shows: `codes` only if it adds to `code`."""
         return self.__slots__ if any(part is not None for part in self.codes) else self.__slots__[:-1]
 

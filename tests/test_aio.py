@@ -765,7 +765,7 @@ def test_cancelling_many_waiting_calls_is_linear() -> None:
             task.cancel()
         await asyncio.wait(tasks[1:])
         assert len(line._waiting) == 1 and compared == 0
-        line.leave()
+        line.release()
         await tasks[0]
 
     run(main)

@@ -171,13 +171,13 @@ def test_few_texts_are_in_memory(
     texts in them take."""
     monkeypatch.setattr(limits, "WAITING_MAX", most)
     monkeypatch.setattr(limits, "WAITING_BYTES", most_bytes)
-    go, taken = threading.Event(), ingest.Ingest._take
+    go, taken = threading.Event(), ingest.Ingest._write_batch
 
     def slow(self: ingest.Ingest, *args: Any) -> None:
         assert go.wait(30)
         taken(self, *args)
 
-    monkeypatch.setattr(ingest.Ingest, "_take", slow)
+    monkeypatch.setattr(ingest.Ingest, "_write_batch", slow)
     read: list[int] = []
 
     def records() -> Iterator[tuple[int, str]]:

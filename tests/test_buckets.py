@@ -85,7 +85,7 @@ def test_damaged_bytes_are_refused(rest: bytes, width: int, code_bytes: int) -> 
         assert native.is_row(data, code_bytes) == sound
         if sound:
             with pytest.raises(CorruptIndexError):
-                native.without(data[:-1], code_bytes, 1)
+                native.remove_entries(data[:-1], code_bytes, 1)
 
 
 @settings(max_examples=200, deadline=None)
@@ -95,7 +95,7 @@ def test_a_row_without_a_fingerprint(row: tuple[list[Entry], int], data: st.Data
     entries, code_bytes = row
     gone = data.draw(st.sampled_from([number for number, _ in entries] + [5]))
     rest = [entry for entry in entries if entry[0] != gone]
-    assert native.without(written(entries, code_bytes), code_bytes, gone) == (buckets.pack(rest) if rest else b"")
+    assert native.remove_entries(written(entries, code_bytes), code_bytes, gone) == (buckets.pack(rest) if rest else b"")
 
 
 # ---- what is near ------------------------------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def test_a_file_that_does_not_change_is_checked(path: Path) -> None:
     """So are connections by which a folder that cannot be written is read."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = checksums.connect(f"file:{path}?immutable=1", flags)
-    assert checksums.has(connection) and checksums.damaged_pages(connection.filename) == []
+    assert checksums.has_checksums(connection) and checksums.damaged_pages(connection.filename) == []
     flip(path, path.stat().st_size - 1)
     assert checksums.damaged_pages(connection.filename) == [path.stat().st_size // PAGE]
     connection.close()

@@ -19,7 +19,7 @@ from support import jaccard
 from neardup_db import BinaryCode, BottomK, Index, MinHash, SimHash, limits
 from neardup_db.arrow import texts_of
 from neardup_db.cli import main
-from neardup_db.cli.choices import Known, known_to
+from neardup_db.cli.choices import KnownRecords, open_against
 from neardup_db.compute import shingles
 from neardup_db.frames import drop_near_duplicates
 
@@ -324,7 +324,7 @@ def test_several_indexes_are_asked_one_after_another(folder: Path) -> None:
 def test_an_error_ends_the_questions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an error, or Ctrl-C, no more questions are asked than the one that is under way."""
     calls: list[object] = []
-    stopped, stop, ask = threading.Event(), Known.stop, Index.query_many
+    stopped, stop, ask = threading.Event(), KnownRecords.stop, Index.query_many
 
     def query_many(*arguments: Any, **named: Any) -> Any:
         calls.append(arguments)
@@ -334,7 +334,7 @@ def test_an_error_ends_the_questions(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(limits, "SKETCHED_RECORDS", 4)
     monkeypatch.setattr(limits, "PIECE_BYTES", 1 << 20)
     monkeypatch.setattr(Index, "query_many", query_many)
-    monkeypatch.setattr(Known, "stop", lambda known: (stop(known), stopped.set()))
+    monkeypatch.setattr(KnownRecords, "stop", lambda known: (stop(known), stopped.set()))
     with Index("old.db", MinHash(exact=True)) as index:
         index.add("a", FOX)
     with open(json_lines(folder / "in.jsonl", copies(1, 2, 3, 4)), "a") as file:
@@ -350,7 +350,7 @@ def test_texts_in_memory_are_asked_for_like_a_list(folder: Path) -> None:
         with Index(name, MinHash()) as index:
             index.add_many(enumerate(some))
     for one in (made, texts_of("texts", pyarrow.array(made), None, "")):
-        with known_to([Path("a.db"), Path("b.db")], "neardup", 0.8, None, folder) as known:
+        with open_against([Path("a.db"), Path("b.db")], "neardup", 0.8, None, folder) as known:
             assert known is not None and known.names([]) == []
             asked = [known.ask(one[first : first + 5]).tolist() for first in range(0, len(made), 5)]
             assert sum(asked, []) == known.flags.tolist()

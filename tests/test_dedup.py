@@ -169,14 +169,14 @@ def test_a_long_list_of_numbers_is_read_in_parts(tmp_path: Path, small_limits: N
     """Any part of the list comes back, whether it is in memory, in the file or in both; the file has no name."""
     numbers, expected = Numbers(tmp_path), list(range(2**64 - 20, 2**64))
     numbers.extend(expected[:2])
-    assert len(numbers) == 2 and numbers.read(0, 2).tolist() == expected[:2]
+    assert len(numbers) == 2 and numbers.numbers_between(0, 2).tolist() == expected[:2]
     numbers.extend(expected[2:9])
     numbers.extend_by_array(np.array(expected[9:12], np.uint64))
     numbers.extend_by_array(np.array([], np.uint64))
     numbers.extend(expected[12:14])
     assert len(numbers) == 14 and (IS_WINDOWS or not list(tmp_path.iterdir()))  # Windows removes the file when it is closed
     for first, end in itertools.combinations_with_replacement(range(15), 2):
-        assert numbers.read(first, end).tolist() == expected[first:end]
+        assert numbers.numbers_between(first, end).tolist() == expected[first:end]
     numbers.close()
     assert not list(tmp_path.iterdir())
 

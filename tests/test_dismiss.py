@@ -343,7 +343,9 @@ def test_many_words_at_once() -> None:
         index.dismiss(0, 1)
         reader = index._readers.own
         with index._store.writing():
-            found = {number: reader.found(number - 1, 0) for number in range(1, 7)}  # the documents have the same ids in both
+            found = {
+                number: reader.document_row(number - 1, 0) for number in range(1, 7)
+            }  # the documents have the same ids in both
             pairs_of_other = other._readers.own.search.dismissed.pairs()
             assert adopt(reader.clusters, ((found[a], found[b]) for a, b in pairs_of_other), 0) == 9
         assert clusters(index) == [tuple(range(6))] and pairs(index) == {(n, 5) for n in range(5)}

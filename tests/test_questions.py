@@ -224,7 +224,7 @@ def test_a_close_that_a_reader_refuses_changes_nothing(tmp_path: Path) -> None:
             return False
 
         def ask() -> None:
-            loan, reader = index._readers.take()
+            loan, reader = index._readers.acquire()
             taken.set()
             assert reader is not index._readers.own
             with loan:

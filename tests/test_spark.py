@@ -494,7 +494,7 @@ def test_executors_without_a_python_are_refused(spark: Any, monkeypatch: pytest.
 
 def test_reasons_of_python_without_its_stack() -> None:
     """Of a report with a stack of calls the last error is told, to its end."""
-    from neardup_db.spark.executors import said_by
+    from neardup_db.spark.executors import root_cause
 
     report = """
 An exception was thrown from the Python worker. Please see the stack trace below.
@@ -505,8 +505,8 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Py
 Please check the environment.
 """
     said = "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11."
-    assert said_by(report) == f"{said} Please check the environment."
-    assert said_by("no stack\nat all") == "no stack at all"
+    assert root_cause(report) == f"{said} Please check the environment."
+    assert root_cause("no stack\nat all") == "no stack at all"
 
 
 # ---- day after day -----------------------------------------------------------------------------------------------------------
@@ -648,14 +648,14 @@ def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkey
         parts = sorted(Path(folder.removeprefix("file:")).glob("part-*"), key=os.path.getsize)
         parts[-1].unlink()
 
-    read, shape_of = tables.read, components.shape_of
+    read, shape_of = tables.read_parquet, components.shape_of
 
     def lossy(session: Any, folder: str, schema: Any) -> Any:
         lose(folder)
         return read(session, folder, schema)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "read", lossy)
+        patch.setattr(tables, "read_parquet", lossy)
         with pytest.raises(NearDupError, match="rows were written"):
             components.components(tables_of(spark, tmp_path), path, "path", 100)
 

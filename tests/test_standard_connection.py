@@ -1012,7 +1012,7 @@ def test_files_are_opened_while_others_are(tmp_path: Path) -> None:
 
     sys.settrace(look)
     try:
-        libraries.Opening(paths[-1]).look()
+        libraries.Opening(paths[-1]).record_identity()
     finally:
         sys.settrace(None)
     for thread in threads:

@@ -283,7 +283,7 @@ def test_pages_warning_and_tune_advise_the_same_for_short_texts() -> None:
     assert f"- **Tweets, messages, headlines, titles: `{call}` and the usual threshold, 0.8.**" in page
     assert f"MinHash(threshold=0.8, exact=True), text={call}" in page
     counts = TokenCounts()
-    counts.take([5] * 20, TextRules())
+    counts.count_batch([5] * 20, TextRules())
     warning = counts.warning(3)
     assert warning is not None and f"take {call} and a threshold of 0.8" in warning
     assert "give --tokens chars --shingle 3 --threshold 0.8" in worded(warning)

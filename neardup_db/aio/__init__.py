@@ -108,12 +108,12 @@ class AsyncIndex(Methods, Calls):
 
     async def contains(self, key: Key) -> bool:
         """`key in index`: whether a visible document has the key."""
-        is_there: bool = await self._read("__contains__", key)
+        is_there: bool = await self._call_reader("__contains__", key)
         return is_there
 
     async def length(self) -> int:
         """`len(index)`: how many visible documents there are."""
-        count: int = await self._read("__len__")
+        count: int = await self._call_reader("__len__")
         return count
 
     def __aiter__(self) -> AsyncIterator[Key]:
@@ -171,7 +171,7 @@ class AsyncIndex(Methods, Calls):
     async def _ask(self, work: Callable[[Index], Any], late: Late | None) -> Any:
         return await self._call(lambda call: work(self._opened()), late, reads=True)
 
-    async def _read(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    async def _call_reader(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method that asks."""
         return await self._ask(partial(_called, name, args, kwargs), self._late(name, *args, **kwargs))
 
@@ -227,10 +227,10 @@ class _Listing(AsyncIterator[Item]):
             if self._is_over:
                 error, self._error = self._error, None
                 raise StopAsyncIteration if error is None else error
-            await self._index._ask(self._go_on, None)  # of a step nothing is lost: the listing has it
+            await self._index._ask(self._fetch_next, None)  # of a step nothing is lost: the listing has it
         return self._ready.popleft()
 
-    def _go_on(self, index: Index) -> None:
+    def _fetch_next(self, index: Index) -> None:
         with self._turn:
             left = self._size
             try:

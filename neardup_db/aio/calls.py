@@ -91,9 +91,9 @@ class Calls:
             await asyncio.wait([self._closing])
         await self._writes.enter(self._timeout, self._busy)
         if self._index is not None:  # by another task
-            self._writes.leave()
+            self._writes.release()
             return self
-        call = Call(self._running, self._writes, self._opened_late, self._writes.leave)
+        call = Call(self._running, self._writes, self._opened_late, self._writes.release)
         try:
             self._index, self._has_readers = await call.start(self._open_now).outcome()
         except Exception:
@@ -112,13 +112,13 @@ class Calls:
 
     def _open_now(self) -> tuple[Index, bool]:
         index = Index(self._target, **self._options)
-        return index, index._readers.keep_own()
+        return index, index._readers.reserve_main()
 
     def _opened_late(self, opened: tuple[Index, bool] | None, error: BaseException | None) -> None:
         """The task that opened the index is gone, and nobody knows that it is open."""
         if opened is not None:
             with suppress(ClosedError):
-                self._writes.put(opened[0].close)
+                self._writes.submit(opened[0].close)
         self._writes.end()
 
     async def close(self) -> None:
@@ -147,7 +147,7 @@ class Calls:
         finally:
             self._closing = None
             for lane in entered:
-                lane.leave()
+                lane.release()
 
     def _close_now(self) -> None:
         if self._index is not None:
@@ -230,7 +230,7 @@ class Calls:
         else:
             line = block.line
             await line.enter()
-        call = Call(self._running, lane, late, line.leave)
+        call = Call(self._running, lane, late, line.release)
         return await call.start(partial(work, call)).outcome()
 
     async def _flush(self) -> None:

@@ -33,7 +33,7 @@ _has_ended = False
 """Whether the program ends."""
 
 
-def has_ended() -> bool:
+def is_program_ending() -> bool:
     """Whether the program ends: what a thread does without end stops now."""
     return _has_ended
 
@@ -63,7 +63,7 @@ class Line:
             await waiter
         except BaseException:
             if waiter not in self._waiting and not waiter.cancelled() and waiter.exception() is None:
-                self.leave()  # the place came together with the cancellation
+                self.release()  # the place came together with the cancellation
             self._waiting.pop(waiter, None)
             raise
         finally:
@@ -74,7 +74,7 @@ class Line:
         if self._waiting.pop(waiter, self) is None and not waiter.done():
             waiter.set_exception(BusyError(busy))
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Give the place to the task that has waited longest."""
         while self._waiting:
             waiter, _ = self._waiting.popitem(last=False)
@@ -95,7 +95,7 @@ class Lane(Line):
         self._process_id = os.getpid()
         _lanes.add(self)
 
-    def put(self, work: Callable[[], Any]) -> None:
+    def submit(self, work: Callable[[], Any]) -> None:
         """Run work in a thread, after what was put before. It must not raise."""
         if _has_ended:
             raise ClosedError("the index is closed, since the program ends")
@@ -142,7 +142,7 @@ class Call:
     def start(self, work: Callable[[], Any]) -> Call:
         """Begin the work, in a copy of the caller's context."""
         try:
-            self._lane.put(partial(copy_context().run, self._run, work))
+            self._lane.submit(partial(copy_context().run, self._run, work))
         except BaseException:
             self._then()
             raise
@@ -166,7 +166,7 @@ class Call:
         return result
 
     @property
-    def is_left(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether the task waits no more."""
         return self._is_left or self._over.cancelled()
 
@@ -189,7 +189,7 @@ class Call:
 
     def _end(self, result: Any, error: BaseException | None) -> None:
         try:
-            if self.is_left:
+            if self.is_abandoned:
                 self._tell_late(result, error)
             else:
                 self._done = result, error
@@ -204,9 +204,9 @@ class Call:
     def on_loop(self, function: Callable[..., Any], *args: Any) -> None:
         """In the thread: call a function on the loop, await what it returns if that can be awaited, and raise what it raises.
         Does nothing where the task no longer waits, or the loop has ended."""
-        if self.is_left or self._loop.is_closed():
+        if self.is_abandoned or self._loop.is_closed():
             return None
-        done, work = threading.Event(), _told(function, args)
+        done, work = threading.Event(), _error_of_callback(function, args)
         try:
             told = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # closed just now
@@ -221,7 +221,7 @@ class Call:
         return None
 
 
-async def _told(function: Callable[..., Any], args: tuple[Any, ...]) -> BaseException | None:
+async def _error_of_callback(function: Callable[..., Any], args: tuple[Any, ...]) -> BaseException | None:
     """The error of a function of the caller's. SystemExit, too, is raised by the call that it belongs to."""
     try:
         answer = function(*args)

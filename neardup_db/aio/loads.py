@@ -17,11 +17,11 @@ from ..store.database.connection import current_task
 from ..store.writing.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
 from .calls import Block, Calls
-from .lanes import has_ended
+from .lanes import is_program_ending
 from .transactions import Transaction
 
 
-async def _tell(on_outcome: Callable[..., Any], outcomes: list[tuple[Any, ...]]) -> None:
+async def _call_on_outcome(on_outcome: Callable[..., Any], outcomes: list[tuple[Any, ...]]) -> None:
     for outcome in outcomes:
         answer = on_outcome(*outcome)
         if inspect.isawaitable(answer):
@@ -39,12 +39,12 @@ class Outcomes(Collector):
     def __call__(self, *outcome: Any) -> None:
         self._waiting.append(outcome)
         if len(self._waiting) >= limits.TASK_RECORDS:
-            self.tell()
+            self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self._on_loop(_tell, self._on_outcome, waiting)
+            self._on_loop(_call_on_outcome, self._on_outcome, waiting)
 
 
 class _ProgramEndsError(BaseException):
@@ -54,7 +54,7 @@ class _ProgramEndsError(BaseException):
 def until_end(records: Iterator[Any]) -> Iterator[Any]:
     """Records without end do not keep the program from ending."""
     for record in records:
-        if has_ended():
+        if is_program_ending():
             raise _ProgramEndsError
         yield record
 
@@ -102,7 +102,7 @@ class Load:
         self._outer = index._own_block
         index._loads[task] = self.flush
         try:
-            await self._read()
+            await self._read_batch()
             self._is_read = True
             await self._commit()
         except BaseException as error:
@@ -129,7 +129,7 @@ class Load:
         if self._is_read:
             index._checkpoint()
 
-    async def _read(self) -> None:
+    async def _read_batch(self) -> None:
         records = self._records.__aiter__()
         try:
             async for record in records:
@@ -201,7 +201,7 @@ class Load:
             await block.__aexit__(None, None, None)
         while self._heard:  # only now is it true
             told, self._heard = self._heard[: limits.TASK_RECORDS], self._heard[limits.TASK_RECORDS :]
-            await _tell(self._on_outcome, told)
+            await _call_on_outcome(self._on_outcome, told)
             await asyncio.sleep(0)
 
     def _committed(self, result: Any, error: BaseException | None) -> None:

@@ -42,7 +42,7 @@ class Methods:
     if TYPE_CHECKING:
 
         def _begin(self) -> None: ...
-        async def _read(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
+        async def _call_reader(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
         async def _write(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
         async def _load(self, records: Any, **kwargs: Any) -> Any: ...
 
@@ -307,7 +307,7 @@ class Methods:
         measure: Measure | None = None, limit: int | None = None, any: bool = False, group: Key | AnyGroup | None = None,
     ) -> list[Match]:
         """Documents that are near-duplicates of a text, best first; ties in the order of insertion."""
-        answer: list[Match] = await self._read(
+        answer: list[Match] = await self._call_reader(
             "query", text, threshold=threshold, max_distance=max_distance, measure=measure, limit=limit, any=any, group=group
         )
         return answer
@@ -317,7 +317,7 @@ class Methods:
         any: bool = False, group: Key | AnyGroup | None = None,
     ) -> list[Match]:
         """`query` for a code of bits, in an index of BinaryCode, SimHash or BitSampling; others raise ParameterError."""
-        answer: list[Match] = await self._read(
+        answer: list[Match] = await self._call_reader(
             "query_code", code, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
         )
         return answer
@@ -328,7 +328,7 @@ class Methods:
         group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts."""
-        answer: list[list[Match]] = await self._read(
+        answer: list[list[Match]] = await self._call_reader(
             "query_many", texts, text=text, threshold=threshold, max_distance=max_distance, measure=measure, limit=limit, any=any,
             group=group,
         )
@@ -340,7 +340,7 @@ class Methods:
     ) -> list[list[Match]]:
         """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
         """
-        answer: list[list[Match]] = await self._read(
+        answer: list[list[Match]] = await self._call_reader(
             "query_codes", codes, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
         )
         return answer
@@ -349,12 +349,12 @@ class Methods:
         """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
         in the order of insertion.
         """
-        answer: list[Match] = await self._read("nearest", wanted, n, group=group)
+        answer: list[Match] = await self._call_reader("nearest", wanted, n, group=group)
         return answer
 
     async def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
         """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too."""
-        answer: list[Match] = await self._read("nearest_code", code, n, group=group)
+        answer: list[Match] = await self._call_reader("nearest_code", code, n, group=group)
         return answer
 
     async def count(
@@ -362,7 +362,7 @@ class Methods:
         max_distance: int | None = None, measure: Measure | None = None, group: Key | AnyGroup | None = None,
     ) -> Count:
         """How many documents `query` would give, and since when they are there, without making a list of them."""
-        answer: Count = await self._read(
+        answer: Count = await self._call_reader(
             "count", text, since=since, threshold=threshold, max_distance=max_distance, measure=measure, group=group
         )
         return answer
@@ -372,7 +372,7 @@ class Methods:
         max_distance: int | None = None, group: Key | AnyGroup | None = None,
     ) -> Count:
         """`count` for a code of bits."""
-        answer: Count = await self._read(
+        answer: Count = await self._call_reader(
             "count_code", code, since=since, threshold=threshold, max_distance=max_distance, group=group
         )
         return answer
@@ -384,40 +384,42 @@ class Methods:
         """Near-duplicates of a stored document, by its stored fingerprint, without itself and without those that were dismissed
         as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
         """
-        answer: list[Match] = await self._read("matches", key, threshold=threshold, measure=measure, limit=limit, group=group)
+        answer: list[Match] = await self._call_reader(
+            "matches", key, threshold=threshold, measure=measure, limit=limit, group=group
+        )
         return answer
 
     async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
         """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
-        answer: list[Cluster] = await self._read("clusters", min_size, group=group)
+        answer: list[Cluster] = await self._call_reader("clusters", min_size, group=group)
         return answer
 
     async def allowed(self) -> list[AllowedText]:
         """The allowed texts (`Index.allow`), in the order in which they were allowed."""
-        answer: list[AllowedText] = await self._read("allowed")
+        answer: list[AllowedText] = await self._call_reader("allowed")
         return answer
 
     async def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
         """A stored document. Raises KeyNotFoundError."""
-        answer: Document = await self._read("get", key, group=group)
+        answer: Document = await self._call_reader("get", key, group=group)
         return answer
 
     async def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
         """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`."""
-        answer: list[Document | None] = await self._read("get_many", keys, group=group)
+        answer: list[Document | None] = await self._call_reader("get_many", keys, group=group)
         return answer
 
     async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
         """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
         """
-        answer: int = await self._read("export_fingerprints", path)
+        answer: int = await self._call_reader("export_fingerprints", path)
         return answer
 
     async def explain(
         self, text: str | bytes, *, threshold: float | None = None, measure: Measure | None = None, group: Key | None = None
     ) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step."""
-        answer: Explanation = await self._read("explain", text, threshold=threshold, measure=measure, group=group)
+        answer: Explanation = await self._call_reader("explain", text, threshold=threshold, measure=measure, group=group)
         return answer
 
     async def explain_match(
@@ -425,10 +427,10 @@ class Methods:
     ) -> MatchExplanation:
         """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
         """
-        answer: MatchExplanation = await self._read("explain_match", key_a, key_b, text_a=text_a, text_b=text_b)
+        answer: MatchExplanation = await self._call_reader("explain_match", key_a, key_b, text_a=text_a, text_b=text_b)
         return answer
 
     async def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
-        answer: Stats = await self._read("stats")
+        answer: Stats = await self._call_reader("stats")
         return answer

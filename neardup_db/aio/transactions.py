@@ -47,11 +47,11 @@ class Transaction(AbstractAsyncContextManager[Any]):
             self.outer, self.task, self.line = index._own_block, current_task(), Line(1)
             if self.outer is None:
                 await index._writes.enter(index._timeout, index._busy)
-                self._leave = index._writes.leave
+                self._leave = index._writes.release
             else:
                 await self.outer.line.enter()
                 self._leave = nothing
-            then = nothing if self.outer is None else self.outer.line.leave
+            then = nothing if self.outer is None else self.outer.line.release
             try:
                 await self._start(self._enter, None, then).outcome()
             except BaseException:
@@ -101,7 +101,7 @@ class Transaction(AbstractAsyncContextManager[Any]):
     def _roll_back(self) -> Call | None:
         """Behind what the task has begun."""
         try:
-            return self._start(self._take_back, None, self._leave)
+            return self._start(self._cancel, None, self._leave)
         except ClosedError:  # the program ends, and SQLite takes back what is open
             return None
 
@@ -117,7 +117,7 @@ class Transaction(AbstractAsyncContextManager[Any]):
         block, self._open = self._open, None
         block.__exit__(None, None, None)
 
-    def _take_back(self) -> None:
+    def _cancel(self) -> None:
         block, self._open = self._open, None
         if block is not None:
             block.__exit__(_TakenBackError, _TakenBackError(), None)

@@ -155,7 +155,7 @@ def _add(
     choices["exactly"] = options["commit_every"] is not None
     choices["commit_every"] = options["commit_every"] or COMMIT_EVERY
     if outcomes is not None:
-        choices["records"], choices["on_outcome"] = outcomes.reading(source), outcomes.note
+        choices["records"], choices["on_outcome"] = outcomes.reading(source), outcomes.record_outcome
     newest = index.connection.execute(f"SELECT coalesce(max(id), 0) FROM {index.name}_document").get
     ended: list[int] = []
 
@@ -168,13 +168,13 @@ def _add(
         with index.transaction() if options["one_transaction"] else contextlib.nullcontext():
             report = feed(index, source, meter, arguments, committed=committed, **choices)
     except BaseException as error:
-        add_afterword(error, _how_to_go_on(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
+        add_afterword(error, _resume_hint(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
         raise
     wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND fingerprint_id IS NULL"
     return report, index.connection.execute(wordless, (newest,)).get
 
 
-def _how_to_go_on(committed: int, if_exists: str) -> str:
+def _resume_hint(committed: int, if_exists: str) -> str:
     if not committed:
         return "nothing was added"
     again = "the same command again goes on" if if_exists != "error" else "the same command with --if-exists ignore goes on"

@@ -95,7 +95,7 @@ class Program(click.Group):
             fail(error.format_message(), ERROR)
         except click.exceptions.Abort as error:
             fail("interrupted" + afterword(error.__cause__), INTERRUPTED)
-        except Ended as error:
+        except SignalReceived as error:
             fail(f"ended by {signal.Signals(error.number).name}{afterword(error)}", 128 + error.number)
         except OSError as error:
             fail(_reason(error) + afterword(error), ERROR)
@@ -131,7 +131,7 @@ class Program(click.Group):
         return list(self.commands)
 
 
-class Ended(BaseException):
+class SignalReceived(BaseException):
     """A signal asks the program to end; raised in its main thread, so that temporary files are removed on the way out."""
 
     def __init__(self, number: int) -> None:
@@ -150,7 +150,7 @@ def _ended_by_signals() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         for other in before:
             signal.signal(other, signal.SIG_IGN)  # a second signal does not interrupt the cleaning up
-        raise Ended(number)
+        raise SignalReceived(number)
 
     for number in before:
         signal.signal(number, end)

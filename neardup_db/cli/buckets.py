@@ -51,7 +51,7 @@ class Buckets:
         fewest = max(1, self._rules.min_tokens)
         if min(token_counts, default=fewest) < fewest:
             self.wordless += [place for place, count in enumerate(token_counts, self._texts) if count < fewest]
-        self.token_counts.take(token_counts, self._rules)
+        self.token_counts.count_batch(token_counts, self._rules)
         self._keys.frombytes(keys.tobytes())
         self._texts += len(texts)
         if len(self._keys) >= limits.SORTED_KEYS:
@@ -103,6 +103,6 @@ class Buckets:
                 size = 0
             size += more
         for low, high in pairwise([*cuts, limits.SORTED_RANGES]):
-            part = np.concatenate([self._runs.read(run[low], run[high]) for run in bounds.tolist()])
+            part = np.concatenate([self._runs.numbers_between(run[low], run[high]) for run in bounds.tolist()])
             part.sort()
             yield part

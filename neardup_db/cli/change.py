@@ -26,7 +26,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import counted, emit, emit_json, note, plain, shown
+from .output import counted, emit, emit_json, escaped, plain, print_note
 from .wording import worded
 
 
@@ -63,7 +63,7 @@ def delete(
         if keys or file is not None or part is not None or group is not None:
             raise click.UsageError("--whole-group goes without KEY, --file, --part and --group")
         with open_index(index_path, name, write=True) as index:
-            return _told(index.delete_group(group_named(index, whole_group)), "document", [], "", as_json)
+            return _print_deleted(index.delete_group(group_named(index, whole_group)), "document", [], "", as_json)
     wanted = list(dict.fromkeys(keys_named(keys, file, key_type)))
     with open_index(index_path, name, write=True) as index:
         of_group = group_listed(index, group)
@@ -75,7 +75,7 @@ def delete(
             found = index.get_many(wanted, group=of_group)
             missing = [key for key, document in zip(wanted, found, strict=True) if document is None]
         count = index.delete_many(wanted, group=of_group)
-    return _told(count, "document", missing, "" if group is None else " in the group", as_json)
+    return _print_deleted(count, "document", missing, "" if group is None else " in the group", as_json)
 
 
 def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup, as_json: bool) -> int:
@@ -85,17 +85,17 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
         named.append(int(part))
     with index.transaction():
         missing = [key for key in keys if not any(index.delete(key, part=one, group=group) for one in named)]
-    return _told(len(keys) - len(missing), "code", missing, f" and a code with the part {shown(part)}", as_json)
+    return _print_deleted(len(keys) - len(missing), "code", missing, f" and a code with the part {escaped(part)}", as_json)
 
 
-def _told(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
+def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
     """Say how much was deleted, and which keys had nothing to delete; the exit code."""
     if as_json:
         emit_json(plain({"deleted": count, "missing": missing}))
     else:
         emit(f"{counted(count, what)} deleted")
         for key in missing:
-            note(f"no document has the key {shown(key)}{more}")
+            print_note(f"no document has the key {escaped(key)}{more}")
     return 0 if count else 1
 
 
@@ -175,11 +175,11 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
         emit_json({"ok": report.ok, **lines})
     else:
         for problem in report.problems:
-            emit(shown(problem))
+            emit(escaped(problem))
         for repaired in report.repaired:
-            emit(shown(f"repaired: {repaired}"))
+            emit(escaped(f"repaired: {repaired}"))
         for told in report.notes:
-            emit(shown(f"note: {worded(told)}"))
+            emit(escaped(f"note: {worded(told)}"))
         emit("in order" if report.ok else _problems(len(report.problems), repair))
     return 0 if report.ok else 1
 

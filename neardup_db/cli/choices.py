@@ -21,14 +21,14 @@ from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Key, Match
-from .inputs.fields import ABSENT, found
+from .inputs.fields import ABSENT, field_value
 from .inputs.lines import RecordError
 from .inputs.passes import Passes
 from .inputs.records import InputRecord
 from .inputs.source import Source
 from .inputs.tables import TableSource
 from .options import open_index
-from .output import note, shown
+from .output import escaped, print_note
 from .wording import about
 
 ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
@@ -41,7 +41,7 @@ _NO_FIELDS = ("folder", "lines")
 """Formats whose records are a text and nothing else."""
 
 
-class Keep(NamedTuple):
+class KeepRule(NamedTuple):
     """Which record of several stays. rule: "first", "last", "longest", or "by": that with the largest value of a field, or with
     the smallest."""
 
@@ -53,25 +53,25 @@ class Keep(NamedTuple):
         return f"by:{'-' if self.smallest else ''}{self.field}" if self.rule == "by" else self.rule
 
 
-class KeepOption(click.ParamType[Keep]):
+class KeepOption(click.ParamType[KeepRule]):
     """The type of --keep."""
 
     name = "first|last|longest|by:FIELD"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keep:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> KeepRule:
         """The rule that a word names."""
         rule, _, field = value.partition(":")
         if value in ("first", "last", "longest"):
-            return Keep(value)
+            return KeepRule(value)
         if rule != "by":
             self.fail(f"{value!r} is not one of first, last, longest, by:FIELD, by:-FIELD.", param, ctx)
-        keep = Keep(rule, field.removeprefix("-"), field.startswith("-"))
+        keep = KeepRule(rule, field.removeprefix("-"), field.startswith("-"))
         if not keep.field:
             self.fail(f"{value!r} names no field; write by:score for the largest score, by:-score for the smallest.", param, ctx)
         return keep
 
 
-def check_fields(source: Source, keep: Keep, group: str | None, added: Sequence[str]) -> None:
+def check_fields(source: Source, keep: KeepRule, group: str | None, added: Sequence[str]) -> None:
     """Refuses, before the work, options whose field the input has not, and fields to be added that it has. Each record of JSON
     may have other fields, so for these it can be no more than a note."""
     needed = [(f"--keep {keep}", keep.field)] if keep.rule == "by" else []
@@ -89,11 +89,11 @@ def check_fields(source: Source, keep: Keep, group: str | None, added: Sequence[
             if name in (source.schema.names if isinstance(source, TableSource) else record.fields):
                 raise ParameterError(f"{source.name} has a field {name!r} already, which --mark would write: rename it first")
     for option, field in needed:
-        if not first or any(found(record.fields, field) is not ABSENT for record in first):
+        if not first or any(field_value(record.fields, field) is not ABSENT for record in first):
             continue
         if source.format != "jsonl":
             raise ParameterError(f"{source.name}: {option}: there is no column {field!r}; a record {_fields(first[0])}")
-        note(f"{source.name}: {option}: none of the first records has a field {field!r}; the first one {_fields(first[0])}")
+        print_note(f"{source.name}: {option}: none of the first records has a field {field!r}; the first one {_fields(first[0])}")
 
 
 def _fields(record: InputRecord) -> str:
@@ -107,7 +107,7 @@ def _fields(record: InputRecord) -> str:
 class Choice:
     """The order in which records are preferred."""
 
-    def __init__(self, keep: Keep, passes: Passes) -> None:
+    def __init__(self, keep: KeepRule, passes: Passes) -> None:
         self._keep = keep
         self._passes = passes
         self._values: dict[int, Any] = {}
@@ -115,12 +115,12 @@ class Choice:
         self._without: InputRecord | None = None
         """A record without the field."""
 
-    def note(self, record: InputRecord) -> None:
+    def observe(self, record: InputRecord) -> None:
         """Takes from a record that may have a near-duplicate what the order needs."""
         if self._keep.rule == "longest":
             self._values[record.number] = len(record.text)
         elif self._keep.rule == "by":
-            value = found(record.fields, self._keep.field)
+            value = field_value(record.fields, self._keep.field)
             if value is ABSENT:
                 self._without = record
             else:
@@ -166,7 +166,7 @@ class Choice:
             if source.format not in ("csv", "tsv"):
                 raise self._error(gone, f"{kinds[0]}; values of one kind are needed", kept, records)
             if not noted:
-                note(f"--keep {self._keep}: {shown(str(values[0]))!r} is no number, and comes after all numbers")
+                print_note(f"--keep {self._keep}: {escaped(str(values[0]))!r} is no number, and comes after all numbers")
             noted = True
         if self._without is not None and not has_field:
             raise ParameterError(
@@ -180,9 +180,9 @@ class Choice:
         chosen = np.zeros(total, bool)
         chosen[[number - 1, other - 1]] = True
         records = {record.number: record for record in self._passes.chosen(chosen)}
-        value, beside = (shown(repr(self._values[one]))[:60] for one in (number, other))
+        value, beside = (escaped(repr(self._values[one]))[:60] for one in (number, other))
         if number != other:
-            reason += f", and its near-duplicate {shown(records[other].key)} has {beside}, {_kind(self._values[other])}"
+            reason += f", and its near-duplicate {escaped(records[other].key)} has {beside}, {_kind(self._values[other])}"
         return RecordError(source.problem(records[number], f"--keep {self._keep}: field {field!r} is {value}, {reason}"))
 
 
@@ -208,7 +208,7 @@ def _value_of_text(text: Any) -> int | Decimal | str | None:
 # ---- what another index knows --------------------------------------------------------------------------------------------
 
 
-class Known:
+class KnownRecords:
     """Which of an input's records are like something in other indexes, or contained in it."""
 
     def __init__(self, indexes: Sequence[tuple[Path, Index, dict[str, Any]]], keys: Any) -> None:
@@ -233,7 +233,7 @@ class Known:
             for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers where it was stopped
                 if matches:
                     known[place], key = True, matches[0].key
-                    found.append((first + place, key if isinstance(key, str) else shown(key)))
+                    found.append((first + place, key if isinstance(key, str) else escaped(key)))
         if self._keys is not None and found:
             with self._keys:
                 self._keys.executemany("INSERT INTO key VALUES (?, ?)", found)
@@ -253,7 +253,7 @@ class Known:
             if self._is_stopped:
                 break
             some = places[start : start + step].tolist()
-            asked = texts.some(some) if isinstance(texts, LocatedTexts) else [texts[place] for place in some]
+            asked = texts.at_indexes(some) if isinstance(texts, LocatedTexts) else [texts[place] for place in some]
             found: list[list[Match]] = []
             for group in groups:
                 if not any(found):
@@ -279,9 +279,9 @@ def _groups(index: Index) -> list[Key | None]:
 
 
 @contextlib.contextmanager
-def known_to(
+def open_against(
     paths: Sequence[Path], name: str, threshold: float, measure: Measure | None, folder: Path | None
-) -> Iterator[Known | None]:
+) -> Iterator[KnownRecords | None]:
     """Opens the indexes of --against; None where there are none. folder: where the keys of what they know are kept, None to
     keep none."""
     if not paths:
@@ -299,7 +299,7 @@ def known_to(
             keys = open_scratch(str(folder / "against.db"))
             stack.callback(keys.close)
             keys.execute("CREATE TABLE key (number INTEGER PRIMARY KEY, key TEXT)")
-        yield Known(indexes, keys)
+        yield KnownRecords(indexes, keys)
 
 
 @contextlib.contextmanager

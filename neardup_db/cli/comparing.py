@@ -28,13 +28,13 @@ from ..store.database.open import open_scratch
 from ..text import TextRules
 from ..values import Key
 from .buckets import Buckets
-from .choices import Known
+from .choices import KnownRecords
 from .feed import feed
-from .inputs.fields import ABSENT, found
+from .inputs.fields import ABSENT, field_value
 from .inputs.lines import Problem, RecordError
 from .inputs.passes import Passes, in_pieces
 from .inputs.records import InputRecord
-from .output import shown
+from .output import escaped
 from .screen import Meter
 
 OF_DATABASE = (DiskFullError, apsw.FullError)
@@ -62,7 +62,7 @@ class Comparison:
         rules: TextRules | None = None,
         named: bool = True,
         group: str | None = None,
-        known: Known | None = None,
+        known: KnownRecords | None = None,
         take: Callable[[InputRecord], None] = lambda record: None,
     ) -> None:
         self.passes, self.folder, self.known = passes, folder, known
@@ -116,7 +116,7 @@ class Comparison:
         return {
             "key": record.number,
             "text": record.text,
-            "group": None if self._group is None else self._group_of(record, found(record.fields, self._group)),
+            "group": None if self._group is None else self._group_of(record, field_value(record.fields, self._group)),
         }
 
     def _group_of(self, record: InputRecord, value: Any) -> Key | None:
@@ -124,7 +124,7 @@ class Comparison:
         if value is ABSENT or value is None or value == "" or value != value:
             return None
         if isinstance(value, (dict, list, tuple)):
-            what = f"--group-field: field {self._group!r} is {shown(repr(value))[:60]}, numbers or text are needed"
+            what = f"--group-field: field {self._group!r} is {escaped(repr(value))[:60]}, numbers or text are needed"
             raise RecordError(self.passes.source.problem(record, what))
         is_key = isinstance(value, (str, bytes)) or (type(value) is int and -(2**63) <= value < 2**63)
         return value if is_key else str(value)
@@ -134,12 +134,12 @@ class Comparison:
         source, known = self.passes.source, self.known
         if known is None:
             for record in source:
-                self.passes.note(record)
+                self.passes.record_place(record)
                 yield record
             return
         for piece in in_pieces(source, limits.SKETCHED_RECORDS):
             for record, is_known in zip(piece, known.ask([record.text for record in piece]).tolist(), strict=True):
-                self.passes.note(record)
+                self.passes.record_place(record)
                 if is_known:
                     meter.record_bytes += record.size_bytes
                     meter.advance(source.position)

@@ -15,7 +15,7 @@ from ..duplicates import is_large
 from ..errors import ParameterError
 from ..parameters import Measure
 from ..system import real_path
-from .choices import ADDED_FIELDS, KeepOption, check_fields, known_to
+from .choices import ADDED_FIELDS, KeepOption, check_fields, open_against
 from .command import command
 from .comparing import OF_DATABASE
 from .deduplicate import Plan, Summary, deduplicate
@@ -25,8 +25,8 @@ from .inputs.opening import open_source, passes_of, paths_named
 from .inputs.records import format_of
 from .inputs.source import Source
 from .inputs.table_files import TABLE_FORMATS
-from .options import NumberRange, input_options, is_given, json_option, read_options, text_options, text_rules
-from .output import bytes_text, counted, emit, emit_json, note, note_problems, plain, without_words
+from .options import NumberRange, input_options, is_option_given, json_option, read_options, text_options, text_rules
+from .output import bytes_text, counted, emit, emit_json, note_problems, plain, print_note, without_words
 from .outputs import check_apart, check_kind, check_output, room_in
 
 _path = click.Path(path_type=Path)
@@ -128,7 +128,7 @@ def dedup(
         )
     if options["mark"] and options["drop_empty"]:
         raise click.UsageError("--mark writes all records and --drop-empty leaves some out; give one of them")
-    if not against and (measure is not None or is_given(context, "against_name")):
+    if not against and (measure is not None or is_option_given(context, "against_name")):
         raise click.UsageError("--measure and --against-name go with --against")
     files = [path for path in outputs if path != STDOUT]
     for path in files:
@@ -152,7 +152,7 @@ def dedup(
         keep, mark = options["keep"], options["mark"]
         check_fields(opened, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = Path(folder) if mark else None
-        with warnings_as_notes(), known_to(against, against_name, options["threshold"], measure, keys) as known:
+        with warnings_as_notes(), open_against(against, against_name, options["threshold"], measure, keys) as known:
             passes = passes_of(opened, Path(folder))
             plan = Plan(passes, output, Path(folder), rules=rules, index=index_path, known=known, shards=shards, **options)
             summary = deduplicate(plan)
@@ -211,7 +211,7 @@ def _check_shards(source: Source, paths: Sequence[Path]) -> None:
         raise ParameterError(f"{source.name}: a stream has no name for a file in a folder: name an output file")
     seen: dict[Path, Path] = {}
     for path in source.files:
-        other = seen.setdefault(source.below(path), path)
+        other = seen.setdefault(source.relative_path(path), path)
         if other != path:
             raise ParameterError(f"{other} and {path} would be one file of the output: name a folder that holds both")
 
@@ -221,7 +221,7 @@ def _note_chains(summary: Summary, plan: Plan) -> None:
     lowest = summary.largest_similarity
     if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
         return
-    note(
+    print_note(
         f"chains of near-duplicates connect {summary.largest_cluster:,} of {summary.records:,} records, with a similarity to the "
         f"one that stays down to {lowest:.2f}: leave out --connected, or give a higher --threshold"
     )
@@ -234,7 +234,7 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
     if as_json:
         emit_json(plain(summary))
         return
-    tell = note if to_stdout else emit
+    tell = print_note if to_stdout else emit
     stays, goes = ("without a mark", "marked") if plan.mark else ("kept", "removed")
     known = "contained in a document" if measure is not None else "like a document"
     tell(

@@ -16,7 +16,7 @@ from ..duplicates import Duplicates, duplicates_of
 from ..index import Index
 from ..system import is_reader_gone
 from ..text import TextRules
-from .choices import Choice, Keep, Known
+from .choices import Choice, KeepRule, KnownRecords
 from .comparing import OF_DATABASE, Comparison, name_of
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
@@ -39,10 +39,10 @@ class Plan:
     threshold: float = 0.8
     recall: float = 0.99
     rules: TextRules | None = None
-    keep: Keep = Keep()
+    keep: KeepRule = KeepRule()
     connected: bool = False
     group_field: str | None = None
-    known: Known | None = None
+    known: KnownRecords | None = None
     mark: bool = False
     drop_empty: bool = False
     pairs: Path | None = None
@@ -101,7 +101,7 @@ def deduplicate(plan: Plan) -> Summary:
             named=plan.names_wanted,
             group=plan.group_field,
             known=plan.known,
-            take=choice.note,
+            take=choice.observe,
         )
         index = stack.enter_context(comparison.compared() if plan.index is None else _filed(comparison, plan.index, places))
         source = plan.passes.source
@@ -205,7 +205,7 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
 
 def _shards(source: Source, output: Path) -> dict[Path, Path]:
     """A file in a new folder for each file of a source, with its path below the folder that was named."""
-    shards = {path: output / source.below(path) for path in source.files}
+    shards = {path: output / source.relative_path(path) for path in source.files}
     for folder in {output, *(path.parent for path in shards.values())}:
         folder.mkdir(parents=True, exist_ok=True)
     return shards

@@ -23,7 +23,7 @@ from ..values import Cluster, Match
 from .command import command
 from .difference import ADDED, REMOVED, change_text, changes, has_colours
 from .options import json_option
-from .output import bytes_text, counted, emit_json, plain, shown
+from .output import bytes_text, counted, emit_json, escaped, plain
 from .screen import Screen
 
 THRESHOLD = 0.8
@@ -129,7 +129,7 @@ class Demo:
 
     def _matches(self, matches: list[Match]) -> None:
         for match in matches:
-            self.console.print(f"  [yellow]{match.similarity:.1%}[/]  {shown(match.key)}")
+            self.console.print(f"  [yellow]{match.similarity:.1%}[/]  {escaped(match.key)}")
         if not matches:
             self.console.print("  nothing")
 
@@ -137,7 +137,7 @@ class Demo:
         """Deletes the document of the largest cluster that has the most matches."""
         cluster = clusters[0]
         key = max(cluster.keys, key=lambda member: len(index.matches(member)))
-        self._title(f"5  Delete {shown(key)}")
+        self._title(f"5  Delete {escaped(key)}")
         self.console.print(f"before   {_members(cluster.keys, key)}")
         index.delete(key)
         left = [other for other in cluster.keys if other != key]
@@ -178,7 +178,7 @@ def _unlike(index: Index, cluster: Cluster) -> tuple[Any, Any]:
     return first, matches[-1].key if matches else cluster.keys[1]
 
 
-def _next(console: Console, path: Path | None) -> None:
+def _print_next_steps(console: Console, path: Path | None) -> None:
     name = "articles.db" if path is None else str(path)
     console.print()
     console.print(Rule(Text(" Next ", style="bold cyan"), align="left", style="cyan", characters="─"))
@@ -223,4 +223,4 @@ def demo(keep: Path | None, as_json: bool) -> None:
     if as_json:
         emit_json(figures)
     else:
-        _next(console, None if keep is None else path)
+        _print_next_steps(console, None if keep is None else path)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..show.difference import Part, differences, notes, rows, split_spaces
-from .output import shown
+from .output import escaped
 
 REMOVED, ADDED = "bold red", "bold green"
 
@@ -113,4 +113,4 @@ def _cell(row: Iterable[Part], side: int, colours: bool) -> Text:
 
 def _lines(text: str) -> str:
     """Text without characters that move the cursor, except the ends of lines."""
-    return "\n".join(shown(line) for line in text.expandtabs(4).replace("\r\n", "\n").split("\n"))
+    return "\n".join(escaped(line) for line in text.expandtabs(4).replace("\r\n", "\n").split("\n"))

@@ -24,7 +24,7 @@ from .options import (
     name_option,
     open_index,
 )
-from .output import emit_json, json_line, note, plain, shown
+from .output import emit_json, escaped, json_line, plain, print_note
 from .outputs import open_output, replacing, room_for
 from .screen import Meter
 
@@ -58,7 +58,7 @@ def get(
         for key in wanted:
             document = next(_documents(index, condition, (key, *more)), None)
             if document is None:
-                note(f"no document{'' if group is None else ' of the group'} has the key {shown(key) or repr(key)}")
+                print_note(f"no document{'' if group is None else ' of the group'} has the key {escaped(key) or repr(key)}")
             else:
                 emit_json(document)
                 found += 1
@@ -126,5 +126,5 @@ def _parsed(key: Key, metadata: str) -> Any:
     try:
         return json.loads(metadata)
     except (TypeError, ValueError, RecursionError) as error:
-        what = f"the metadata of the document {shown(key)} is damaged ({error})"
+        what = f"the metadata of the document {escaped(key)} is damaged ({error})"
         raise CorruptIndexError(f"{what}: run neardup check --repair, or restore a backup") from error

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..parameters import Measure
-from ..show.explanation import still_connected, verdict, where_met
+from ..show.explanation import shared_rows_text, still_connected, verdict
 from ..values import Explanation, MatchExplanation, flat_rows
 from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
@@ -26,7 +26,7 @@ from .options import (
     open_index,
     parse_key,
 )
-from .output import columns, counted, emit, emit_json, plain, shown
+from .output import columns, counted, emit, emit_json, escaped, plain
 from .report import check_page, write_page
 from .screen import Screen
 
@@ -118,7 +118,7 @@ def _explain_query(explanation: Explanation, as_json: bool) -> None:
 
 def show(match: MatchExplanation, console: Console) -> None:
     """The explanation on a terminal."""
-    keys = shown(match.key_a), shown(match.key_b)
+    keys = escaped(match.key_a), escaped(match.key_b)
     console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(match)), soft_wrap=True)
     rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []
     rows.append(("similarity", f"{match.similarity:.4f}"))
@@ -126,10 +126,10 @@ def show(match: MatchExplanation, console: Console) -> None:
         rows.append(("distance", f"{match.distance} bits"))
     if match.jaccard is not None:
         rows.append(("true Jaccard", f"{match.jaccard:.4f}"))
-    rows += [("scheme", match.scheme), ("met", where_met(match))]
+    rows += [("scheme", match.scheme), ("met", shared_rows_text(match))]
     if match.met:
         numbered = any(table for table, _ in match.met)
-        places = [f"{table}: {shown(key)}" if numbered else shown(key) for table, key in match.met[:MOST]]
+        places = [f"{table}: {escaped(key)}" if numbered else escaped(key) for table, key in match.met[:MOST]]
         more = [f"... {len(match.met) - MOST:,} more"] if len(match.met) > MOST else []
         rows.append(("table: key" if numbered else "places", ", ".join(places + more)))
     columns(rows)
@@ -151,7 +151,7 @@ def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: st
     text = Text(f"{counted(len(shingles), 'shingle')} {title}")
     for shingle in shingles[:MOST]:
         text.append("\n  ")
-        text.append_text(mark(shown(shingle), style, has_colours(console)))
+        text.append_text(mark(escaped(shingle), style, has_colours(console)))
     if len(shingles) > MOST:
         text.append(f"\n  ... and {len(shingles) - MOST:,} more", style="dim")
     console.print(text, soft_wrap=True)

@@ -19,7 +19,7 @@ from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
 from .inputs.records import InputRecord
 from .inputs.source import Source
-from .output import note
+from .output import print_note
 from .screen import Meter
 from .wording import worded
 
@@ -83,7 +83,7 @@ def warnings_as_notes() -> Iterator[None]:
         warnings.showwarning = lambda message, *_, **__: told.append(str(message))
         yield
     for message in told:
-        note(worded(message))
+        print_note(worded(message))
 
 
 _PLACE = re.compile(r"record (\d+): ")
@@ -101,7 +101,7 @@ def _add(
     except NearDupError as error:
         taken = None
         if isinstance(error, DuplicateKeyError) and options.get("if_exists", "error") == "error":  # else it is of another group
-            taken = _taken(index, source, piece, records[0].get("group"))
+            taken = _first_refused(index, source, piece, records[0].get("group"))
         if taken is not None:
             raise RecordError(source.problem(*taken)) from error
         place = _PLACE.match(str(error))
@@ -109,11 +109,11 @@ def _add(
             raise
         raise RecordError(source.problem(piece[int(place[1])], worded(str(error)[place.end() :]))) from error
     for problem in report.problems:
-        source.keep(source.problem(piece[problem.record], worded(problem.reason)))
+        source.add_problem(source.problem(piece[problem.record], worded(problem.reason)))
     return report
 
 
-def _taken(index: Index, source: Source, piece: list[InputRecord], group: Key | None) -> tuple[InputRecord, str] | None:
+def _first_refused(index: Index, source: Source, piece: list[InputRecord], group: Key | None) -> tuple[InputRecord, str] | None:
     """The first record of a refused piece whose key is in the index or earlier in the piece, and the reason with a remedy; None
     where it is in another group."""
     earlier: dict[Key, InputRecord] = {}

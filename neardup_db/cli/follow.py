@@ -28,7 +28,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import FIRST_PROBLEMS, counted, emit, emit_json, note, plain, shown
+from .output import FIRST_PROBLEMS, counted, emit, emit_json, escaped, plain, print_note
 from .wording import about, called, worded
 
 COMMIT_EVERY = 20_000
@@ -143,9 +143,9 @@ def _report(report: SyncReport, seconds: float, as_json: bool) -> None:
         emit_json({**plain(report), "seconds": seconds})
         return
     for problem in report.problems[:FIRST_PROBLEMS]:
-        note(f"row {'without a key' if problem.key is None else shown(problem.key)} left out: {worded(problem.reason)}")
+        print_note(f"row {'without a key' if problem.key is None else escaped(problem.key)} left out: {worded(problem.reason)}")
     if report.compared:
-        emit(f"all rows were compared ({shown(worded(report.compared))}): {report.found:,} documents differed")
+        emit(f"all rows were compared ({escaped(worded(report.compared))}): {report.found:,} documents differed")
     emit(
         f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
         f"{report.unchanged:,} unchanged, {report.skipped:,} left out; {report.matched:,} with a near-duplicate among the "

@@ -43,7 +43,7 @@ from .options import (
     read_options,
     refuse_given,
 )
-from .output import columns, emit, emit_json, measure, note, note_problems, plain, shown, without_words
+from .output import columns, emit, emit_json, escaped, measure, note_problems, plain, print_note, without_words
 from .outputs import room_in
 from .wording import worded
 
@@ -110,13 +110,13 @@ def query(
         wordless = not matches and key is None and index.scheme.takes_text and not shingles(content, index.text_rules)
         nothing = without_words(index.text_rules)
     if wordless:
-        note(f"the text is one {nothing}, so nothing matches it, not even the same text")
+        print_note(f"the text is one {nothing}, so nothing matches it, not even the same text")
     if options["as_json"]:
         emit_json({"matches": plain(matches)})
     else:
         for match in matches:
-            part = "" if match.part is None else f"  part {shown(match.part)}"
-            emit(f"{measure(match.similarity, match.distance)}  {shown(match.key)}{part}")
+            part = "" if match.part is None else f"  part {escaped(match.part)}"
+            emit(f"{measure(match.similarity, match.distance)}  {escaped(match.key)}{part}")
     return 0 if matches else 1
 
 
@@ -178,8 +178,8 @@ def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
         emit_json({"id": record.key, **plain(match)})
     else:
         distance = "" if match.distance is None else match.distance
-        part = "" if match.part is None else f"\t{shown(match.part)}"
-        emit(f"{shown(record.key)}\t{match.similarity:.4f}\t{distance}\t{shown(match.key)}{part}")
+        part = "" if match.part is None else f"\t{escaped(match.part)}"
+        emit(f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}")
 
 
 def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
@@ -193,7 +193,7 @@ def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
                 if source.options.on_error != "skip":
                     raise RecordError(problem) from error
                 source.skipped += 1
-                source.keep(problem)
+                source.add_problem(problem)
                 continue
         yield record
 
@@ -236,8 +236,8 @@ def clusters(
             if as_json:
                 emit_json(plain({"size": len(cluster), "representative": cluster.representative, "keys": keys}))
                 continue
-            emit(f"{len(cluster):6,}  {shown(keys[0])}")
-            _indented(shown(key) for key in keys[1:])
+            emit(f"{len(cluster):6,}  {escaped(keys[0])}")
+            _indented(escaped(key) for key in keys[1:])
             if len(keys) < len(cluster):
                 _indented([f"... and {len(cluster) - len(keys):,} more"])
     return 0 if count else 1

@@ -59,7 +59,7 @@ def merge(
         others = [stack.enter_context(_source(path, name)) for path in sources]
         stack.enter_context(about(into))
         whole = commit_every is None and not os.path.lexists(into)
-        target = stack.enter_context(_made_whole(into)) if whole else into
+        target = stack.enter_context(_new_target(into)) if whole else into
         stack.enter_context(removed_if_unused(into))
         index = stack.enter_context(_target(target, name, others[0], no_record_matches))
         sizes = [path.stat().st_size for path in sources]
@@ -91,7 +91,7 @@ def merge(
 
 
 @contextlib.contextmanager
-def _made_whole(into: Path) -> Iterator[Path]:
+def _new_target(into: Path) -> Iterator[Path]:
     """Where a new INTO is made: it gets its name when all is in it."""
     path = os.path.abspath(into)
     with contextlib.ExitStack() as stack:

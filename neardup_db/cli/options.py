@@ -25,7 +25,7 @@ from ..text import TextRules
 from ..values import ANY_GROUP, AnyGroup, Key
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS, ReadOptions
-from .output import note
+from .output import print_note
 from .wording import about, in_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -53,7 +53,7 @@ class NumberRange(click.FloatRange):
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def _all_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     def apply(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -98,7 +98,7 @@ key_type_option = click.option(
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
 
-keys_options = _all(
+keys_options = _all_options(
     click.argument("keys", metavar="KEY...", nargs=-1),
     click.option(
         "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
@@ -132,7 +132,7 @@ def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
     if group is not None:
         return group_named(index, group)
     if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
-        note(f"the index has groups, and only documents without a group were searched: {remedy}")
+        print_note(f"the index has groups, and only documents without a group were searched: {remedy}")
     return None
 
 
@@ -204,12 +204,12 @@ _size = click.option(
         show_default=True,
         help="Longest record; a longer one is an error.",
     )
-input_options = _all(*_fields, *_files, _size)
+input_options = _all_options(*_fields, *_files, _size)
 """Options of commands that read records; `read_options` makes a ReadOptions of them."""
-stream_options = _all(*_fields, _size)
+stream_options = _all_options(*_fields, _size)
 """Those of a command that reads them from a stream, and goes on after a wrong one; `read_options` takes these too."""
 
-text_options = _all(
+text_options = _all_options(
     click.option("--tokens", type=click.Choice(["words", "chars"]), help="Unit into which texts are cut.  [default: words]"),
     click.option("--shingle", type=click.IntRange(1, 1000), help="Consecutive tokens in a shingle.  [default: 3 words]"),
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
@@ -223,7 +223,7 @@ text_options = _all(
 )
 """Text rules; `text_rules` makes a TextRules of them."""
 
-scheme_options = _all(
+scheme_options = _all_options(
     click.option("--scheme", type=click.Choice(list(SCHEMES)), help="Scheme of a new index.  [default: minhash]"),
     click.option("--threshold", type=float, help="Least similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: most differing bits."),
@@ -245,7 +245,7 @@ TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents", "min_to
 INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 
 
-def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def pop_options(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Removes those names from the options and returns them."""
     return {name: options.pop(name) for name in names}
 
@@ -253,7 +253,7 @@ def take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
     """The text rules that the options ask for, None where none was given; takes its options out. What no option says is as in the
     present rules of an index, but for the length of a shingle of other tokens."""
-    given = {name: value for name, value in take(options, TEXT_NAMES).items() if value is not None}
+    given = {name: value for name, value in pop_options(options, TEXT_NAMES).items() if value is not None}
     if not given:
         return None
     for name in ("normalize", "case"):
@@ -270,7 +270,7 @@ def text_rules(options: dict[str, Any], present: TextRules | None = None) -> Tex
 def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme | None:
     """The scheme that the options ask for, None where none was given; takes its options out. What no option says is as in the
     present scheme of an index, unless another scheme is named."""
-    given = {name: value for name, value in take(options, _SCHEME_NAMES).items() if value is not None}
+    given = {name: value for name, value in pop_options(options, _SCHEME_NAMES).items() if value is not None}
     if not given:
         return None
     name = given.pop("scheme", "minhash" if present is None else present.name)
@@ -285,7 +285,7 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
     """How to read records; takes its options out."""
-    taken = {"glob": "*", "on_error": "skip", **take(options, tuple(name for name in INPUT_NAMES if name in options))}
+    taken = {"glob": "*", "on_error": "skip", **pop_options(options, tuple(name for name in INPUT_NAMES if name in options))}
     for field in taken["text_fields"]:
         if taken["text_fields"].count(field) > 1:
             raise click.UsageError(f"--text-field {field} is given twice; name each field once")
@@ -327,7 +327,7 @@ def opened(path: Path, name: str, *, write: bool = False) -> Index:
     return Index(path, name=name, read_only=not (write or writable))
 
 
-def is_given(context: click.Context, name: str) -> bool:
+def is_option_given(context: click.Context, name: str) -> bool:
     """Whether a command was given this parameter, by its name in Python, so that it has not merely its default."""
     return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
 
@@ -335,7 +335,7 @@ def is_given(context: click.Context, name: str) -> bool:
 def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
     """UsageError if a command was given one of these parameters."""
     for parameter in context.command.params:
-        if parameter.name in names and is_given(context, parameter.name):
+        if parameter.name in names and is_option_given(context, parameter.name):
             raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 

@@ -69,12 +69,12 @@ class OutcomeFile:
             self._read.append(source.problem(record, ""))
             yield record
 
-    def note(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None:
+    def record_outcome(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None:
         """What became of the next record that was read."""
         self._tell_unread()
         place = self._read.popleft()
         reason = worded(match.reason) if isinstance(match, Skipped) else None
-        self._tell(place, key, outcome, match if isinstance(match, Match) else None, reason)
+        self._write_line(place, key, outcome, match if isinstance(match, Match) else None, reason)
 
     def write(self, committed: int) -> None:
         """Write the records that were noted; so many are committed with them."""
@@ -88,9 +88,9 @@ class OutcomeFile:
     def _tell_unread(self) -> None:
         while self._read and self._read[0].reason:
             place = self._read.popleft()
-            self._tell(place, place.key, "skipped", None, place.reason)
+            self._write_line(place, place.key, "skipped", None, place.reason)
 
-    def _tell(self, place: Problem, key: Key | None, outcome: Outcome, match: Match | None, reason: str | None) -> None:
+    def _write_line(self, place: Problem, key: Key | None, outcome: Outcome, match: Match | None, reason: str | None) -> None:
         found = (None, None, None) if match is None else (plain(match.key), match.similarity, match.distance)
         line = {
             "key": plain(key),

@@ -45,7 +45,7 @@ def emit(line: str = "", keep: str = "\t") -> None:
     click.echo(harmless(line, keep))
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """One line of standard error, for messages that are not results."""
     click.echo(f"neardup: {harmless(line)}", err=True)
 
@@ -102,7 +102,7 @@ def leave_stdout() -> None:
 
 def fail(message: str, code: int) -> NoReturn:
     """Ends the program with one sentence on standard error."""
-    note(message)
+    print_note(message)
     sys.exit(code)
 
 
@@ -152,7 +152,7 @@ class GuardedStream:
         return getattr(self._stream, name)
 
 
-def shown(value: object) -> str:
+def escaped(value: object) -> str:
     """A value on one line, without characters that move a terminal's cursor; bytes as x'6869'."""
     return f"x'{value.hex()}'" if isinstance(value, bytes) else harmless(str(value))
 
@@ -183,7 +183,7 @@ def columns(rows: list[tuple[str, Any]]) -> None:
     """Names and values, the values aligned."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        emit(f"{name:<{width}}  {shown(value)}")
+        emit(f"{name:<{width}}  {escaped(value)}")
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -211,14 +211,16 @@ def note_problems(name: str, invalid: int, total: int, problems: Sequence[object
     the first."""
     if invalid:
         named = "UTF-8" if encoding == "utf-8" else encoding
-        note(f"{name}: {counted(invalid, 'line')} with invalid {named}, read as U+FFFD; --encoding names another")
+        print_note(f"{name}: {counted(invalid, 'line')} with invalid {named}, read as U+FFFD; --encoding names another")
     if not total:
         return
-    note(f"{name}: {counted(total, 'record')} left out")
+    print_note(f"{name}: {counted(total, 'record')} left out")
     for problem in problems[:FIRST_PROBLEMS]:
-        note(f"  {problem}")
+        print_note(f"  {problem}")
     if len(problems) > FIRST_PROBLEMS:
-        note(f"  ... --json names the first {len(problems):,}" if total > len(problems) else "  ... --json names all of them")
+        print_note(
+            f"  ... --json names the first {len(problems):,}" if total > len(problems) else "  ... --json names all of them"
+        )
 
 
 FIRST_PROBLEMS = 5

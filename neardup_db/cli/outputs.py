@@ -107,7 +107,7 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
         try:
             for output in made:
                 with _named(output.path):
-                    output.put()
+                    output.replace()
                 replaced.append(output.path)
         except BaseException as error:
             if replaced:
@@ -140,7 +140,7 @@ class _Output:
         if self._target.exists():
             _take_mode(self._target, self.new)
 
-    def put(self) -> None:
+    def replace(self) -> None:
         """Replaces the path."""
         if self._target.is_dir():
             os.rename(self._target, self._old)

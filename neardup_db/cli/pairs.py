@@ -36,7 +36,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import emit, emit_json, note_problems, plain, shown
+from .output import emit, emit_json, escaped, note_problems, plain
 from .outputs import room_in
 from .wording import in_options
 
@@ -93,7 +93,7 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
                 emit_json(plain(pair))
             else:
                 distance = "" if pair.distance is None else str(pair.distance)
-                emit(f"{pair.similarity:.4f}\t{distance}\t{shown(pair.key_a)}\t{shown(pair.key_b)}")
+                emit(f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}")
     return 0 if count else 1
 
 

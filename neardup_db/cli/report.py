@@ -11,7 +11,7 @@ from ..show.report import figures_of, report_page
 from .command import command
 from .inputs.files import STDOUT
 from .options import Count, index_argument, name_option, open_index, parts_of
-from .output import note
+from .output import print_note
 from .outputs import check_output, write_text
 
 
@@ -64,7 +64,7 @@ def report(
         if svg is not None:
             for file, chart in drawn.items():
                 write_text(svg / file, chart.file())
-                note(f"wrote {svg / file}")
+                print_note(f"wrote {svg / file}")
 
 
 def check_page(path: Path | None, force: bool, index_path: Path) -> None:
@@ -77,4 +77,4 @@ def write_page(path: Path, html: str) -> None:
     """Write a page to a file, or to standard output (-)."""
     write_text(path, html)
     if path != STDOUT:
-        note(f"wrote {path}")
+        print_note(f"wrote {path}")

@@ -13,7 +13,7 @@ import click
 from ..index import Index
 from .command import command
 from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
-from .output import counted, emit, emit_json, note, plain, shown
+from .output import counted, emit, emit_json, escaped, plain, print_note
 from .wording import called
 
 
@@ -47,7 +47,7 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
             if as_json:
                 emit_json(plain({"key_a": a, "key_b": b}))
             else:
-                emit(f"{shown(a)}\t{shown(b)}")
+                emit(f"{escaped(a)}\t{escaped(b)}")
     return found
 
 
@@ -87,9 +87,9 @@ def _decide(
     if as_json:
         emit_json(plain({**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}))
     elif len(keys) == 2:
-        emit(f"{' and '.join(map(shown, parsed))}: {told[0] if done else told[1]}")
+        emit(f"{' and '.join(map(escaped, parsed))}: {told[0] if done else told[1]}")
     else:
-        emit(f"{shown(parsed[0])}: {counted(done, 'pair')} {told[0]}")
+        emit(f"{escaped(parsed[0])}: {counted(done, 'pair')} {told[0]}")
     return 0 if done else 1
 
 
@@ -185,7 +185,7 @@ def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
         if as_json:
             emit_json(plain(asdict(one)))
         else:
-            emit(f"{one.id}\t{_time_text(one.allowed_at)}\t{shown(one.note or '')}\t{shown(one.text or '')}")
+            emit(f"{one.id}\t{_time_text(one.allowed_at)}\t{escaped(one.note or '')}\t{escaped(one.text or '')}")
     return 0 if texts else 1
 
 
@@ -211,20 +211,20 @@ def changes(index_path: Path, since: str | None, forget: bool, name: str, as_jso
     with open_index(index_path, name, write=since is None) as index:
         if forget:
             done = index.forget_changes()
-            note("changes are noted no more" if done else "no changes were noted")
+            print_note("changes are noted no more" if done else "no changes were noted")
             return 0 if done else 1
         found, more = 1, True
         while more:
             with called(since="--since"):
                 page = index.changes(since)
             since, more = page.token, page.more
-            for what, rows in _told(page):
+            for what, rows in _review_groups(page):
                 for row in rows:
                     found = 0
                     if as_json:
                         emit_json(plain({"change": what, **row}))
                     else:
-                        emit("\t".join([what, *("none" if value is None else shown(value) for value in row.values())]))
+                        emit("\t".join([what, *("none" if value is None else escaped(value) for value in row.values())]))
     if as_json:
         emit_json({"change": "token", "token": since})
     else:
@@ -232,7 +232,7 @@ def changes(index_path: Path, since: str | None, forget: bool, name: str, as_jso
     return found
 
 
-def _told(page: Any) -> list[tuple[str, list[dict[str, Any]]]]:
+def _review_groups(page: Any) -> list[tuple[str, list[dict[str, Any]]]]:
     return [
         ("removed", [{"key": key} for key in page.removed]),
         ("added", [{"key": key} for key in page.added]),

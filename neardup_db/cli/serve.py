@@ -10,7 +10,7 @@ import click
 from ..errors import ParameterError
 from .command import command
 from .options import index_argument
-from .output import emit, note
+from .output import emit, print_note
 from .wording import about
 
 
@@ -41,7 +41,7 @@ def serve(index_path: Path, host: str, port: int, write: bool) -> None:
         for address in addresses:
             emit(address)
         if not serving.is_local(host):
-            note(f"anyone who can reach {host} can read the whole file{' and dismiss documents in it' if write else ''}")
-        note("Ctrl-C ends it")
+            print_note(f"anyone who can reach {host} can read the whole file{' and dismiss documents in it' if write else ''}")
+        print_note("Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # how it is meant to end
             serving.run(app, listener)

@@ -15,7 +15,7 @@ from ..errors import NearDupError, ReadOnlyError
 from ..system import is_reader_gone
 from .command import command
 from .options import index_argument, json_option, name_option, open_index
-from .output import GuardedStream, emit, emit_json, harmless, leave_stdout, plain, shown
+from .output import GuardedStream, emit, emit_json, escaped, harmless, leave_stdout, plain
 
 
 @command()
@@ -160,6 +160,6 @@ def _lines(connection: Any, statement: str, write: bool) -> None:
     for names, row in _rows(connection, statement):
         with _going_on(write):
             if names != last:
-                emit("\t".join(map(shown, names)))
+                emit("\t".join(map(escaped, names)))
                 last = names
-            emit("\t".join("" if value is None else shown(value) for value in row))
+            emit("\t".join("" if value is None else escaped(value) for value in row))

@@ -19,7 +19,7 @@ from .inputs.opening import open_source
 from .inputs.records import ReadOptions
 from .inputs.source import Source
 from .options import input_options, json_option, read_options
-from .output import counted, emit, emit_json, note, note_problems, plain, shown
+from .output import counted, emit, emit_json, escaped, note_problems, plain, print_note
 from .outputs import check_output, room_in, write_text
 from .screen import Meter
 
@@ -88,14 +88,14 @@ def tune(
         if html is not None and html != STDOUT:
             check_output(html, force, source.files)
         tuner = Tuner(None if truth is None else _pairs(truth, Path(folder)), sample=sample, seed=seed)
-        _read(tuner, source)
+        _read_sample(tuner, source)
         with Meter("Try", len(RULES), has_rates=False) as meter:
             tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
     note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
     if html is not None:
         write_text(html, tuning.html(f"Text rules for {source.name}"))
         if html != STDOUT:
-            note(f"wrote {html}")
+            print_note(f"wrote {html}")
     if as_json:
         emit_json(_as_json(tuning))
     elif html != STDOUT:
@@ -109,7 +109,7 @@ def _pairs(path: Path, folder: Path) -> list[tuple[Key, Key]]:
     return [(record.key, record.text) for record in source]
 
 
-def _read(tuner: Tuner, source: Source) -> None:
+def _read_sample(tuner: Tuner, source: Source) -> None:
     with Meter("Read", source.size_bytes) as meter:
         for record in source:
             tuner.add(record.key, record.text)
@@ -185,7 +185,7 @@ def _print_border(border: Border) -> None:
 
 
 def _print_example(name: str, example: Example) -> None:
-    emit(f"  {name}  {example.similarity:.4f}  {shown(example.key_a)}  {shown(example.key_b)}")
+    emit(f"  {name}  {example.similarity:.4f}  {escaped(example.key_a)}  {escaped(example.key_b)}")
     for line in _differences(example):
         emit(f"         {line}")
 

@@ -37,7 +37,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import add_afterword, counted, emit_json, note, plain
+from .output import add_afterword, counted, emit_json, plain, print_note
 from .wording import about, worded
 
 MARKS = ("duplicate_of", "similarity")
@@ -125,7 +125,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
 
 def note_problem(problem: Problem) -> None:
     """Says of a record that it is left out, and why."""
-    note(f"{problem}; left out")
+    print_note(f"{problem}; left out")
 
 
 class Passing:
@@ -148,7 +148,7 @@ class Passing:
         self._output = sys.stdout.buffer
         self._source = source
         for record in source:
-            self._take(record)
+            self._pass_record(record)
             if self.counts.records % limits.WATCHED_TOGETHER == 0:
                 self.end()
         self.end()
@@ -156,7 +156,7 @@ class Passing:
             self._begin()
             self._output.flush()
 
-    def _take(self, record: InputRecord) -> None:
+    def _pass_record(self, record: InputRecord) -> None:
         if not self.counts.records:
             self._begin()
         self.counts.records += 1
@@ -169,7 +169,7 @@ class Passing:
             duplicate_of, similarity = self._offer(record)
         except ValueError as error:
             self._source.skipped += 1
-            self._source.keep(self._source.problem(record, worded(str(error))))
+            self._source.add_problem(self._source.problem(record, worded(str(error))))
             return
         if duplicate_of is None or self._mark:
             self._taken.append((record, dict(zip(MARKS, (plain(duplicate_of), similarity), strict=True))))
@@ -213,20 +213,20 @@ class Passing:
         """Take back what was not committed."""
         if self._open is not None:
             opened, self._open = self._open, None
-            with contextlib.suppress(_TakenBack), opened:
-                raise _TakenBack
+            with contextlib.suppress(_RollBack), opened:
+                raise _RollBack
 
 
-class _TakenBack(Exception):
+class _RollBack(Exception):
     """Ends a transaction without its writes."""
 
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:
     if source.replaced:
-        note(f"{source.name}: {counted(source.replaced, 'line')} with invalid {source.options.encoding}, read as U+FFFD")
+        print_note(f"{source.name}: {counted(source.replaced, 'line')} with invalid {source.options.encoding}, read as U+FFFD")
     if as_json:
         emit_json({**plain(asdict(counts)), "seconds": seconds}, err=True)
         return
     parts = [counted(counts.duplicates, "near-duplicate")]
     parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} left out"] * (counts.skipped > 0)
-    note(f"{counted(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")
+    print_note(f"{counted(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")

@@ -43,10 +43,10 @@ def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None
         seconds = now.total_seconds() if isinstance(now, timedelta) else None
         emit_json({"seconds": seconds, "documents": None if isinstance(now, timedelta) else now, "there": documents})
     else:
-        emit(f"{_shown(now)}; {documents:,} {'document is' if documents == 1 else 'documents are'} there")
+        emit(f"{_window_text(now)}; {documents:,} {'document is' if documents == 1 else 'documents are'} there")
 
 
-def _shown(size: WindowSize | None) -> str:
+def _window_text(size: WindowSize | None) -> str:
     if size is None:
         return "all documents stay"
     if isinstance(size, timedelta):

@@ -48,7 +48,7 @@ class Unknown(Exception):
     """The index has nothing with the number in the address."""
 
 
-def shown(value: object) -> Markup:
+def value_html(value: object) -> Markup:
     """A value from the file as HTML."""
     return Markup(escape(value))
 

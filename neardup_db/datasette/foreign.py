@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import NearDupError, ParameterError
 from ..parameters import is_index_name
 from ..reader import Reader
-from ..store.asking.documents import Found
+from ..store.asking.documents import DocumentRow
 from ..store.database.connection import Database
 from ..store.database.open import load
 from ..store.layout import schema
@@ -69,13 +69,13 @@ class ForeignDatabase(Database):
             return super().row(sql, bindings)
 
     @contextmanager
-    def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
-        with self._translated(), super().held(sql, bindings) as row:
+    def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+        with self._translated(), super().first_row(sql, bindings) as row:
             yield row
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        with self.hold(), self._translated():
+        with self.lock(), self._translated():
             began = not self.connection.in_transaction
             try:
                 if began:
@@ -122,7 +122,7 @@ class ForeignStore(Store):
     def __init__(self, db: ForeignDatabase, name: str) -> None:
         super().__init__(db, name, Shared((Choices(),)))
 
-    def at_once(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
+    def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
         with self.reading():
             return ask(*arguments)
 
@@ -133,11 +133,11 @@ class ForeignReader(Reader):
     def similarities(self, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
         """(similarity, distance) of a document to each of the others, as the index measures it; (None, None) for an empty text.
         The caller is inside `reading`."""
-        search, head = self._readers.own.search, self._found(document_id)
+        search, head = self._readers.own.search, self._document_row(document_id)
         measured: dict[int, tuple[float | None, int | None]] = {}
         sketches: dict[int, Sketch] = {}  # of the head: most often one
         for number in other_ids:
-            other = self._found(number)
+            other = self._document_row(number)
             measured[number] = (None, None)
             a, b = search.closest(head, other)
             if a is not None and b is not None:
@@ -145,9 +145,9 @@ class ForeignReader(Reader):
                 measured[number] = search.compared(sketch, search.stored_sketch(b))
         return measured
 
-    def _found(self, document_id: int) -> Found:
+    def _document_row(self, document_id: int) -> DocumentRow:
         sql = self._store.sql("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?")
-        return Found(*(self._store.db.row(sql, (document_id,)) or (document_id, 0, None, None)))
+        return DocumentRow(*(self._store.db.row(sql, (document_id,)) or (document_id, 0, None, None)))
 
 
 def index_names(db: ForeignDatabase) -> list[str]:

@@ -69,7 +69,7 @@ async def indexes(datasette: Any, request: Any) -> Any:
 async def index_page(datasette: Any, request: Any) -> Any:
     """One index: figures, search box, charts, clusters by size."""
     count = _number(request.args.get("clusters"), contents.CLUSTERS, contents.MOST_CLUSTERS)
-    done, write = _done(request), _writes(datasette, request)
+    done, write = _last_action(request), _writes(datasette, request)
     return await _page(
         datasette,
         request,
@@ -83,7 +83,7 @@ async def cluster_page(datasette: Any, request: Any) -> Any:
     cluster = int(request.url_vars["cluster"])
     first = _number(request.args.get("from"), 0, contents.MAX_NUMBER)
     beside = _number(request.args.get("beside"), 0, contents.MAX_NUMBER)
-    done, write = _done(request), _writes(datasette, request)
+    done, write = _last_action(request), _writes(datasette, request)
     return await _page(
         datasette,
         request,
@@ -95,7 +95,7 @@ async def cluster_page(datasette: Any, request: Any) -> Any:
     )
 
 
-def _done(request: Any) -> tuple[str, int]:
+def _last_action(request: Any) -> tuple[str, int]:
     """What a button did just now, and to which document."""
     return request.args.get("done") or "", _number(request.args.get("document"), 0, contents.MAX_NUMBER)
 
@@ -241,7 +241,7 @@ async def _problem(datasette: Any, request: Any, title: str, problem: str, statu
 
 
 async def _render(datasette: Any, request: Any, template: str, context: dict[str, Any], status: int = 200) -> Any:
-    shared = {"style": Markup(STYLE), "shown": contents.shown}
+    shared = {"style": Markup(STYLE), "shown": contents.value_html}
     html = await datasette.render_template(template, {**shared, **context}, request=request)
     return Response.html(html, status=status, headers=HEADERS)
 

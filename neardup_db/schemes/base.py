@@ -245,7 +245,7 @@ class Scheme(Immutable, ABC):
         """
         rules = rules_of(rules)
         scheme = self.for_fingerprints(rules)
-        made, empty = scheme.made_of(list_of_texts(texts), rules)
+        made, empty = scheme.fingerprint_texts(list_of_texts(texts), rules)
         return (made, empty) if return_empty else made
 
     def for_fingerprints(self, rules: TextRules) -> Scheme:
@@ -261,7 +261,7 @@ class Scheme(Immutable, ABC):
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         """A value of `fingerprint_native` in the form that callers get."""
 
-    def made_of(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
+    def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
         """(fingerprints, empty): one array with zero rows for empty texts, and bool[n]."""
         scheme, width = self.fingerprint_native, self.value_size
         if rules.custom:

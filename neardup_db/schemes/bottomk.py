@@ -118,7 +118,7 @@ class BottomK(SetScheme):
         size = self._hash_size if rules is None else rules.hash_size
         return hashes.astype(np.uint32 if size == 4 else np.uint64)
 
-    def made_of(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
+    def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
         values = values_of(self.native, texts, rules)
         hashes = self.decoded(values.data, rules)
         ends = (values.ends // np.uint64(8)).tolist()

@@ -146,7 +146,9 @@ class MinHash(SetScheme):
         }
         expected = _kind_of_hashes(state["family"]) if state["exact"] else "none"
         if state["evidence_kind"] != expected:
-            raise stored.wrong("evidence", f"{expected!r} with exact={int(state['exact'])} and family={state['family']!r}")
+            raise stored.invalid_setting(
+                "evidence", f"{expected!r} with exact={int(state['exact'])} and family={state['family']!r}"
+            )
         return state
 
     def _setting(self, name: str) -> Any:

@@ -88,7 +88,7 @@ def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "
     low, high = bins[0][0], bins[-1][1]
     scale = Scale(low, high, max(count for _, _, count in bins))
     drawn = [scale.grid(), "".join(scale.bar(begin, end, count, f"{begin:.3g} to {end:.3g}") for begin, end, count in bins)]
-    drawn += [scale.below(place, f"{place:.3g}") for place in _ticks(low, high)]
+    drawn += [scale.label_below(place, f"{place:.3g}") for place in _ticks(low, high)]
     if threshold is not None and low <= threshold <= high:
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
     middle = next(begin for begin, _, _ in reversed(bins) if sum(count for at, _, count in bins if at >= begin) * 2 >= total)
@@ -117,9 +117,9 @@ def sizes(bins: Sequence[Bin], note: str = "") -> Chart:
     for place, (low, high, count) in enumerate(bins):
         drawn.append(scale.bar(place, place + 1, count, f"{_size_label(int(low), int(high))} documents"))
         if count:
-            drawn.append(scale.above(place + 0.5, count))
+            drawn.append(scale.label_above(place + 0.5, count))
         if place % step == 0:
-            drawn.append(scale.below(place + 0.5, _short_size(int(low), int(high))))
+            drawn.append(scale.label_below(place + 0.5, _short_size(int(low), int(high))))
     largest = next(_size_label(int(low), int(high)) for low, high, count in reversed(bins) if count)
     text = f"{total:,} clusters; the largest have {largest} documents."
     table = _table(("documents", "clusters"), [(label, f"{count:,}") for label, (_, _, count) in zip(labels, bins, strict=True)])
@@ -143,7 +143,7 @@ def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> Char
     for place, (begin, count) in enumerate(bars):
         drawn.append(scale.bar(place, place + 1, count, begin))
         if place % step == 0 and (place == 0 or len(bars) - place >= step / 2):
-            drawn.append(scale.below(place + 0.5, begin))
+            drawn.append(scale.label_below(place + 0.5, begin))
     most = max(bars, key=lambda bar: bar[1])
     between = (
         f"from {bars[0][0]} to {bars[-1][0]} (UTC); most, {most[1]:,}, at {most[0]}" if len(bars) > 1 else f"at {most[0]} (UTC)"
@@ -165,7 +165,7 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
         return Chart(title, "Every code within the distance is found, none beyond: there is no curve.", note)
     scale = Scale(0.0, 1.0, 1, whole=False)
     drawn = [scale.grid(percent=True)]
-    drawn += [scale.below(place, f"{place:.3g}") for place in (0, 0.2, 0.4, 0.6, 0.8, 1)]
+    drawn += [scale.label_below(place, f"{place:.3g}") for place in (0, 0.2, 0.4, 0.6, 0.8, 1)]
     drawn.append(scale.line([(x, y) for x, y, _ in points], ORANGE, 'stroke-dasharray="6 4"'))
     drawn.append(scale.line([(x, y) for x, _, y in points], BLUE, ""))
     if recall is not None:
@@ -173,7 +173,7 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
     if threshold is not None:
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
     drawn += [legend(0, "candidates: looked at", ORANGE, 'stroke-dasharray="6 4"'), legend(1, "returned", BLUE, "")]
-    text = f"By probability theory, {_told(points, threshold)}"
+    text = f"By probability theory, {_summary_text(points, threshold)}"
     rows = {f"{x:.2f}": (f"{x:.2f}", f"{candidate:.4f}", f"{returned:.4f}") for x, candidate, returned in points}
     table = _table(("Jaccard similarity", "candidate", "returned"), list(rows.values()))
     return Chart(title, text, note, _drawing(drawn, "Jaccard similarity of the pair"), table)
@@ -227,11 +227,11 @@ class Scale:
             f"<title>{escape(label)}: {count:,}</title></rect>"
         )
 
-    def above(self, place: float, count: float) -> str:
+    def label_above(self, place: float, count: float) -> str:
         room = self.x(1) - self.x(0)
         return text_at(self.x(place), self.y(count) - 4, _compact(count, digits=3 if room > 6 * LETTER else 2), "middle")
 
-    def below(self, place: float, text: str) -> str:
+    def label_below(self, place: float, text: str) -> str:
         half = len(text) * LETTER / 2
         x = min(max(self.x(place), half + 2), WIDTH - half - 2)
         return text_at(x, HEIGHT - BOTTOM + 18, text, "middle")
@@ -279,7 +279,7 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _told(points: Sequence[Point], threshold: float | None) -> str:
+def _summary_text(points: Sequence[Point], threshold: float | None) -> str:
     for x, _, returned in reversed(points):  # the upper end of a step at the threshold
         if threshold is not None and abs(x - threshold) < 1e-9 and returned > 0.9:
             return f"{returned:.1%} of the pairs with a Jaccard similarity of just {threshold:.3g} are returned, below it none."

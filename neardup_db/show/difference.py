@@ -249,7 +249,7 @@ def difference_html(
     labels = label_html(label_a), label_html(label_b)
     heads = "".join(f'<div class="nd-side nd-key" dir="auto">{label}</div>' for label in labels)
     shown = "".join(
-        f'<div class="nd-row">{_side(row, "a", labels[0])}{_side(row, "b", labels[1])}</div>'
+        f'<div class="nd-row">{_side_cell(row, "a", labels[0])}{_side_cell(row, "b", labels[1])}</div>'
         for row in rows(compared, most=most, longest=longest)
     )
     told = "".join(f'<p class="nd-note">{note}</p>' for note in notes(compared, most))
@@ -271,7 +271,7 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]} [… {len(text) - longest:,} more characters] "
 
 
-def _side(row: list[Part], side: Literal["a", "b"], label: str) -> str:
+def _side_cell(row: list[Part], side: Literal["a", "b"], label: str) -> str:
     """One cell: the text of one side. The label is shown where cells stand below each other."""
     shown = []
     for part in row:

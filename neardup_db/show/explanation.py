@@ -78,7 +78,7 @@ def still_connected(found: ExplainedMatch) -> str:
     return f"in one cluster all the same, through {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def where_met(found: ExplainedMatch) -> str:
+def shared_rows_text(found: ExplainedMatch) -> str:
     """The rows of the candidate table in which both documents stand, in words."""
     if not found.met:
         return f"in none of {found.probes:,} places of {found.table}"
@@ -95,7 +95,7 @@ def explanation_html(found: ExplainedMatch) -> str:
         ("distance", f"{found.distance:,} bits" if found.distance is not None else ""),
         ("true Jaccard similarity", "" if found.jaccard is None else f"{found.jaccard:.4f}"),
         ("scheme", escape(found.scheme)),
-        ("met", escape(where_met(found))),
+        ("met", escape(shared_rows_text(found))),
     ]
     parts = [
         f'<h1 dir="auto">{a} <span class="nd-quiet">and</span> {b}</h1>',
@@ -109,7 +109,7 @@ def explanation_html(found: ExplainedMatch) -> str:
         parts.append(_shingles("Only in the second", found.only_b, "ins", is_open=True))
         parts.append(_shingles("Shared", found.shared, "span", is_open=False))
     if found.met:
-        parts.append(_met(found))
+        parts.append(_shared_rows_html(found))
     return "".join(parts)
 
 
@@ -125,7 +125,7 @@ def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) ->
     )
 
 
-def _met(found: ExplainedMatch) -> str:
+def _shared_rows_html(found: ExplainedMatch) -> str:
     numbered = any(table for table, _ in found.met)
     rows = [(f"{table}: " if numbered else "") + plain_text(key) for table, key in found.met[:MOST_ROWS]]
     listed = "".join(f"<li><span>{label_html(row)}</span></li>" for row in rows)

@@ -52,7 +52,7 @@ def binomial(count: int, chance: float, first: int = 0, last: int | None = None)
     return np.asarray(np.exp(logs), dtype=np.float64)
 
 
-def _between(count: int, chance: float, first: int, last: int) -> float:
+def _binomial_range(count: int, chance: float, first: int, last: int) -> float:
     low, high = _around(count * chance, math.sqrt(count * chance * (1 - chance)))
     return min(1.0, float(binomial(count, chance, max(first, low), min(last, high)).sum()))
 
@@ -86,7 +86,7 @@ def _minhash(settings: Mapping[str, Any], similarity: float) -> tuple[float, flo
     if settings.get("exact") or settings.get("evidence") not in (None, "none"):
         return candidate, candidate if similarity >= threshold else 0.0
     enough = _least(np.arange(slots + 1) / slots, threshold)
-    returned = _between(slots, similarity, enough, slots) - _unmet(slots, bands, rows, similarity, enough)
+    returned = _binomial_range(slots, similarity, enough, slots) - _unmet(slots, bands, rows, similarity, enough)
     return candidate, max(0.0, returned)
 
 
@@ -109,7 +109,7 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
     """Codes whose bits differ independently: the radius decides what is returned, the blocks or chunks what is looked at."""
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
-    returned = _between(bits, differs, 0, radius)
+    returned = _binomial_range(bits, differs, 0, radius)
     plan = settings.get("plan")
     if plan == "blocks":
         blocks = int(settings["blocks"])
@@ -122,7 +122,9 @@ def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
         chunks = int(settings["chunks"])
         more, part = radius % chunks, radius // chunks
         alike = Counter((width, part if place <= more else part - 1) for place, width in enumerate(_widths(bits, chunks)))
-        missed = math.prod((1.0 - _between(width, differs, 0, reach)) ** number for (width, reach), number in alike.items())
+        missed = math.prod(
+            (1.0 - _binomial_range(width, differs, 0, reach)) ** number for (width, reach), number in alike.items()
+        )
         return 1.0 - missed, returned
     return 1.0, returned
 
@@ -137,7 +139,7 @@ def _bottomk(settings: Mapping[str, Any]) -> Chances:
     overlap = _least(np.arange(k + 1) / k, threshold)
     met = _shared(1, k - overlap)
     if settings.get("measure") == "estimate":
-        return lambda similarity: (met(similarity), _between(k, similarity, overlap, k))
+        return lambda similarity: (met(similarity), _binomial_range(k, similarity, overlap, k))
     shared = _least(np.arange(k + 1) / np.arange(2 * k, k - 1, -1), threshold)
     similar = _shared(shared, k - shared)
     return lambda similarity: (met(similarity), similar(similarity))

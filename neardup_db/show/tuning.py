@@ -148,8 +148,8 @@ def _border(border: Border, is_open: bool, compare: Callable[[Example], str]) ->
         shares = f", {_percent(border.recall)} of the known pairs"
         if border.precision is not None:
             shares += f"; {_percent(border.precision)} of them are known"
-    above = _side("Just above", border.above, is_open, compare)
-    below = _side("Just below", border.below, is_open, compare)
+    above = _examples_html("Just above", border.above, is_open, compare)
+    below = _examples_html("Just below", border.below, is_open, compare)
     none = "" if border.above or border.below else '<p class="nd-note">There is no pair on either side.</p>'
     return (
         f'<details class="nd-member"{" open" if is_open else ""}><summary>Threshold {border.threshold:.2f} '
@@ -165,7 +165,7 @@ def _pairs(count: int) -> str:
     return f"{count:,} {'pair reaches' if count == 1 else 'pairs reach'}"
 
 
-def _side(name: str, examples: Sequence[Example], every: bool, compare: Callable[[Example], str]) -> str:
+def _examples_html(name: str, examples: Sequence[Example], every: bool, compare: Callable[[Example], str]) -> str:
     shown = "".join(
         f'<p class="nd-note">{name}: <span class="nd-badge">{example.similarity:.4f}</span></p>{compare(example)}'
         for example in examples[: None if every else 1]

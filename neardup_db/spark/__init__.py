@@ -16,7 +16,7 @@ from ..schemes import MinHash
 from ..text import TextRules
 from .duplicates import duplicates
 from .executors import require_package
-from .given import check_distinct, check_frame, documents_of, without
+from .given import check_distinct, check_frame, documents_of, remove_keys
 from .near import (
     KEEPS,
     Settings,
@@ -120,9 +120,9 @@ def deduplicate(
     check_distinct(df, key)
     if connected:
         found = _answer(df, key, text, settings, earlier, save, work_dir, "clusters")
-        return without(df, key, text, found.where("representative != key"))
+        return remove_keys(df, key, text, found.where("representative != key"))
     found = _answer(df, key, text, settings, earlier, save, work_dir, "duplicates")
-    return without(df, key, text, found.where("duplicate_of IS NOT NULL"))
+    return remove_keys(df, key, text, found.where("duplicate_of IS NOT NULL"))
 
 
 def _answer(

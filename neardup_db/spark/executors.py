@@ -23,7 +23,7 @@ def require_package(spark: SparkSession, version: str) -> None:
     try:
         answers = spark.range(_ROWS).select(question("id").alias("answer")).collect()
     except (errors.PySparkException, protocol.Py4JJavaError) as error:
-        said = said_by(str(error))
+        said = root_cause(str(error))
         raise ParameterError(f"the Python of the executors cannot run ({said}). {_remedy(version, 'python3')}") from error
     for answer in {row["answer"] for row in answers}:
         problem = problem_of(json.loads(answer), version)
@@ -68,7 +68,7 @@ def _remedy(version: str, python: str) -> str:
     )
 
 
-def said_by(report: str) -> str:
+def root_cause(report: str) -> str:
     """The reason in a report of Java, or of Python, that has stacks of calls in it."""
     of_java = re.findall(r"^Caused by: (.*)$", report, re.MULTILINE)
     of_python = re.search(r"^[\w.]*(?:Error|Exception): (?!.*^[\w.]*(?:Error|Exception): ).*", report, re.MULTILINE | re.DOTALL)

@@ -36,15 +36,15 @@ def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
     return df.select(_given_key(df, key).alias("key"), column.alias("text"))
 
 
-def without(df: DataFrame, key: str | None, text: str, gone: DataFrame) -> DataFrame:
+def remove_keys(df: DataFrame, key: str | None, text: str, gone: DataFrame) -> DataFrame:
     """The rows of a frame but those of some keys. key=None: one row of each text; all that have none."""
     of_row = _content_key(text) if key is None else _given_key(df, key)
     gone = gone.select(F.col("key").alias(_GONE))
     stays = df.join(gone, of_row == gone[_GONE], "left_anti")
-    return stays if key is not None else _one_of_each(stays, text)
+    return stays if key is not None else _distinct_texts(stays, text)
 
 
-def _one_of_each(rows: DataFrame, text: str) -> DataFrame:
+def _distinct_texts(rows: DataFrame, text: str) -> DataFrame:
     place = _unused(rows)
     whole = F.to_json(F.struct(*map(_column, rows.columns)))
     placed = rows.withColumn(place, F.row_number().over(sql.Window.partitionBy(_content_key(text)).orderBy(whole)))
@@ -54,7 +54,7 @@ def _one_of_each(rows: DataFrame, text: str) -> DataFrame:
 def _unused(df: DataFrame) -> str:
     """A name that no column has."""
     name = "__neardup_place"
-    while _alike(df, name):
+    while _same_named_columns(df, name):
         name += "_"
     return name
 
@@ -64,11 +64,11 @@ def _require_one(df: DataFrame, role: str, name: Any) -> None:
     listed = ", ".join(map(repr, df.columns))
     if name not in df.columns:
         raise ParameterError(f"{role}={quoted(name)} is no column of the frame, which has {listed}")
-    if len(_alike(df, name)) > 1:
+    if len(_same_named_columns(df, name)) > 1:
         raise ParameterError(f"{role}={name!r} names several columns of the frame, which has {listed}: rename all but one")
 
 
-def _alike(df: DataFrame, name: str) -> list[str]:
+def _same_named_columns(df: DataFrame, name: str) -> list[str]:
     if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
         return [column for column in df.columns if column == name]
     return [column for column in df.columns if column.lower() == name.lower()]
@@ -76,7 +76,7 @@ def _alike(df: DataFrame, name: str) -> list[str]:
 
 def check_distinct(df: DataFrame, key: str | None) -> None:
     """ParameterError where rows of equal texts could not be ordered, since columns share a name."""
-    repeated = [name for name in df.columns if len(_alike(df, name)) > 1]
+    repeated = [name for name in df.columns if len(_same_named_columns(df, name)) > 1]
     if key is None and repeated:
         raise ParameterError(
             f"key=None keeps one of equal rows by all their columns, and several are named {repeated[0]!r}: rename all but one "

@@ -41,7 +41,7 @@ def leaders(documents: DataFrame, keep: str) -> DataFrame:
     return documents.where(F.col("digest").isNotNull()).withColumn("leader", first)
 
 
-def met(documents: DataFrame, today: int) -> DataFrame:
+def shared_buckets(documents: DataFrame, today: int) -> DataFrame:
     """(bucket, key, day, met) of each bucket that several documents share, one of them of today; met: how many they are."""
     rows = documents.select("key", "day", F.explode(F.array_distinct("buckets")).alias("bucket"))
     if today > 0:
@@ -69,7 +69,7 @@ def groups(rows: DataFrame, today: int) -> DataFrame:
     many = rows.where(F.col("met") > limits.SPARK_GROUP).select(
         "bucket", "key", asks.alias("asks"), F.explode(F.array(*cuts)).alias("slice")
     )
-    return few.unionByName(_sized(many)).withColumn("known", _none(rows))
+    return few.unionByName(_sized(many)).withColumn("known", _empty_array(rows))
 
 
 def _sized(rows: DataFrame) -> DataFrame:
@@ -79,7 +79,7 @@ def _sized(rows: DataFrame) -> DataFrame:
     return sized.withColumn("any", F.max("asks").over(group)).where("size > 1 AND any").drop("any")
 
 
-def _none(rows: DataFrame) -> Column:
+def _empty_array(rows: DataFrame) -> Column:
     return F.lit(None).cast(rows.schema["key"].dataType)
 
 
@@ -104,8 +104,8 @@ def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
     placed = placed.withColumn("asking", F.least("new", "apart"))
     blocks_asking, blocks = (F.ceil(F.col(name) / limits.SPARK_BLOCK) for name in ("asking", "met"))
     place = F.xxhash64("key", "bucket")
-    of_asked = F.transform(_below(blocks_asking), lambda i: i * blocks + F.pmod(place, blocks))
-    of_asking = F.transform(_below(blocks), lambda i: F.pmod(place, blocks_asking) * blocks + i)
+    of_asked = F.transform(_range_below(blocks_asking), lambda i: i * blocks + F.pmod(place, blocks))
+    of_asking = F.transform(_range_below(blocks), lambda i: F.pmod(place, blocks_asking) * blocks + i)
     columns = "bucket", "key", F.col("label").alias("known")
     asked = placed.select(*columns, F.lit(False).alias("asks"), F.explode(of_asked).alias("slice"))
     asks = placed.where("asks").select(*columns, F.lit(True).alias("asks"), F.explode(of_asking).alias("slice"))
@@ -113,6 +113,6 @@ def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
     return _sized(both)
 
 
-def _below(count: Column) -> Column:
+def _range_below(count: Column) -> Column:
     """0, 1, ... below a count of at least 1."""
     return F.sequence(F.lit(0).cast("long"), count - 1)

@@ -14,10 +14,10 @@ from ..schemes import MinHash
 from ..text import TextRules
 from . import meeting
 from .components import components, labels_of
-from .executors import said_by
+from .executors import root_cause
 from .sketching import sketcher
 from .sql import F, errors, protocol
-from .tables import Tables, read
+from .tables import Tables, read_parquet
 from .verifying import GROUP, arrow_type, comparer, connector
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def saved(spark: SparkSession, folder: str, settings: Settings) -> tuple[DataFra
 def _saved(spark: SparkSession, folder: str, name: str, columns: Sequence[str]) -> DataFrame:
     path, remedy = f"{folder.rstrip('/')}/{name}", "give a folder that save= of an earlier day wrote"
     try:
-        frame = read(spark, path)
+        frame = read_parquet(spark, path)
         found = frame.columns
     except (errors.PySparkException, protocol.Py4JJavaError) as error:
-        raise ParameterError(f"earlier={folder!r}: {path} cannot be read ({said_by(str(error))}): {remedy}") from error
+        raise ParameterError(f"earlier={folder!r}: {path} cannot be read ({root_cause(str(error))}): {remedy}") from error
     if not set(columns) <= set(found):
         listed, wanted = (", ".join(names) or "(none)" for names in (found, columns))
         raise ParameterError(f"earlier={folder!r}: {path} has the columns {listed} instead of {wanted}: {remedy}")
@@ -127,7 +127,7 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int
     copies = led.where((F.col("leader") != F.col("key")) & (F.col("day") == today))
     found = copies.select(F.col("key").alias("key_a"), F.col("leader").alias("key_b"), F.lit(1.0).alias("similarity"))
     rows, figures = tables.write(
-        meeting.met(led.where(F.col("leader") == F.col("key")), today),
+        meeting.shared_buckets(led.where(F.col("leader") == F.col("key")), today),
         "met",
         many=F.count(F.when(F.col("met") > limits.SPARK_GROUP, True)),
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def read(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
+def read_parquet(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
     """A folder of Parquet; a file that is missing or damaged is an error. schema: None = as the files have it."""
     reader = spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
     return (reader if schema is None else reader.schema(schema)).parquet(path)
@@ -52,7 +52,7 @@ class Tables:
                 raise
             raise ParameterError(f"{path} exists: give save= a new folder, or remove this one") from error
         found = {name: int(value or 0) for name, value in observed.get.items()} or dict.fromkeys(("rows", *figures), 0)
-        again = read(self.spark, path, frame.schema)
+        again = read_parquet(self.spark, path, frame.schema)
         self.require(again, found["rows"], path)
         return again, found
 

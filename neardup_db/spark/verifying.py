@@ -60,7 +60,7 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.columns["key"])
 
-    def take(self, batch: pa.RecordBatch) -> None:
+    def append_batch(self, batch: pa.RecordBatch) -> None:
         for name, column in zip(GROUP, batch.columns, strict=True):
             self.columns[name] += column.to_pylist()
         self.bytes += batch.nbytes
@@ -82,7 +82,7 @@ def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[_Rows]:
     """All rows, in pieces of some bytes that part no group."""
     rows = _Rows()
     for batch in batches:
-        rows.take(batch)
+        rows.append_batch(batch)
         if rows.bytes >= limits.SPARK_GROUP_BYTES:
             whole, rows = rows.split()
             if len(whole):

@@ -20,7 +20,7 @@ from .._turns import Loan, Turn
 from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..parameters import check_key, quoted_key
 from ..values import ANY_GROUP, AnyGroup, Key
-from .asking.documents import Documents, Found
+from .asking.documents import DocumentRow, Documents
 from .asking.joins import Joins
 from .asking.search import Search
 from .database.connection import Database
@@ -41,23 +41,23 @@ class StoreReader:
         self.joins = Joins(store, self.documents, self.search)
         self.clusters = Clusters(store, self.documents, self.search, self.joins)
 
-    def found(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> Found:
+    def document_row(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow:
         """The row of a key that has not expired, of a document of the group. Raises KeyNotFoundError."""
         found = self.documents.visible(check_key(key), now, group)
         if found is None:
-            raise _not_found(key, group)
+            raise _key_error(key, group)
         return found
 
     @contextmanager
-    def held(self, key: Any, now: int) -> Iterator[tuple[Found, bytes | None]]:
+    def row_and_value(self, key: Any, now: int) -> Iterator[tuple[DocumentRow, bytes | None]]:
         """The same with its stored value, None for an empty text; inside, their state stays."""
-        with self.documents.held(check_key(key)) as held:
+        with self.documents.row_and_value(check_key(key)) as held:
             if held is None or not held[0].is_visible(now):
-                raise _not_found(key)
+                raise _key_error(key)
             yield held
 
 
-def _not_found(key: Any, group: Key | AnyGroup | None = ANY_GROUP) -> KeyNotFoundError:
+def _key_error(key: Any, group: Key | AnyGroup | None = ANY_GROUP) -> KeyNotFoundError:
     which = "" if isinstance(group, AnyGroup) else " without a group" if group is None else f" of group {quoted_key(group)}"
     return KeyNotFoundError(f"no document{which} has the key {quoted_key(key)}")
 
@@ -78,7 +78,7 @@ class StoreReaders:
         self._only: int | None = None
         """The thread that alone asks through the main connection, where one was named."""
 
-    def keep_own(self) -> bool:
+    def reserve_main(self) -> bool:
         """From now on the main connection answers this thread only, so that no question of another thread keeps a write waiting.
         False where others have no other connection, and all remains as it was."""
         other = self._idle()
@@ -87,7 +87,7 @@ class StoreReaders:
             self._only = threading.get_ident()
         return other is not None
 
-    def take(self) -> tuple[Loan, StoreReader]:
+    def acquire(self) -> tuple[Loan, StoreReader]:
         """The main connection's reader if it is free, or this thread's already; else another one, which sees the state that was
         last committed. It may be used until the loan ends. Raises ClosedError, BusyError.
 
@@ -96,9 +96,9 @@ class StoreReaders:
         stored records that only the main connection sees."""
         if self.before is not None:
             self.before(self)
-        return self.taken()
+        return self.acquire_current()
 
-    def taken(self) -> tuple[Loan, StoreReader]:
+    def acquire_current(self) -> tuple[Loan, StoreReader]:
         """`take`, as the file is now."""
         db = self._db
         if self._only is None or self._only == threading.get_ident():
@@ -111,27 +111,27 @@ class StoreReaders:
         if taken is not None:
             return taken
         db.require_task()
-        loan = db.hold()
+        loan = db.lock()
         db.require_open()
         return loan, self.own
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:
         """A consistent state, with settings that belong to it."""
-        loan, reader = self.take()
+        loan, reader = self.acquire()
         with loan, reader.store.db.reading():
             reader.store.refresh()
             yield reader
 
     @contextmanager
-    def apart(self) -> Iterator[StoreReader]:
+    def separate_reader(self) -> Iterator[StoreReader]:
         """As `reading`, for long: where there can be one, by a connection of its own, so that nobody waits for the end. What only
         this thread sees, because its transaction or its `add_many` is open, it sees by the connection that has it."""
         db = self._db
         db.require_open()
         taken = None
         if db.another is not None and not db.depth and not db.is_attended and not db.in_callers_transaction:
-            taken = self._made()
+            taken = self._new_reader()
         if taken is None:
             with self.reading() as reader:
                 yield reader
@@ -157,7 +157,7 @@ class StoreReaders:
                 if self._closed:
                     return None
                 if len(self._others) < limits.READERS_MAX:
-                    made = self._made()
+                    made = self._new_reader()
                     if made is not None:
                         self._others.append(made[1])
                     return made
@@ -181,7 +181,7 @@ class StoreReaders:
             raise BusyError(f"another thread has been opening a connection for {self._db.timeout:g} s: try again")
         return loan
 
-    def _made(self) -> tuple[Loan, StoreReader] | None:
+    def _new_reader(self) -> tuple[Loan, StoreReader] | None:
         """A new reader, which nobody else knows; None where it cannot be opened: files have run out, or the file's settings are
         refused."""
         own = self.own.store
@@ -193,7 +193,7 @@ class StoreReaders:
         reader = StoreReader(Store(db, own.name, own.shared))
         reader.store.tolerates_loss = False
         try:
-            loan = db.hold()
+            loan = db.lock()
             with reader.store.reading():
                 pass
         except BaseException as error:
@@ -208,7 +208,7 @@ class StoreReaders:
         if self._db.forked:
             self._db.close()
             return
-        with self._db.hold():
+        with self._db.lock():
             if not self._db.in_own_transaction:
                 self._close_readers()
             try:

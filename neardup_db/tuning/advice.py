@@ -38,7 +38,7 @@ def advised(trials: Sequence[Trial], on: Subject) -> tuple[Trial | None, str]:
     is_short = on.is_short and short.threshold is not None
     if is_short:
         best = short
-    why = _known(best, usual, known) if known else _short(best) if is_short else _unknown(best, usual)
+    why = _known_pairs_text(best, usual, known) if known else _short(best) if is_short else _unknown(best, usual)
     parts = [f"Take {_call(best)}.", *why, *_price(best, sample)]
     if best.exact:
         parts.append(f"exact=True compares as measured here; with some {best.shingles:,} shingles a text it is not large.")
@@ -94,18 +94,18 @@ def _price(best: Trial, sample: int) -> list[str]:
     ]
     if best.threshold != DEFAULT:
         usual = next(one for one in best.borders if one.threshold == DEFAULT)
-        parts.append(f"At {DEFAULT}, the default, it would remove {usual.removed:,}.{_between(best, usual)}")
+        parts.append(f"At {DEFAULT}, the default, it would remove {usual.removed:,}.{_lower_threshold_reason(best, usual)}")
     return parts
 
 
-def _between(best: Trial, usual: Border) -> str:
+def _lower_threshold_reason(best: Trial, usual: Border) -> str:
     """Why a lower threshold than the default is advised."""
     if best.threshold is None or best.threshold > DEFAULT or best.edited >= usual.threshold or best.name != USUAL:
         return ""
     return " The default finds copies with up to 3 % of their words changed; 0.7 finds 5 %, and 0.5 finds 10 %."
 
 
-def _known(best: Trial, usual: Trial, known: int) -> list[str]:
+def _known_pairs_text(best: Trial, usual: Trial, known: int) -> list[str]:
     parts = [f"Of the rules tried {best.name} agree best with the {known:,} known pairs: {_shares(best)}."]
     if best is not usual:
         parts.append(f"Under {USUAL}, the usual rules, {usual.threshold} is best: {_shares(usual)}.")

@@ -147,9 +147,9 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
     copies = sets_of([text for _, text in on.copies], rules)
     edits = sorted(jaccard(sets[place], copy) for (place, _), copy in zip(on.copies, copies, strict=True))
     apart = sorted(jaccard(sets[a], sets[b]) for a, b in on.unlike)
-    edited_, unlike = _at(edits, 0.1), _at(apart, 0.999)
+    edited_, unlike = _quantile(edits, 0.1), _quantile(apart, 0.999)
     pairs = _Pairs(sets, on)
-    threshold = pairs.between(unlike, edited_) if not on.known else pairs.best_known()
+    threshold = pairs.best_threshold(unlike, edited_) if not on.known else pairs.best_known()
     if threshold is not None and on.is_short and name == SHORT_RULES:
         threshold = SHORT_THRESHOLD
     exact = sum(32 + 4.1 * len(one) for one in sets) <= EXACT_BYTES * len(sets)
@@ -188,7 +188,7 @@ def _priced(border: Border, rules: TextRules, rows: Sequence[Row]) -> Border:
     return replace(border, removed=len(removed), largest=largest, samples=tuple(samples))
 
 
-def _at(ascending: Sequence[float], share: float) -> float:
+def _quantile(ascending: Sequence[float], share: float) -> float:
     """The number at a share of a list, 0 of an empty one."""
     return ascending[min(int(share * len(ascending)), len(ascending) - 1)] if ascending else 0.0
 
@@ -231,7 +231,7 @@ class _Pairs:
             self._above[threshold] = _nearest(self._above[threshold], ids[above], similarities[above], threshold)
             self._below[threshold] = _nearest(self._below[threshold], ids[~above], similarities[~above], threshold)
 
-    def between(self, low: float, high: float) -> float | None:
+    def best_threshold(self, low: float, high: float) -> float | None:
         """The threshold between two similarities where the fewest pairs are on the border, ties nearest to the middle. Where none
         is much emptier than what is above it, the highest one."""
         room = high - low
@@ -252,10 +252,10 @@ class _Pairs:
         return max(GRID, key=lambda one: (self._score(one), one))
 
     def _score(self, threshold: float) -> float:
-        found = self._found(threshold)
+        found = self._count_above(threshold)
         return 2 * found / (len(self._known) + self._reach[threshold])
 
-    def _found(self, threshold: float) -> int:
+    def _count_above(self, threshold: float) -> int:
         return len(self._known) - int(np.searchsorted(self._known, threshold))
 
     def histogram(self) -> tuple[tuple[float, float, int], ...]:
@@ -270,7 +270,7 @@ class _Pairs:
         above, below = self._examples(self._above[threshold]), self._examples(self._below[threshold])
         if not len(self._known):
             return Border(threshold, reach, above, below)
-        found = self._found(threshold)
+        found = self._count_above(threshold)
         return Border(threshold, reach, above, below, found / len(self._known), found / reach if reach else None)
 
     def _examples(self, near: tuple[Any, Any]) -> tuple[Example, ...]:

@@ -51,16 +51,16 @@ class Sample:
         self._batch.append((key, text))
         self._batch_size += len(text)
         if len(self._batch) >= limits.TUNED_BATCH or self._batch_size >= limits.TUNED_BYTES:
-            self._take()
+            self._sample_pairs()
 
     def rows(self) -> list[Row]:
         """The sample, in the order in which the texts came."""
-        self._take()
+        self._sample_pairs()
         if not self._fits(len(self._rows), self._rows_size):
             self._prune()
         return sorted(self._rows, key=lambda row: row.number)
 
-    def _take(self) -> None:
+    def _sample_pairs(self) -> None:
         batch, self._batch, self._batch_size = self._batch, [], 0
         values = _SMALLEST.values([text for _, text in batch], self._rules).values
         hashes = np.frombuffer(b"".join(value for value in values if value is not None), "<u8")

@@ -31,7 +31,7 @@ def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: M
 def _copy_files(places: Places, kept: Any, output: Path, meter: Meter) -> None:
     output.mkdir()
     for path, ((_, size_bytes),) in places.runs(kept):  # a file is one record
-        copied = output / places.source.below(path)
+        copied = output / places.source.relative_path(path)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copied)
         meter.advance(size_bytes)
@@ -50,7 +50,7 @@ def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> No
                 last = _copy_run(file, start, end, output, drop_mark=is_later and start == 0 and source.encoding == UTF8)
                 is_later = True
                 meter.advance(source.position)
-            last = last or file.read_at(max(end - len(newline), 0), len(newline))
+            last = last or file.read_from(max(end - len(newline), 0), len(newline))
 
 
 def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes], drop_mark: bool) -> bytes:
@@ -58,13 +58,13 @@ def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes], drop_mar
     came into memory."""
     tail = b""
     if drop_mark:
-        tail = file.read_at(start, min(end, len(BOM)))
+        tail = file.read_from(start, min(end, len(BOM)))
         output.write(tail.removeprefix(BOM))
         start += len(tail)
     copied = file.copy_to(output, start, end)
     start += copied
     while start < end:
-        data = file.read_at(start, min(end - start, limits.COPIED_BYTES))
+        data = file.read_from(start, min(end - start, limits.COPIED_BYTES))
         if not data:
             raise ChangedError(f"{file.name} became shorter while it was read")
         output.write(data)

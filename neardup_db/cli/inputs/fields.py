@@ -8,12 +8,12 @@ ABSENT = object()
 """The value of a field that a record does not have."""
 
 
-def found(fields: dict[str, Any], name: str) -> Any:
+def field_value(fields: dict[str, Any], name: str) -> Any:
     """The value of a field, or ABSENT. Dots in the name lead into objects, unless there is a field of that name as it stands.
 
-    >>> from neardup_db.cli.inputs.fields import ABSENT, found
+    >>> from neardup_db.cli.inputs.fields import ABSENT, field_value
     >>> record = {"doc": {"body": "a"}}
-    >>> found(record, "doc.body"), found(record, "doc.no") is ABSENT
+    >>> field_value(record, "doc.body"), found(record, "doc.no") is ABSENT
     ('a', True)
     """
     if name in fields:
@@ -26,12 +26,12 @@ def found(fields: dict[str, Any], name: str) -> Any:
     return value
 
 
-def taken(fields: dict[str, Any], name: str) -> Any:
+def pop_field(fields: dict[str, Any], name: str) -> Any:
     """The value of a field, which is taken out; None where there is none. The name is read as by `found`.
 
-    >>> from neardup_db.cli.inputs.fields import taken
+    >>> from neardup_db.cli.inputs.fields import pop_field
     >>> record = {"doc": {"body": "a", "n": 1}, "doc.n": 2}
-    >>> taken(record, "doc.body"), taken(record, "doc.n"), taken(record, "doc.no"), record
+    >>> pop_field(record, "doc.body"), taken(record, "doc.n"), taken(record, "doc.no"), record
     ('a', 2, None, {'doc': {'n': 1}})
     """
     if name in fields:
@@ -51,7 +51,7 @@ def kind(value: Any) -> str:
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
-def listed(names: Any) -> str:
+def joined_names(names: Any) -> str:
     """Names of fields, the first of them if they are many."""
     shown = [repr(name) for name in names][:12]
     return ", ".join(shown) + (", ..." if len(names) > 12 else "") if shown else "no other field"

@@ -203,7 +203,7 @@ class InputFile:
         self._read_bytes += len(data)
         return data
 
-    def read_at(self, start: int, size: int) -> bytes:
+    def read_from(self, start: int, size: int) -> bytes:
         """At most `size` bytes from `start` on, which is not before the end of the last read: what is packed is only read
         onwards."""
         if self._stream is self._raw:

@@ -59,7 +59,7 @@ class Lines:
         self.file, self.limit = file, limit
         self.number = self.start = self.end = 0
 
-    def next(self) -> Any:
+    def next_line(self) -> Any:
         """The next line as bytes, or END."""
         line = self.file.readline(self.limit + 1)
         if not line:
@@ -84,7 +84,7 @@ class WideLines(Lines):
         self._newline, self._head = newline, head
         self.end = start
 
-    def next(self) -> Any:
+    def next_line(self) -> Any:
         """The next line as bytes, or END."""
         line, self._head, is_long = bytearray(self._head), b"", False
         self.start = self.end
@@ -119,7 +119,7 @@ class Rows:
         self._reader = csv.reader(self._texts(), delimiter=delimiter, strict=True)
         self._broken: RecordError | None = None
 
-    def next(self) -> Any:
+    def next_row(self) -> Any:
         """The next row as a list of texts (empty for an empty line), or END."""
         self.raw.clear()
         self.line, self.start = self.lines.number + 1, self.lines.end
@@ -138,7 +138,7 @@ class Rows:
         """Decoded lines for the reader. A line too long ends them, since an iterator that raised cannot go on."""
         while True:
             try:
-                line = self.lines.next()
+                line = self.lines.next_line()
             except RecordError as error:
                 self._broken = error
                 return

@@ -120,7 +120,7 @@ def _records(
     for file, numbers, lines, starts, sizes in places.batches(kept):
         table = columns(numbers)
         for i, (line, start, size) in enumerate(zip(lines, starts, sizes, strict=True)):
-            raw = file.read_at(start, size)
+            raw = file.read_from(start, size)
             if len(raw) < size:
                 raise ChangedError(f"{file.name} became shorter while it was read")
             if is_later and start == 0 and places.source.encoding == UTF8:

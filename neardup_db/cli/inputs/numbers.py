@@ -37,7 +37,7 @@ class Numbers:
         self._held = array("Q")
         self._store(numbers)
 
-    def read(self, first: int, end: int) -> Any:
+    def numbers_between(self, first: int, end: int) -> Any:
         """The numbers from place `first` up to place `end`: uint64[end - first]."""
         held = self._held[max(first - self._stored, 0) : max(end - self._stored, 0)]
         if first >= self._stored or self._file is None:

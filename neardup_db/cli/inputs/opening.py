@@ -87,13 +87,13 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
         below = Path("stdin" if nameless else path.name)
         yield NamedFile(spooled, _called(path), below, path, packing=packing_by_content(spooled))
     elif path.is_dir():
-        for file in _below(path, options.glob):
+        for file in _matching_files(path, options.glob):
             yield NamedFile(file, str(file), file.relative_to(path), file)
     else:
         yield NamedFile(path, str(path), Path(path.name), path)
 
 
-def _below(folder: Path, pattern: str) -> list[Path]:
+def _matching_files(folder: Path, pattern: str) -> list[Path]:
     """Files below a folder whose name or relative path fits the pattern, in the order of their paths. Hidden ones are left out,
     and what Spark and Hive note beside their data: _SUCCESS and others without an ending."""
     paths = []

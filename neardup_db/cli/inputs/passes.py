@@ -68,7 +68,7 @@ class Passes(ABC):
         """All records, some at a time: the first pass."""
 
     @abstractmethod
-    def note(self, record: InputRecord) -> None:
+    def record_place(self, record: InputRecord) -> None:
         """Takes the place of the next record, where an iteration over `source` is the first pass."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class TextPasses(Passes):
             self._places.extend(piece)
             yield Piece([record.text for record in piece], sum(len(record.raw) for record in piece))
 
-    def note(self, record: InputRecord) -> None:
+    def record_place(self, record: InputRecord) -> None:
         self._places.extend((record,))
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
@@ -115,7 +115,7 @@ class TextPasses(Passes):
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
         for path, output in outputs.items():
-            self.write(self._places.within(path, kept), output, output, meter, marks)
+            self.write(self._places.mask_of_file(path, kept), output, output, meter, marks)
 
     def close(self) -> None:
         self._places.close()

@@ -52,7 +52,7 @@ class Places:
             with source.opened(path) as file:
                 for places in self._chosen(wanted, first, end):
                     lines, starts, sizes = (
-                        column.read(places[0], places[-1] + 1)[places - places[0]].tolist() for column in self._columns
+                        column.numbers_between(places[0], places[-1] + 1)[places - places[0]].tolist() for column in self._columns
                     )
                     yield file, (places + 1).tolist(), lines, starts, sizes
 
@@ -72,7 +72,9 @@ class Places:
         begun: int | None = None
         ended = 0
         for places in self._chosen(wanted, first, end):
-            starts, sizes = (column.read(places[0], places[-1] + 1)[places - places[0]] for column in self._columns[1:])
+            starts, sizes = (
+                column.numbers_between(places[0], places[-1] + 1)[places - places[0]] for column in self._columns[1:]
+            )
             ends = starts + sizes
             apart = np.flatnonzero(starts[1:] != ends[:-1])
             heads, tails = starts[np.append(0, apart + 1)].tolist(), ends[np.append(apart, len(ends) - 1)].tolist()
@@ -86,7 +88,7 @@ class Places:
         if begun is not None:
             yield begun, ended
 
-    def within(self, path: Path, wanted: Any) -> Any:
+    def mask_of_file(self, path: Path, wanted: Any) -> Any:
         """Those of the records that bool[n] chooses which stand in one file: bool[n]."""
         chosen = np.zeros(len(wanted), bool)
         for one, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):

@@ -19,7 +19,7 @@ from ...parameters import quoted
 from ...values import MOST_PROBLEMS
 from .binary import HEAD_BYTES, known_kind, why_not_text
 from .encodings import BOM, UTF8, is_wide, line_end, refuse_unmarked_utf16, refuse_utf16, unit_bytes, with_byte_order
-from .fields import ABSENT, found, kind, listed, taken
+from .fields import ABSENT, field_value, joined_names, kind, pop_field
 from .files import InputError, InputFile, Inputs, state_of
 from .lines import END, LineFile, Lines, Problem, RecordError, Rows, WideLines, too_long
 
@@ -152,7 +152,7 @@ class RecordSource:
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self._named = {file.path: file for file in inputs.files}
         self._text_field: Any = options.text_fields[0] if len(options.text_fields) == 1 else None
-        self._decode = self._from_utf8 if options.encoding == UTF8 else self._from_other
+        self._decode = self._from_utf8 if options.encoding == UTF8 else self._decode_other
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
         self._states: dict[Path, tuple[int, int]] = {}
         self.on_left_out: Callable[[Problem], object] = lambda problem: None
@@ -234,7 +234,7 @@ class RecordSource:
         for path in self._states:
             require_state(self._states, path, self._named[path].name)
 
-    def below(self, path: Path) -> Path:
+    def relative_path(self, path: Path) -> Path:
         """The path of one of the files below the folder that was named."""
         return self._named[path].below
 
@@ -245,7 +245,7 @@ class RecordSource:
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
         """The record that stands at a place of a file that was `opened`. RecordError where there is none any more."""
         self._number = number - 1
-        raw = file.read_at(place.start, size)
+        raw = file.read_from(place.start, size)
         if self.format == "folder":
             return self._file_text(file.path, raw)
         if self.format == "jsonl":
@@ -274,7 +274,7 @@ class RecordSource:
         file = self._named[record.path].name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 
-    def keep(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Adds to `problems`, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
@@ -297,14 +297,14 @@ class RecordSource:
         is_blank = self._is_blank if is_wide(self.encoding) else _is_blank_utf8
         while True:
             try:
-                line = lines.next()
+                line = lines.next_line()
                 if line is END:
                     return
                 if is_blank(line):
                     continue
                 record = self._json_record(line, Place(lines.number, lines.start))
             except RecordError as error:
-                self._leave_out(error)
+                self._skip_record(error)
             else:
                 yield record
 
@@ -328,7 +328,7 @@ class RecordSource:
         return line.decode(self.encoding, "replace").isspace()
 
     def _text_lines(self, lines: Lines) -> Iterator[InputRecord]:
-        while (line := self._guarded(lines.next)) is not END:
+        while (line := self._guarded(lines.next_line)) is not END:
             if line is not None and line != BOM:
                 yield self._line_record(line, Place(lines.number, lines.start))
 
@@ -340,13 +340,13 @@ class RecordSource:
     def _rows(self, lines: Lines) -> Iterator[InputRecord]:
         csv.field_size_limit(max(csv.field_size_limit(), self.options.max_bytes))
         rows = Rows(lines, self.delimiter, self._decode, self._error)
-        names = rows.next()
-        if not isinstance(names, list) or (not any(names) and rows.next() is END):
+        names = rows.next_row()
+        if not isinstance(names, list) or (not any(names) and rows.next_row() is END):
             return
         if not self._columns:
             self.header += bytes(rows.raw)
         self._check_header(names)
-        while (row := self._guarded(rows.next)) is not END:
+        while (row := self._guarded(rows.next_row)) is not END:
             if isinstance(row, list) and row:
                 record = self._guarded(self._row_record, names, row, bytes(rows.raw), Place(rows.line, rows.start))
                 if isinstance(record, InputRecord):
@@ -360,12 +360,12 @@ class RecordSource:
                 raise InputError(f"{self._called}, line 1: {count} columns are called {field!r}: rename all but one")
         for field in needed:
             if field not in names:
-                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {listed(names)}; {remedy}")
+                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {joined_names(names)}; {remedy}")
         self._columns[self._file] = names
         if self.options.one_header and names != self.columns:
             first = self._named[self.files[0]].name
             raise InputError(
-                f"{self._called}, line 1: the columns are {listed(names)}, those of {first} {listed(self.columns)}: "
+                f"{self._called}, line 1: the columns are {joined_names(names)}, those of {first} {joined_names(self.columns)}: "
                 "files with different columns do not go into one; choose files with the same columns"
             )
 
@@ -395,7 +395,7 @@ class RecordSource:
 
     def _record(self, fields: dict[str, Any], raw: bytes, place: Place) -> InputRecord:
         line, start = place
-        asked = [(name, found(fields, name)) for name in self.options.other_fields or ()]
+        asked = [(name, field_value(fields, name)) for name in self.options.other_fields or ()]
         text = fields.get(self._text_field)
         if type(text) is str:
             del fields[self._text_field]
@@ -412,11 +412,11 @@ class RecordSource:
     def _text(self, fields: dict[str, Any], line: int) -> str:
         """The record's text where it is not one plain field, taken out of its fields."""
         names = self.options.text_fields
-        values = [taken(fields, name) for name in names]
+        values = [pop_field(fields, name) for name in names]
         if self.options.integer_texts:
             values = [str(value) if type(value) is int else value for value in values]
         if all(value is None for value in values):
-            raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {listed(fields)}; {_REMEDY}")
+            raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {joined_names(fields)}; {_REMEDY}")
         for name, value in zip(names, values, strict=True):
             if value is not None and not isinstance(value, str):
                 raise self._error(line, f"field {name!r} must be text, it is {kind(value)}")
@@ -431,7 +431,7 @@ class RecordSource:
                 break
         else:
             name = self.options.id_field or ""
-            value = taken(fields, name) if name else None
+            value = pop_field(fields, name) if name else None
         if value == "" and self.format in ("csv", "tsv"):  # which have no null
             value, name = None, ""
         if type(value) is str and not self.options.integer_keys:
@@ -440,7 +440,7 @@ class RecordSource:
             return key
         if value is None:
             if name:
-                raise self._error(line, f"no field {name!r}; it has {listed(fields)}; {_REMEDY}")
+                raise self._error(line, f"no field {name!r}; it has {joined_names(fields)}; {_REMEDY}")
             if self.options.integer_keys:
                 raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
@@ -466,7 +466,7 @@ class RecordSource:
             self.replaced += 1
             return raw.removeprefix(BOM).decode("utf-8", "replace")
 
-    def _from_other(self, raw: bytes) -> str:
+    def _decode_other(self, raw: bytes) -> str:
         """The same of bytes in another encoding."""
         try:
             return raw.decode(self.encoding).removeprefix("\ufeff")
@@ -482,15 +482,15 @@ class RecordSource:
         try:
             return read(*arguments)
         except RecordError as error:
-            self._leave_out(error)
+            self._skip_record(error)
             return None
 
-    def _leave_out(self, error: RecordError) -> None:
+    def _skip_record(self, error: RecordError) -> None:
         """Counts a record that cannot be used, or raises the error unless such records are skipped."""
         if self.options.on_error != "skip":
             raise error
         self.skipped += 1
-        self.keep(error.problem)
+        self.add_problem(error.problem)
         self.on_left_out(error.problem)
 
 

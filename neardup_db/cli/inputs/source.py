@@ -36,7 +36,7 @@ class Source(Protocol):
         """Bytes on disk that the running iteration has read, up to `size_bytes`."""
         ...
 
-    def below(self, path: Path) -> Path:
+    def relative_path(self, path: Path) -> Path:
         """The path of one of the files below the folder that was named."""
         ...
 
@@ -44,7 +44,7 @@ class Source(Protocol):
         """The Problem of a record that was read but cannot be used."""
         ...
 
-    def keep(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Adds to `problems`, up to MOST_PROBLEMS."""
         ...
 

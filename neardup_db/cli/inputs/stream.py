@@ -51,9 +51,9 @@ class Arrivals:
         while True:
             end = self._held.find(b"\n", self._seen) + 1
             if end or len(self._held) >= limit:
-                return self._take(min(end or limit, limit))
+                return self._pop_bytes(min(end or limit, limit))
             if self._ended:  # a signal from before the end may be heard of after it
-                return b"" if self._stopped else self._take(len(self._held))
+                return b"" if self._stopped else self._pop_bytes(len(self._held))
             self._seen = len(self._held)
             if not self._waiting.is_ready(wait=False):
                 self._before_waiting()
@@ -69,7 +69,7 @@ class Arrivals:
         self._held[:0] = self.readline(most)
         return bytes(self._held[:most])
 
-    def _take(self, size: int) -> bytes:
+    def _pop_bytes(self, size: int) -> bytes:
         self._seen = 0
         taken = bytes(self._held[:size])
         del self._held[:size]
@@ -115,10 +115,10 @@ class StreamSource(RecordSource):
         self._require_text(self._arrivals)
         return self._records_of(self._arrivals)
 
-    def keep(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Report it too."""
         count = len(self.problems)
-        super().keep(problem)
+        super().add_problem(problem)
         if len(self.problems) > count:
             self._report(problem)
 

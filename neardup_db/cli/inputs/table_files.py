@@ -147,7 +147,7 @@ class ParquetFile(TableFile):
         return self._schema
 
     def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
-        leaves = self._leaves(columns)
+        leaves = self._leaf_columns(columns)
         row_bytes = 0.0
         for i in range(self._metadata.num_row_groups):
             group = self._metadata.row_group(i)
@@ -169,7 +169,7 @@ class ParquetFile(TableFile):
             self.rows = first + count
             self.share = self.rows / max(self._metadata.num_rows, 1)
 
-    def _leaves(self, columns: Sequence[str] | None) -> list[int] | None:
+    def _leaf_columns(self, columns: Sequence[str] | None) -> list[int] | None:
         if columns is None:
             return None
         paths = [self._metadata.schema.column(i).path for i in range(self._metadata.num_columns)]

@@ -34,7 +34,7 @@ class TablePasses(Passes):
         for texts in self.source.sketched():
             yield Piece(texts, int(texts.sizes.sum()))
 
-    def note(self, record: InputRecord) -> None:
+    def record_place(self, record: InputRecord) -> None:
         pass
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
@@ -183,7 +183,7 @@ class _Sink:
         if self._file is not None:
             self._file.flush()
 
-    def leave(self) -> None:
+    def discard(self) -> None:
         self._file = None
 
 
@@ -193,7 +193,7 @@ def _until_error(file: IO[bytes]) -> Iterator[Any]:
     try:
         yield sink
     except BaseException:
-        sink.leave()
+        sink.discard()
         raise
 
 

@@ -47,7 +47,7 @@ class Rows(NamedTuple):
         """The place of the first one among all rows of the input, from 0."""
         return self.before + self.part.first
 
-    def some(self, start: int, count: int) -> Rows:
+    def slice_rows(self, start: int, count: int) -> Rows:
         """`count` of them from one on."""
         part = self.part._replace(first=self.part.first + start, batch=self.part.batch.slice(start, count))
         return self._replace(part=part)
@@ -105,15 +105,15 @@ class TableSource:
 
     def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
         """The way to a column: its name, or the names of structs and a member of the last one."""
-        way = _way(self.pa, list(self.schema), name)
+        way = _column_path(self.pa, list(self.schema), name)
         if way is None:
-            raise InputError(f"{self.name}: no column {name!r}; it has {self._listed()}. {_REMEDY}")
+            raise InputError(f"{self.name}: no column {name!r}; it has {self._column_names()}. {_REMEDY}")
         if self.schema.names.count(way[0]) > 1:
             raise InputError(f"{self.name}: {self.schema.names.count(way[0])} columns are called {way[0]!r}: rename all but one")
         kind = self.type_of(way)
         if not fits(self.pa, kind):
             raise InputError(
-                f"{self.name}: the column {name!r} is {kind}, not {kinds}; the columns are {self._listed()}. Cast it, or "
+                f"{self.name}: the column {name!r} is {kind}, not {kinds}; the columns are {self._column_names()}. Cast it, or "
                 f"name another with {option}"
             )
         return way
@@ -130,7 +130,7 @@ class TableSource:
             kind = kind.field(name).type
         return kind
 
-    def _listed(self) -> str:
+    def _column_names(self) -> str:
         shown = [f"{field.name!r} ({field.type})" for field in list(self.schema)[:12]]
         return (", ".join(shown) + (", ..." if len(self.schema) > 12 else "")) or "no column"
 
@@ -149,7 +149,7 @@ class TableSource:
             raise InputError(f"{self._named[path].name}: damaged, a name in it is no UTF-8 ({error})") from error
         self._require_state(path)
 
-    def below(self, path: Path) -> Path:
+    def relative_path(self, path: Path) -> Path:
         """The path of one of the files below the folder that was named."""
         return self._named[path].below
 
@@ -180,7 +180,7 @@ class TableSource:
             texts, start = self.texts(rows.part.batch), 0
             while start < len(texts):
                 count = fitting(texts.sizes[start : start + most], limits.PIECE_BYTES)
-                yield rows.some(start, count), texts[start : start + count]
+                yield rows.slice_rows(start, count), texts[start : start + count]
                 start += count
 
     @property
@@ -226,12 +226,12 @@ class TableSource:
         """Which rows can be used, bool[n]. Others are counted, or an error unless such are skipped."""
         usable = np.ones(len(texts), bool)
         for i in np.flatnonzero(texts.sizes > self.options.max_bytes).tolist():
-            self._leave_out(rows, i, f"its text is {too_long(self.options.max_bytes)}")
+            self._skip_row(rows, i, f"its text is {too_long(self.options.max_bytes)}")
             usable[i] = False
         if self.options.id_field is not None and self.id_column is not None:
             nulls = self.column(rows.part.batch, self.id_column).is_null().to_numpy(zero_copy_only=False)
             for i in np.flatnonzero(nulls & usable).tolist():
-                self._leave_out(rows, i, f"the column {self.options.id_field!r} is null")
+                self._skip_row(rows, i, f"the column {self.options.id_field!r} is null")
                 usable[i] = False
         return usable
 
@@ -242,7 +242,7 @@ class TableSource:
         for rows, texts in self.text_rows(limits.SKETCHED_RECORDS, columns=required):
             usable = self.usable(rows, texts)
             if not usable.all():
-                texts = texts.some(usable)
+                texts = texts.at_indexes(usable)
             if not self._is_utf8(rows.part.batch):
                 self.replaced += sum(isinstance(text, bytes) for text in texts)
             yield texts
@@ -276,12 +276,12 @@ class TableSource:
         ids = self._ids(batch)
         fields = self._fields(batch)
         name = _clean(self._named[rows.path].key)
-        for i, text in zip(places.tolist(), texts.some(places).listed(), strict=True):
+        for i, text in zip(places.tolist(), texts.at_indexes(places).to_list(), strict=True):
             self.replaced += isinstance(text, bytes)
             try:
                 key = None if ids is None else self._key(ids[i])
             except ValueError as error:
-                self._leave_out(rows, i, str(error))
+                self._skip_row(rows, i, str(error))
                 continue
             line = first + i + 1
             given: Any = f"{name}:{line}" if key is None else key
@@ -308,7 +308,9 @@ class TableSource:
         """InputError where ids cannot be the keys of an index. In the outputs of `neardup dedup` all of them have a name."""
         if self.id_column is None:
             if self.options.integer_keys:
-                raise InputError(f"{self.name}: no column of ids, as --key-type int needs; it has {self._listed()}. {_REMEDY}")
+                raise InputError(
+                    f"{self.name}: no column of ids, as --key-type int needs; it has {self._column_names()}. {_REMEDY}"
+                )
         elif not self.options.typed_ids:
             self._column(".".join(self.id_column), _is_key, "strings or integers", "--id-field")
 
@@ -359,21 +361,21 @@ class TableSource:
 
     # ---- rows that are left out ----------------------------------------------------------------------------------------
 
-    def _leave_out(self, rows: Rows, i: int, reason: str) -> None:
+    def _skip_row(self, rows: Rows, i: int, reason: str) -> None:
         """Counts row i of some, which cannot be used, or raises the error unless such rows are skipped."""
         problem = RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason)
         if self.options.on_error != "skip":
             raise RecordError(problem)
         self.left_out.append(rows.place + i)
         self.skipped += 1
-        self.keep(problem)
+        self.add_problem(problem)
         self.on_left_out(problem)
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a row that was read but cannot be used."""
         return RowProblem(self._named[record.path].name, record.line, record.key, reason)
 
-    def keep(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
         """Adds to `problems`, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
@@ -413,7 +415,7 @@ def _decode_names(pa: Any, fields: Any) -> None:
         _decode_names(pa, [kind.field(i) for i in range(kind.num_fields)])
 
 
-def _way(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
+def _column_path(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
     """The names that lead to a field: a name as it stands comes first, else dots go into structs. None where there is no such."""
     names = [field.name for field in fields]
     if name in names:
@@ -422,7 +424,7 @@ def _way(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
         if letter == "." and name[:i] in names:
             kind = fields[names.index(name[:i])].type
             if pa.types.is_struct(kind):
-                rest = _way(pa, [kind.field(k) for k in range(kind.num_fields)], name[i + 1 :])
+                rest = _column_path(pa, [kind.field(k) for k in range(kind.num_fields)], name[i + 1 :])
                 if rest is not None:
                     return [name[:i], *rest]
     return None

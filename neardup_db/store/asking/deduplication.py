@@ -19,7 +19,7 @@ def duplicates(documents: Documents, keys: Sequence[Key]) -> tuple[Array, Array]
     for first in range(0, len(keys), limits.VALUES_DECIDED):
         part = slice(first, first + limits.VALUES_DECIDED)
         some = list(keys[part])
-        found = documents.found(some)
+        found = documents.rows_by_key(some)
         rows = [found[key] for key in some]
         values = documents.values({row.fingerprint_id for row in rows if row.fingerprint_id is not None})
         given = Values.joined([None if row.fingerprint_id is None else values[row.fingerprint_id] for row in rows])

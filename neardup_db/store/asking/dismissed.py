@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from ...arrays import np
 from ...values import Key
 from ..layout.state import Store
-from .documents import Documents, Found
+from .documents import DocumentRow, Documents
 
 NONE: frozenset[tuple[int, int]] = frozenset()
 
@@ -36,18 +36,18 @@ class Dismissed:
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
-    def of(self, document_id: int) -> set[int]:
+    def dismissed_with(self, document_id: int) -> set[int]:
         """The documents that are dismissed as duplicates of this one."""
         sql = """SELECT other_id FROM {index}_dismissed WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
         return {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))}
 
-    def has(self, a: int, b: int) -> bool:
+    def is_dismissed(self, a: int, b: int) -> bool:
         """Whether two documents are a dismissed pair."""
         sql = "SELECT 1 FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
         return self.db.value(self.store.sql(sql), (max(a, b), min(a, b))) is not None
 
-    def among(self, document_ids: Iterable[int]) -> frozenset[tuple[int, int]]:
+    def pairs_among(self, document_ids: Iterable[int]) -> frozenset[tuple[int, int]]:
         """The dismissed pairs (earlier, later) whose later document is one of these."""
         if not self.store.dismisses:
             return NONE
@@ -56,18 +56,18 @@ class Dismissed:
         asked = np.sort(np.fromiter(document_ids, np.int64))
         return frozenset(self.db.rows(self.store.sql(sql), (self.db.carried(asked),))) if len(asked) else NONE
 
-    def torn(self, fingerprint_ids: Iterable[int]) -> set[int]:
+    def split_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
         """Those of the fingerprints that are torn."""
         sql = "SELECT fingerprint_id FROM {index}_dismissed WHERE fingerprint_id = ?1 AND other_fingerprint_id = ?1 LIMIT 1"
-        return self._those(sql, fingerprint_ids)
+        return self._select_ids(sql, fingerprint_ids)
 
     def touched(self, fingerprint_ids: Iterable[int]) -> set[int]:
         """Those of the fingerprints that are touched."""
         sql = """SELECT ?1 WHERE EXISTS (SELECT 1 FROM {index}_dismissed WHERE fingerprint_id = ?1)
                  OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_fingerprint_id = ?1)"""
-        return self._those(sql, fingerprint_ids)
+        return self._select_ids(sql, fingerprint_ids)
 
-    def _those(self, sql: str, fingerprint_ids: Iterable[int]) -> set[int]:
+    def _select_ids(self, sql: str, fingerprint_ids: Iterable[int]) -> set[int]:
         return {row[0] for row in self.db.rows_of_many(self.store.sql(sql), ((number,) for number in fingerprint_ids))}
 
     def page(self, after: tuple[int, int], now: int, size: int) -> list[tuple[int, int, Key, Key]]:
@@ -90,12 +90,12 @@ class Dismissed:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    def add(self, a: Found, b: Found, now: int) -> bool:
+    def add(self, a: DocumentRow, b: DocumentRow, now: int) -> bool:
         """Dismiss a pair; False if it was dismissed already."""
         self.add_all(a, [b], now)
         return self.db.connection.changes() == 1
 
-    def add_all(self, a: Found, others: Iterable[Found], now: int) -> None:
+    def add_all(self, a: DocumentRow, others: Iterable[DocumentRow], now: int) -> None:
         """Dismiss the pairs of a document with others."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)

@@ -27,7 +27,7 @@ EVER = -(2**63)
 has to be stored when a document expires, or when a clock set back shows it again."""
 
 
-class Found(NamedTuple):
+class DocumentRow(NamedTuple):
     """A document's row as far as writing needs it."""
 
     id: int
@@ -59,7 +59,7 @@ def numbers(values: Sequence[int | None]) -> bytes:
     return np.array(values, "<i8").tobytes()
 
 
-def _together(keys: Sequence[Key]) -> Any:
+def _keys_array(keys: Sequence[Key]) -> Any:
     """Keys as `Database.carried` takes them; None where they are of several types, or texts with a NUL, where a C string ends."""
     kind = type(keys[0])
     if set(map(type, keys)) != {kind} or (kind is str and "\0" in "".join(map(str, keys))):
@@ -94,19 +94,19 @@ class Documents:
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
-    def find(self, key: Key) -> Found | None:
+    def find(self, key: Key) -> DocumentRow | None:
         """The row of a key, visible or not."""
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.row(self.store.sql(sql), (key,))
-        return None if row is None else Found(*self.require_numbers(row))
+        return None if row is None else DocumentRow(*self.require_numbers(row))
 
-    def found_of(self, document_ids: Iterable[int]) -> list[Found]:
+    def rows_by_id(self, document_ids: Iterable[int]) -> list[DocumentRow]:
         """The rows of documents that are there."""
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
         rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
-        return [Found(*self.require_numbers(row)) for row in rows]
+        return [DocumentRow(*self.require_numbers(row)) for row in rows]
 
-    def taken(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
+    def existing_keys(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
         """Those of the keys that have a row, visible at `now`: one statement for all of a type."""
         at_once = self.store.sql(
             "SELECT key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value AND {visible}"
@@ -115,14 +115,14 @@ class Documents:
         found: set[Key] = set()
         for kind in set(map(type, keys)):
             some = [key for key in keys if type(key) is kind]
-            together = _together(some)
+            together = _keys_array(some)
             if together is None:
                 found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key, now) for key in some)))
             else:
                 found.update(key for (key,) in self.db.rows(at_once, (self.db.carried(together), now)))
         return found
 
-    def found(self, keys: Sequence[Key]) -> dict[Key, Found]:
+    def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
         """The rows of those of the keys that have one, visible or not: one statement for all of a type."""
         columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"
         at_once = self.store.sql(f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value")
@@ -130,17 +130,17 @@ class Documents:
         rows: list[tuple[Any, ...]] = []
         for kind in set(map(type, keys)):
             some = [key for key in dict.fromkeys(keys) if type(key) is kind]
-            together = _together(some)
+            together = _keys_array(some)
             if together is None:
                 rows += self.db.rows_of_many(one_by_one, ((key,) for key in some))
             else:
                 rows += self.db.rows(at_once, (self.db.carried(together),))
-        return {key: Found(*self.require_numbers(row)) for key, *row in rows}
+        return {key: DocumentRow(*self.require_numbers(row)) for key, *row in rows}
 
-    def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> Found | None:
+    def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow | None:
         """The row of a key that has not expired, of a document of the group."""
         found = self.find(key)
-        return found if found is not None and found.is_visible(now) and self.is_in(found, group) else None
+        return found if found is not None and found.is_visible(now) and self.is_in_group(found, group) else None
 
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
         """(id, 1 if it is visible) of each document of a group, by the index over the fingerprints of groups; documents without
@@ -154,18 +154,18 @@ class Documents:
         return self.db.rows(self.store.sql(sql), {"group_id": group_id, "now": now})
 
     @contextmanager
-    def held(self, key: Key) -> Iterator[tuple[Found, bytes | None] | None]:
+    def row_and_value(self, key: Key) -> Iterator[tuple[DocumentRow, bytes | None] | None]:
         """The row of a key, visible or not, and its stored value, None for an empty text; inside, their state stays."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
-        with self.db.held(self.store.sql(sql), (key,)) as row:
+        with self.db.first_row(self.store.sql(sql), (key,)) as row:
             if row is None:
                 yield None
                 return
-            found = Found(*self.require_numbers(row[:4]))
+            found = DocumentRow(*self.require_numbers(row[:4]))
             yield found, None if found.fingerprint_id is None else self.sound(found.fingerprint_id, row[4:])
 
-    def read(self, document_id: int) -> Document:
+    def read_document(self, document_id: int) -> Document:
         sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at,
                      d.fingerprint_id
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
@@ -191,12 +191,12 @@ class Documents:
 
     def fingerprints_of(self, document_id: int, first: int | None) -> list[int]:
         """The fingerprints of a document, each once; first: that of its own row."""
-        several = [row.fingerprint_id for row in self.parts.of(document_id)]
+        several = [row.fingerprint_id for row in self.parts.codes_of(document_id)]
         return list(dict.fromkeys(several)) or [number for number in (first,) if number is not None]
 
     def codes(self, document_id: int, first: int | None) -> dict[Part | None, bytes]:
         """The codes of a document by part; first: the fingerprint of its own row."""
-        rows = self.parts.of(document_id)
+        rows = self.parts.codes_of(document_id)
         if not rows:
             return {} if first is None else {None: self.value(first)}
         return {row.part: self.value(row.fingerprint_id) for row in rows}
@@ -263,7 +263,7 @@ class Documents:
         name: Key | None = self.db.value(self.store.sql("SELECT name FROM {index}_group WHERE id = ?"), (group_id,))
         return name
 
-    def is_in(self, found: Found, group: Key | AnyGroup | None) -> bool:
+    def is_in_group(self, found: DocumentRow, group: Key | AnyGroup | None) -> bool:
         """Whether a document is in a group."""
         return isinstance(group, AnyGroup) or found.group_id == self.group_id(group)
 
@@ -512,7 +512,7 @@ class Documents:
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
         used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)
-        unused -= self.parts.used(unused)
+        unused -= self.parts.used_fingerprints(unused)
         self._drop_fingerprints(sorted(unused))
 
     def _drop_fingerprints(self, unused: list[int]) -> None:
@@ -559,7 +559,7 @@ class Documents:
         times: None where all are offered now, for the first time.
 
         False, and nothing is written, where the keys cannot be handed over together."""
-        together = _together(keys)
+        together = _keys_array(keys)
         if together is None:
             return False
         leave = times is not None and self.store.window.duration_ms is not None

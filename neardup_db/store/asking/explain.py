@@ -11,7 +11,7 @@ from ...errors import ParameterError
 from ...values import Explanation, Key, MatchExplanation
 from ..layout.sketches import Sketch
 from ..layout.state import Store
-from .documents import Found
+from .documents import DocumentRow
 from .question import Question
 from .search import Search
 
@@ -62,7 +62,7 @@ def explain_pair(
     store: Store,
     search: Search,
     keys: tuple[Key, Key],
-    found: tuple[Found, Found],
+    found: tuple[DocumentRow, DocumentRow],
     given: tuple[str | None, str | None],
     now: int,
 ) -> MatchExplanation:
@@ -83,9 +83,9 @@ def explain_pair(
         parameters = {**search.parameters(first, a.group_id, 0), "share": None, "other_id": b.fingerprint_id}
         probes = store.table.probes(parameters)
         if a.group_id == b.group_id:
-            met = store.table.met(parameters)
+            met = store.table.shared_rows(parameters)
         is_match = bool(met) and similarity >= bound and (distance is None or distance <= radius)
-    dismissed = store.dismisses and search.dismissed.has(a.id, b.id)
+    dismissed = store.dismisses and search.dismissed.is_dismissed(a.id, b.id)
     texts = [_text(store, search, *side) for side in zip(("text_a", "text_b"), keys, found, given, strict=True)]
     shared = only_a = only_b = None
     if texts[0] is not None and texts[1] is not None and store.scheme.takes_text:
@@ -108,12 +108,12 @@ def explain_pair(
         table=store.table.name,
         probes=probes,
         dismissed=dismissed,
-        connected_by=_between(search, a, b, now) if dismissed else None,
+        connected_by=_shortest_path(search, a, b, now) if dismissed else None,
         allowed=allowed,
     )
 
 
-def _compared(search: Search, found: Found, aside: bytes | None) -> Sketch:
+def _compared(search: Search, found: DocumentRow, aside: bytes | None) -> Sketch:
     """A document as it would be compared if nothing were allowed; aside: its value where it is set aside."""
     if aside is not None:
         return search.sketch_of(aside)
@@ -122,7 +122,7 @@ def _compared(search: Search, found: Found, aside: bytes | None) -> Sketch:
     return search.stored_sketch(found.fingerprint_id)
 
 
-def _between(search: Search, a: Found, b: Found, now: int) -> tuple[Key, ...] | None:
+def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> tuple[Key, ...] | None:
     """Keys of as few visible documents as connect two others, each of which matches the next; None where nothing does.
 
     Matches are followed from both ends, those of the side that has fewer first, so that a way through one document costs two
@@ -140,14 +140,14 @@ def _between(search: Search, a: Found, b: Found, now: int) -> tuple[Key, ...] | 
                     continue
                 mine[row.id], keys[row.id] = document_id, row.key
                 if row.id in others:
-                    way = [*reversed(_way(before[0], row.id)), *_way(before[1], row.id)[1:]]
+                    way = [*reversed(_path_back(before[0], row.id)), *_path_back(before[1], row.id)[1:]]
                     return tuple(keys[number] for number in way[1:-1])
                 further.append(row.id)
         ends[side] = further
     return None
 
 
-def _way(before: dict[int, int], document_id: int) -> list[int]:
+def _path_back(before: dict[int, int], document_id: int) -> list[int]:
     """The documents from one back to the first."""
     way = [document_id]
     while before[way[-1]] != way[-1]:
@@ -155,7 +155,7 @@ def _way(before: dict[int, int], document_id: int) -> list[int]:
     return way
 
 
-def _text(store: Store, search: Search, name: str, key: Key, found: Found, given: str | None) -> str | None:
+def _text(store: Store, search: Search, name: str, key: Key, found: DocumentRow, given: str | None) -> str | None:
     """The stored text of a document, else the one given, if it has the stored fingerprint."""
     stored = search.documents.text(found.id)
     if given is None or not store.scheme.takes_text:

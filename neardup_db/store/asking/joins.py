@@ -79,7 +79,7 @@ class Members(Mapping[int, list[Member]]):
     def _columns(self) -> Sequence[tuple[Any, ...]]:
         return self._numbers, self.ids, self._keys, self._labels
 
-    def several(self) -> list[int]:
+    def shared_fingerprints(self) -> list[int]:
         """The fingerprints of more than one document."""
         return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
 
@@ -101,7 +101,7 @@ class Codes(NamedTuple):
     numbers: dict[int, list[int]]
     values: Mapping[int, bytes]
 
-    def of(self, document_id: int, number: int) -> list[int]:
+    def fingerprints_of(self, document_id: int, number: int) -> list[int]:
         """The fingerprints of a document, one of which is given."""
         return self.numbers.get(document_id) or [number]
 
@@ -131,7 +131,9 @@ class _Best:
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[a, b] = self._nearest(self._ours.of(a, pair[0]), self._theirs.of(b, pair[1]))
+            known = self._known[a, b] = self._nearest(
+                self._ours.fingerprints_of(a, pair[0]), self._theirs.fingerprints_of(b, pair[1])
+            )
         return known == pair
 
     def _nearest(self, a: list[int], b: list[int]) -> tuple[int, int]:
@@ -158,7 +160,7 @@ class RangePairs:
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of their documents, one made after the other: equal copies can be very many."""
-        every = self._every() if self.codes is None else self._nearest(self.codes)
+        every = self._all_pairs() if self.codes is None else self._nearest(self.codes)
         if not self.dismissed:
             return every
         return (pair for pair in every if (pair.a.id, pair.b.id) not in self.dismissed)
@@ -166,7 +168,7 @@ class RangePairs:
     def _nearest(self, codes: Codes) -> Iterator[DocumentPair]:
         """Every pair once, by the codes that are most alike."""
         best = _Best(codes, codes)
-        for number in [number for number in self.members.several() if self.first_id <= number <= self.last_id]:
+        for number in [number for number in self.members.shared_fingerprints() if self.first_id <= number <= self.last_id]:
             for a, b in combinations(self.members[number], 2):
                 if best.is_pair(a.id, b.id, (number, number)):
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
@@ -176,8 +178,8 @@ class RangePairs:
                     if a.id != b.id and best.is_pair(a.id, b.id, (number, other)):
                         yield DocumentPair(min(a, b), max(a, b), similarity, distance)
 
-    def _every(self) -> Iterator[DocumentPair]:
-        several = [number for number in self.members.several() if self.first_id <= number <= self.last_id]
+    def _all_pairs(self) -> Iterator[DocumentPair]:
+        several = [number for number in self.members.shared_fingerprints() if self.first_id <= number <= self.last_id]
         for members in map(self.members.__getitem__, several):
             for i, a in enumerate(members):
                 for b in members[i + 1 :]:
@@ -278,14 +280,14 @@ class Joins:
         members: Members,
         copies_distance: int | None,
     ) -> RangePairs:
-        dismissed = self.dismissed.among(members.ids)
+        dismissed = self.dismissed.pairs_among(members.ids)
         codes = self.codes(members, (number for row in found for number in row[:2])) if self.store.has_parts else None
         return RangePairs(first_id, last_id, found, members, copies_distance, dismissed, codes)
 
     def codes(self, members: Members, found: Iterable[int], *, always: bool = False) -> Codes:
         """What tells by which codes these documents are most alike; found: fingerprints of theirs. always: values too where none
         has several codes."""
-        numbers = self.documents.parts.among(members.ids)
+        numbers = self.documents.parts.fingerprints_by_document(members.ids)
         if not numbers and not always:
             return Codes({}, {})
         theirs = {(document_id, number) for document_id, several in numbers.items() for number in several}
@@ -398,9 +400,7 @@ Reading = Callable[[], AbstractContextManager[Joins]]
 """Joins in one state of the file."""
 
 
-def ranges(
-    reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
-) -> Iterator[RangePairs]:
+def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP) -> Iterator[RangePairs]:
     """The pairs of one range of fingerprints after the other, those of one group or of all. A range grows while its pairs are
     few, and is halved where they are too many to hold."""
     first, size = 1, limits.RANGE_FIRST

@@ -31,17 +31,17 @@ def answers(search: Search, sketches: Sketches, question: Question, group_id: in
     count = len(sketches.values)
     few = count < limits.JOINED_FROM or group_id == ACROSS_GROUPS  # the join looks up one group for each question
     if few or question.measure is not None or (question.any and question.limit is not None):
-        return [one(sketches.one(number)) for number in range(count)]
+        return [one(sketches.sketch_at(number)) for number in range(count)]
     try:
         return _joined(search, sketches, question, group_id, now)
     except apsw.TooBigError:  # more pairs than are held at once, or more bytes than the caller's connection takes
-        parts = sketches.some(range(count // 2)), sketches.some(range(count // 2, count))
+        parts = sketches.at_indexes(range(count // 2)), sketches.at_indexes(range(count // 2, count))
         return [found for part in parts for found in answers(search, part, question, group_id, now, one)]
 
 
 def _joined(search: Search, sketches: Sketches, question: Question, group_id: int, now: int) -> list[list[Match]]:
     count, limit = len(sketches.values), question.limit
-    parameters = search.parameters(sketches.one(0), group_id, now, question)
+    parameters = search.parameters(sketches.sketch_at(0), group_id, now, question)
     parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
     text = search.store.frame("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
     found: list[list[Match]] = [[] for _ in range(count)]

@@ -55,14 +55,14 @@ class Parts:
         self.store = store
         self.db = store.db
 
-    def of(self, document_id: int) -> list[StoredPart]:
+    def codes_of(self, document_id: int) -> list[StoredPart]:
         """The codes of a document, in the order in which they came; none where it has one code without a part."""
         if not self.store.has_parts:
             return []
         sql = "SELECT id, part, fingerprint_id FROM {index}_part WHERE document_id = ? ORDER BY id"
         return [StoredPart(*row) for row in self.db.rows(self.store.sql(sql), (document_id,))]
 
-    def among(self, document_ids: Iterable[int]) -> dict[int, list[int]]:
+    def fingerprints_by_document(self, document_ids: Iterable[int]) -> dict[int, list[int]]:
         """The fingerprints of those of the documents that have rows here."""
         sql = """SELECT p.document_id, p.fingerprint_id FROM {carray}(?) AS d CROSS JOIN {index}_part AS p
                  WHERE p.document_id = d.value"""
@@ -84,7 +84,7 @@ class Parts:
         for _, rows in groupby(self.db.stream(self.store.sql(sql), (now,)), itemgetter(0)):
             yield [row[1] for row in rows]
 
-    def are_there(self) -> bool:
+    def has_rows(self) -> bool:
         """Whether any document has rows here."""
         return self.store.has_parts and self.db.value(self.store.sql("SELECT 1 FROM {index}_part LIMIT 1")) is not None
 
@@ -93,12 +93,12 @@ class Parts:
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) + 1 FROM {index}_part"))
         return number
 
-    def listed(self, document_ids: Iterable[int]) -> set[int]:
+    def documents_with_rows(self, document_ids: Iterable[int]) -> set[int]:
         """Those of the documents that have rows here."""
         sql = self.store.sql("SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
-    def taken(self, codes: Iterable[tuple[int, int, Part | None]]) -> dict[int, StoredPart]:
+    def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> dict[int, StoredPart]:
         """The rows here of codes (any number, document, part), by the number."""
         sql = self.store.sql("SELECT ?1, id, part, fingerprint_id FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
         return {number: StoredPart(*row) for number, *row in self.db.rows_of_many(sql, codes)}
@@ -166,7 +166,7 @@ class Parts:
         free = next(one for one in names if self.db.value(taken, (document_id, one)) is None)
         self.db.execute(self.store.sql("UPDATE {index}_part SET part = ? WHERE id = ?"), (free, number))
 
-    def used(self, fingerprint_ids: Iterable[int]) -> set[int]:
+    def used_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
         """Those of the fingerprints that are codes here."""
         if not self.store.has_parts:
             return set()

@@ -19,7 +19,7 @@ from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
 from .dismissed import Dismissed
-from .documents import ACROSS_GROUPS, Documents, Found
+from .documents import ACROSS_GROUPS, DocumentRow, Documents
 from .parts import nearest_codes
 from .question import USUAL, Question
 
@@ -105,7 +105,7 @@ class Search:
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
 
-    def made(self, rows: list[tuple[Any, ...]]) -> list[Match]:
+    def build_matches(self, rows: list[tuple[Any, ...]]) -> list[Match]:
         """The matches of `match_rows`."""
         if self.store.has_parts:
             return [Match(key, similarity, distance, part) for key, similarity, distance, _, part in rows]
@@ -116,7 +116,7 @@ class Search:
         that of its first code; of several codes each is asked for."""
         if not self.store.dismisses and not self.store.has_parts:
             return self.matches(sketch, group_id, now, question, except_id=document_id)
-        without = self.dismissed.of(document_id) if self.store.dismisses else ()
+        without = self.dismissed.dismissed_with(document_id) if self.store.dismisses else ()
         if not without:
             return self._of_codes(document_id, sketch, group_id, now, question)
         limit = None if question.limit is None else question.limit + len(without)
@@ -300,7 +300,7 @@ class Search:
             start = end
         return rows[:limit]
 
-    def closest(self, a: Found, b: Found) -> tuple[int | None, int | None]:
+    def closest(self, a: DocumentRow, b: DocumentRow) -> tuple[int | None, int | None]:
         """The fingerprints of the codes by which two documents are most alike."""
         if not self.store.has_parts:
             return a.fingerprint_id, b.fingerprint_id

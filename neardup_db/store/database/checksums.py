@@ -56,12 +56,12 @@ def vfs() -> str:
     return VFS
 
 
-def has(connection: apsw.Connection) -> bool:
+def has_checksums(connection: apsw.Connection) -> bool:
     """Whether the pages of the connection's file are checked."""
     return connection.open_vfs == VFS
 
 
-def are_in(path: str) -> bool:
+def file_has_checksums(path: str) -> bool:
     """Whether the header of a file says that its pages have checksums. SQLite is asked: a file that it has open must not be
     opened and closed by others."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
@@ -104,7 +104,7 @@ def damaged_pages(path: str) -> list[int]:
         size = 1 << 16 if size == 1 else size
         if header[20] != RESERVED_BYTES or size < 512 or size & (size - 1):
             return [1]
-        wrong = [number for number in _wrong(file, size) if not (number - 1) * size <= _LOCK_BYTE < number * size]
+        wrong = [number for number in _damaged_pages(file, size) if not (number - 1) * size <= _LOCK_BYTE < number * size]
         if len(wrong) * size >= file.xFileSize():
             raise FormatError(
                 f"{path}: no page fits its checksum, so the file was not written by this version (earlier, unreleased ones had "
@@ -115,7 +115,7 @@ def damaged_pages(path: str) -> list[int]:
         file.xClose()
 
 
-def _wrong(file: apsw.VFSFile, size: int) -> Iterator[int]:
+def _damaged_pages(file: apsw.VFSFile, size: int) -> Iterator[int]:
     """Numbers of the pages that do not fit their sums, and of one that is not whole."""
     end = file.xFileSize()
     for start in range(0, end, _AT_ONCE * size):

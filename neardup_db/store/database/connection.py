@@ -35,7 +35,7 @@ def undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
     return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
 
 
-def _as_it_is(cursor: apsw.Cursor, row: Any) -> Any:
+def _raw_row(cursor: apsw.Cursor, row: Any) -> Any:
     return row
 
 
@@ -92,10 +92,10 @@ class Undo(list[Callable[[], None]]):
         """Taken while a call is in the middle of its work, on a connection of apsw."""
         self._standard: StandardConnection | None = None
 
-    def hold(self) -> Loan | Hold | None:
+    def refuse_commits(self) -> Loan | Hold | None:
         """A call is in the middle of its work until what this returns has ended, or nobody has it any more: a COMMIT, which can
         only come from the caller's SQL then, rolls back."""
-        return self._calls.take(0) if self._standard is None else self._standard.hold()
+        return self._calls.take(0) if self._standard is None else self._standard.refuse_commits()
 
     def watch(self, connection: Any) -> None:
         """Hear of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
@@ -181,7 +181,7 @@ class Database:
         if self._uncertain is not None:
             raise unknown_outcome(self._uncertain, self.name) from self._uncertain
 
-    def hold(self) -> Loan:
+    def lock(self) -> Loan:
         """This thread's turn to use the connection, which ends with the loan. Raises BusyError after the timeout."""
         loan = self.turn.take(self.timeout)
         if loan is None:
@@ -258,7 +258,7 @@ class Database:
         return isinstance(self.connection, Connection) and has_open_cursor(self.connection)
 
     @property
-    def given(self) -> Any:
+    def caller_connection(self) -> Any:
         """The connection as the caller knows it."""
         return self.connection.given if isinstance(self.connection, StandardConnection) else self.connection
 
@@ -320,7 +320,7 @@ class Database:
         cursor = apsw.Cursor(self.connection)
         cursor.convert_jsonb = None
         if self.connection.row_trace is not None:
-            cursor.row_trace = _as_it_is
+            cursor.row_trace = _raw_row
         return cursor
 
     def prepared(self, sql: str) -> Statement | None:
@@ -353,7 +353,7 @@ class Database:
             raise undecodable(error) from error
 
     @contextmanager
-    def held(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+    def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
         """The first row of a query, None where there is none. The query does not end inside, so queries there see the same
         state: a transaction without the two statements BEGIN and COMMIT."""
         try:
@@ -403,7 +403,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[bool]:
         """One consistent state for everything inside. Yields True where this began a transaction."""
-        with self.hold():
+        with self.lock():
             self.require_open()
             self.require_task()
             try:
@@ -431,7 +431,7 @@ class Database:
         A COMMIT of other hands meanwhile rolls back, unless is_block: then the caller's own code runs inside. light: inside
         another transaction there is no savepoint, for which SQLite would copy every page before it changes. Then an error after
         changes ends the outermost transaction: for work that finds its own errors before it changes anything."""
-        with self.hold():
+        with self.lock():
             self.require_open()
             self.require_task()
             if self.read_only:
@@ -444,7 +444,7 @@ class Database:
                     self._depth += 1
                     self._begin(level)
                     if not is_block:
-                        level.hold = self.undo.hold()
+                        level.hold = self.undo.refuse_commits()
                     yield level.began
                     self._commit(level)
                 except BaseException:
@@ -464,7 +464,7 @@ class Database:
                     elif level.outermost is self._outermost and self._depth:
                         self._depth -= 1
 
-    def inside(self) -> object | None:
+    def current_transaction(self) -> object | None:
         """The transaction that was begun here, an object that no other one has, where this thread and task are inside `writing`
         and have nothing to write before. Then a light change needs no level of its own (`change`)."""
         if self._depth and self.turn.mine and not self._attending and not self.forked:
@@ -481,7 +481,7 @@ class Database:
         """What `work` returns, where this thread is `inside` a transaction: as a light `writing`, without what the transaction
         has done already."""
         changes = self.connection.total_changes()
-        hold = self.undo.hold()
+        hold = self.undo.refuse_commits()
         try:
             done = work()
             if not self.connection.in_transaction:
@@ -618,7 +618,7 @@ class Database:
     @contextmanager
     def large_cache(self) -> Iterator[None]:
         """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
-        with self.hold(), translated(self.name):
+        with self.lock(), translated(self.name):
             self.settle(to_write=True)
             ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
@@ -649,7 +649,7 @@ class Database:
         if self.forked:
             self._closed = True
             return
-        with self.hold():
+        with self.lock():
             if self._closed:
                 return
             if self._depth:

@@ -26,14 +26,14 @@ def new_file(path: str, mode: int) -> Iterator[str]:
     and nothing is ever removed from there. Raises FileExistsError where there is something of that name."""
     beside = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
-        _make(beside, mode)
+        _create_file(beside, mode)
         yield beside
         try:
             system.give_name(beside, path)
         except FileExistsError:
             raise
         except OSError:  # the file system has no links, or has no room
-            _make(path, mode)
+            _create_file(path, mode)
             os.replace(beside, path)
     finally:
         try:
@@ -49,5 +49,5 @@ def _remove(beside: str) -> None:
             os.unlink(beside + suffix)
 
 
-def _make(path: str, mode: int) -> None:
+def _create_file(path: str, mode: int) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode))

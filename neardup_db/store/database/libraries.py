@@ -40,13 +40,13 @@ class Opening:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def look(self) -> None:
+    def record_identity(self) -> None:
         """As at the beginning of the block, where there was no such file then."""
         if self not in _files:
             _add(self._path, file_of(self._path), self)
 
     def __enter__(self) -> Opening:
-        self.look()
+        self.record_identity()
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -68,7 +68,7 @@ def _renew() -> None:
 in_children(_renew)
 
 
-def note(db: Database) -> None:
+def register(db: Database) -> None:
     """Remember which file a database has open. ParameterError where another library has it, or is about to."""
     path = db.connection.filename
     _add(path, file_of(path), db)
@@ -94,22 +94,22 @@ def file_of(path: str) -> File | None:
 
 
 def _require_same(path: str, file: File, user: Database | Opening) -> None:
-    for other in _of(file):
-        if (_is_standard(other) or _is_standard(user)) and _is_open(other) and _library(other) != _library(user):
-            through = "an Index that is just being opened" if isinstance(other, Opening) else f"{other.given!r:.80}"
+    for other in _holders_of(file):
+        if (_is_standard(other) or _is_standard(user)) and _still_open(other) and _library(other) != _library(user):
+            through = "an Index that is just being opened" if isinstance(other, Opening) else f"{other.caller_connection!r:.80}"
             raise ParameterError(
                 f"{path!r} is open in this process by another library of SQLite, through {through}, and each of the "
                 "two would drop the other's locks: give both indexes one connection, or close that one first"
             )
 
 
-def _of(file: File) -> list[Database | Opening]:
+def _holders_of(file: File) -> list[Database | Opening]:
     """Who has a file. Other threads let go of files meanwhile, so the table itself is not walked through."""
     known = [reference() for reference in _files.keyrefs()]
     return [user for user in known if user is not None and _files.get(user) == file]
 
 
-def _is_open(db: Database | Opening) -> bool:
+def _still_open(db: Database | Opening) -> bool:
     if isinstance(db, Opening):
         return True
     if db.is_closed or db.forked:

@@ -113,7 +113,7 @@ class StandardConnection:
         self.given = given
         self.process_id = os.getpid()
         module = module_of(given)
-        look = partial(_look(module), given)
+        look = partial(_transaction_probe(module), given)
         try:
             look()
         except module.Error as error:
@@ -138,10 +138,10 @@ class StandardConnection:
         return self._handle.filename
 
     @property
-    def is_open(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether the application has not closed the connection. Asks nothing of SQLite."""
         try:
-            _look(module_of(self.given))(self.given)
+            _transaction_probe(module_of(self.given))(self.given)
         except module_of(self.given).Error:
             return False
         return True
@@ -206,7 +206,7 @@ class StandardConnection:
 
     @property
     def in_transaction(self) -> bool:
-        self.tell()
+        self.report_end()
         return self._handle.in_transaction
 
     def watch(self, ends: Ends) -> None:
@@ -216,11 +216,11 @@ class StandardConnection:
     def unwatch(self, ends: Ends) -> None:
         self._watching = [other for other in self._watching if other is not ends]
 
-    def hold(self) -> Hold:
+    def refuse_commits(self) -> Hold:
         """As long as somebody has what this returns, a COMMIT is refused and rolls back."""
         return self._handle.hold()
 
-    def tell(self) -> None:
+    def report_end(self) -> None:
         """Tell of an end since the last call. Whatever is remembered of a transaction is remembered after a look at it."""
         ended = self._handle.ended()
         if not ended:
@@ -241,7 +241,7 @@ class _Fetched(list[tuple[Any, ...]]):
 
 
 @cache
-def _look(module: Any) -> Any:
+def _transaction_probe(module: Any) -> Any:
     """A look at a connection of the module's that fails where it is closed, and asks nothing of SQLite: there, `in_transaction`
     too may wait for another thread, while it keeps Python's lock."""
     closed = module.connect(":memory:")
@@ -277,7 +277,7 @@ _open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()
 def _require_no_parents() -> None:
     """Raise NearDupError in a forked child whose parent has an index on a connection of the application's library."""
     forks.require_idle()
-    if any(one.process_id != os.getpid() and one.is_open for one in _open.values()):
+    if any(one.process_id != os.getpid() and one.is_connected for one in _open.values()):
         raise NearDupError(
             "the parent process has an index open on a connection of sqlite3, and SQLite takes its locks for those of this fork, "
             "so that what is written here could be lost: open the first index after the fork, start the process by "

@@ -39,7 +39,7 @@ class FingerprintFiles:
     def __init__(self, paths: Any) -> None:
         given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else check_many("paths", paths)
         self._pyarrow = fingerprint_files.pyarrow()
-        self._paths = [path for one in given for path in _listed(one)]
+        self._paths = [path for one in given for path in _parquet_files(one)]
         if not self._paths:
             raise ParameterError("paths=[]: give the path of a Parquet file, or of a folder of them")
         self._settings: dict[str, dict[str, Any]] = {}
@@ -86,7 +86,7 @@ class FingerprintFiles:
 
     def records(self) -> Iterator[Imported]:
         """The records, some batches of bounded size at a time."""
-        return _beside_others(self._records()) if self._has_parts else self._records()
+        return _grouped_by_key(self._records()) if self._has_parts else self._records()
 
     def _records(self) -> Iterator[Imported]:
         for path in self._paths:
@@ -123,7 +123,7 @@ class FingerprintFiles:
             raise FormatError(f"{path!r} cannot be read as Parquet: {error}") from error
 
 
-def _beside_others(records: Iterator[Imported]) -> Iterator[Imported]:
+def _grouped_by_key(records: Iterator[Imported]) -> Iterator[Imported]:
     """The same records. The rows of a key stand together, so a code without a part is one of several where the row before it, or
     after it, has its key."""
     before: Imported | None = None
@@ -134,7 +134,7 @@ def _beside_others(records: Iterator[Imported]) -> Iterator[Imported]:
         before = record
 
 
-def _listed(given: Any) -> Iterable[str]:
+def _parquet_files(given: Any) -> Iterable[str]:
     """A file, or the Parquet files in a folder and those below it; what begins with a dot or an underscore is no data."""
     if not isinstance(given, (str, bytes, os.PathLike)):
         raise ParameterError(f"paths has {quoted(given)}, of type {type(given).__name__}: give paths of files or folders")

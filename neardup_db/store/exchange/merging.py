@@ -14,11 +14,11 @@ from ...parameters import MEMORY, check_path, quoted
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ...values import AddReport, Key, Part
-from ..asking.documents import Found
+from ..asking.documents import DocumentRow
 from ..database.connection import Database
 from ..database.files import is_empty
 from ..database.libraries import File, file_of
-from ..layout.opening import open_to_read
+from ..layout.opening import open_other_reader
 from ..layout.state import Store
 from ..linking.dismissing import adopt
 from ..readers import StoreReader, StoreReaders
@@ -33,8 +33,8 @@ def merge(mine: StoreReader, writer: PartWriter, given: Any, options: IngestOpti
     with _opened(given, store) as others:
         other = others.own.store
         other.db.require_open()
-        if _is_same(store, other):
-            raise _itself()
+        if _same_index(store, other):
+            raise _self_merge_error()
         shared = other.db.connection is store.db.connection
         if not shared and _are_of_one_file(store, other):
             _require_no_wait(store, other)
@@ -46,7 +46,7 @@ def merge(mine: StoreReader, writer: PartWriter, given: Any, options: IngestOpti
         # a reading transaction could not go on to write on the same connection; dismissed pairs come after the documents
         with others.reading() as reader:  # by whichever connection is free: a transaction there is no reason to wait
             in_one = shared or (reader.store.dismisses and options.commit_every is None)
-        with store.writing() if in_one else nullcontext(), others.apart() as theirs, store.db.large_cache():
+        with store.writing() if in_one else nullcontext(), others.separate_reader() as theirs, store.db.large_cache():
             with store.reading():
                 _require_alike(store, theirs.store)
                 with_texts, window = store.store_text, store.window
@@ -67,27 +67,31 @@ def merge(mine: StoreReader, writer: PartWriter, given: Any, options: IngestOpti
             return report
 
 
-def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tuple[Found, Found]]:
+def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tuple[DocumentRow, DocumentRow]]:
     """The pairs that a person has dismissed there, of documents that are here as they are there."""
     after = (0, 0)
     while page := theirs.search.dismissed.page(after, now, limits.LISTED_PAGE):
         for _, _, *keys in page:
-            a, b = (_same_here(mine, theirs, key, now) for key in keys)
+            a, b = (_equal_document(mine, theirs, key, now) for key in keys)
             if a is not None and b is not None:
                 yield a, b
         after = page[-1][0], page[-1][1]
 
 
-def _same_here(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> Found | None:
+def _equal_document(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> DocumentRow | None:
     """The document here, None where it is another one, as with if_exists="ignore"."""
     here, there = (_described(reader, key, now) for reader in (mine, theirs))
     return None if here is None or there is None or here[1:] != there[1:] else here[0]
 
 
-def _described(reader: StoreReader, key: Key, now: int) -> tuple[Found, Key | None, dict[Part | None, bytes]] | None:
+def _described(reader: StoreReader, key: Key, now: int) -> tuple[DocumentRow, Key | None, dict[Part | None, bytes]] | None:
     """A visible document, with the name of its group and its values by part."""
     found, documents = reader.documents.visible(key, now), reader.documents
-    return None if found is None else (found, documents.read(found.id).group, documents.codes(found.id, found.fingerprint_id))
+    return (
+        None
+        if found is None
+        else (found, documents.read_document(found.id).group, documents.codes(found.id, found.fingerprint_id))
+    )
 
 
 @contextmanager
@@ -103,19 +107,19 @@ def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
         raise ParameterError(f"other={path!r} holds no index: give another Index, or the path of the file that holds one")
     own = _file(store.db)
     if own is not None and file_of(path) == own:  # before it is opened: to close it drops the locks of another library
-        raise _itself()
-    readers = StoreReaders(open_to_read(path, store))
+        raise _self_merge_error()
+    readers = StoreReaders(open_other_reader(path, store))
     try:
         yield readers
     finally:
         readers.close()
 
 
-def _itself() -> ParameterError:
+def _self_merge_error() -> ParameterError:
     return ParameterError("other is this index itself: give another one")
 
 
-def _is_same(mine: Store, other: Store) -> bool:
+def _same_index(mine: Store, other: Store) -> bool:
     if mine.name != other.name:
         return False
     return mine.db.connection is other.db.connection or _are_of_one_file(mine, other)
@@ -146,7 +150,7 @@ def _file(db: Database) -> File | None:
     """What tells the file of a database from others, whatever its name; None where it has none."""
     path = db.name
     if not db.owned:
-        with db.hold():  # it cannot be asked for while another thread is at work
+        with db.lock():  # it cannot be asked for while another thread is at work
             path = db.connection.filename
     return file_of(path)
 

@@ -41,41 +41,41 @@ class Comparison:
         except MismatchError as error:
             yield str(error), [self.following.table]
             return
-        if not triggers.are_there(self.store, table):
+        if not triggers.has_triggers(self.store, table):
             yield "triggers that are missing or changed on the table", [table.name]
             return
         rows, stored = Rows(self.store, table), StoredDocuments(self.store)
         if read_scan(self.store) is None and not rows.pending(0, 1):
             for what, found in (
                 (f"rows of {table.name} whose document is missing or another one, and not pending", _unlike(rows, stored)),
-                (f"documents that are no row of {table.name}, and not pending", _gone(rows, stored)),
+                (f"documents that are no row of {table.name}, and not pending", _keys_without_row(rows, stored)),
             ):
-                yield what, [_shown(place) for place in islice(found, MOST_SHOWN)]
+                yield what, [_place_text(place) for place in islice(found, MOST_SHOWN)]
 
 
 MOST_SHOWN = 6
 """One more than a report names."""
 
 
-def _shown(place: Place) -> str:
+def _place_text(place: Place) -> str:
     return repr(place.value.decode("utf-8", "replace") if place.kind == "text" else place.value)
 
 
 def _unlike(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
     """Keys of rows that differ from their documents."""
     place = None
-    while page := list(rows.after(place, limits.CHECKED_TEXTS)):
+    while page := list(rows.rows_after(place, limits.CHECKED_TEXTS)):
         place = page[-1].place
-        documents = {row.place: None if row.key is None else stored.at(row.key) for row in page}
+        documents = {row.place: None if row.key is None else stored.document_at(row.key) for row in page}
         both = [(row, document) for row in page if row.text is not None and (document := documents[row.place]) is not None]
         unlike = {row.place for (row, _), other in zip(both, stored.unlike(both), strict=True) if other}
         yield from (row.place for row in page if row.place in unlike or (row.text is None) != (documents[row.place] is None))
 
 
-def _gone(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
+def _keys_without_row(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
     """Keys of documents without a row."""
     after, last_id = 0, stored.last_id()
     while page := stored.page(after, last_id, limits.SYNC_ROWS):
         after = page[-1][0]
         places = [rows.place_of(key) for _, key in page]
-        yield from (place for place in places if not rows.has(place))
+        yield from (place for place in places if not rows.has_row(place))

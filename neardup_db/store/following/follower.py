@@ -23,7 +23,7 @@ from .compare import Comparison
 from .rows import Rows
 from .scan import Scan, lost_triggers, write_scan
 from .stored import StoredDocuments
-from .table import Table, found, found_again
+from .table import Table, found_again, inspect_table
 from .taking import Taking
 
 
@@ -44,9 +44,9 @@ class Follower:
     def follow(self, wanted: Following) -> None:
         """Follow this table from now on; nothing changes where it is followed so already."""
         with self.store.writing():
-            table = found(self.store.db, wanted)
+            table = inspect_table(self.store.db, wanted)
             self._require_possible(table)
-            before, sound = self.store.following, triggers.are_there(self.store, table)
+            before, sound = self.store.following, triggers.has_triggers(self.store, table)
             if before == table.following and sound:
                 return
             if before is None:
@@ -60,7 +60,7 @@ class Follower:
 
     def _require_possible(self, table: Table) -> None:
         try:
-            list(Rows(self.store, table).after(None, 1))
+            list(Rows(self.store, table).rows_after(None, 1))
         except apsw.SQLError as error:
             raise ParameterError(
                 f"table={table.name!r} cannot be read in the order of its keys here ({error}): give Index an apsw.Connection "
@@ -70,7 +70,7 @@ class Follower:
             raise ParameterError(
                 f"index {self.store.name!r} has {self.store.scheme!r}, which takes codes: follow a table by an index of texts"
             )
-        if not self.store.window.is_open:
+        if not self.store.window.is_unlimited:
             raise ParameterError(
                 f"index {self.store.name!r} has a window, which removes documents whose rows stay: call set_window(None) "
                 "first, or follow the table by an index of its own (name=...) and give where= a condition"
@@ -78,7 +78,7 @@ class Follower:
         before = self.store.following
         if before is not None and before.table != table.name:
             with suppress(ParameterError):
-                found(self.store.db, before)
+                inspect_table(self.store.db, before)
                 raise MismatchError(
                     f"index {self.store.name!r} follows the table {before.table!r} already: call unfollow() first, or follow "
                     f"{table.name!r} by an index of its own (name=...)"
@@ -89,7 +89,7 @@ class Follower:
         rows, stored = Rows(self.store, table), StoredDocuments(self.store)
         after, last_id = 0, stored.last_id()
         while page := stored.page(after, last_id, limits.SYNC_ROWS):
-            strange = [key for _, key in page if not rows.has(rows.place_of(key))]
+            strange = [key for _, key in page if not rows.has_row(rows.place_of(key))]
             if strange:
                 raise ParameterError(
                     f"index {self.store.name!r} has documents that are no rows of {table.name!r}, such as {quoted(strange[0])}, "
@@ -153,7 +153,7 @@ class Follower:
         if self.store.following is None:
             return None, True
         table = found_again(self.store.db, self.store.following)
-        return table, triggers.are_there(self.store, table)
+        return table, triggers.has_triggers(self.store, table)
 
     # ---- taking over -----------------------------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Follower:
         report, left = SyncReport(), limit
         while True:
             part = commit_every if left is None else left if commit_every is None else min(left, commit_every)
-            done, looked, ended = self._take(part, full and not told, tell_all)
+            done, looked, ended = self._sync_batch(part, full and not told, tell_all)
             scanned += ended
             report = _summed(report, done)
             told += looked
@@ -180,7 +180,7 @@ class Follower:
                     tell_all(0)
                 return report
 
-    def _take(self, limit: int | None, full: bool, tell: Callable[[int], Any] | None) -> tuple[SyncReport, int, bool]:
+    def _sync_batch(self, limit: int | None, full: bool, tell: Callable[[int], Any] | None) -> tuple[SyncReport, int, bool]:
         """One transaction: its report, how many keys it looked at, and whether a comparison of all rows has ended in it."""
         with self.store.writing():
             if self.store.following is None:
@@ -207,7 +207,7 @@ class Follower:
         following, db = self.store.following, self.store.db
         if following is None or following.sync is None or db.read_only or db.is_attended:  # attended: in the middle of `sync`
             return
-        loan, reader = readers.taken()
+        loan, reader = readers.acquire_current()
         with loan, translated(db.name):
             due = self._is_due(reader.store)
         if due:

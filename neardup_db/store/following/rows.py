@@ -65,36 +65,36 @@ class Rows:
         self._keys = f"SELECT {_kind_and_value(key)} FROM {self._table}"
         self._source = f"SELECT {_kind_and_value(key)}, {kind}, {text}, {group} FROM {self._table}"
 
-    def after(self, place: Place | None, most: int) -> Iterator[Row]:
+    def rows_after(self, place: Place | None, most: int) -> Iterator[Row]:
         """The next rows in the order of their keys. Those without a key are passed over."""
         try:
-            for row in self.db.stream(*self._next(self._source, place, most)):
+            for row in self.db.stream(*self._page_query(self._source, place, most)):
                 most -= 1
                 place = Place(*row[:2])
                 yield self._row(row)
         except _FAILURES:  # of one of the rows: the others go on, one by one
-            for key in self.db.rows(*self._next(self._keys, place, most)):
-                single = self.at(Place(*key))
+            for key in self.db.rows(*self._page_query(self._keys, place, most)):
+                single = self.row_at(Place(*key))
                 if single is not None:
                     yield single
 
-    def _next(self, select: str, place: Place | None, most: int) -> tuple[str, tuple[Any, ...]]:
+    def _page_query(self, select: str, place: Place | None, most: int) -> tuple[str, tuple[Any, ...]]:
         here = f"{self._key} IS NOT NULL" if place is None else f"{self._key} > {place.bound}"
         return f"{select} WHERE {here} ORDER BY {self._key} LIMIT {most}", () if place is None else (place.value,)
 
-    def at(self, place: Place) -> Row | None:
+    def row_at(self, place: Place) -> Row | None:
         """The row with exactly this key, letters and type included."""
         try:
             rows = self.db.rows(f"{self._source} WHERE {self._key} = {place.bound}", (place.value,))
         except _FAILURES as error:
             problem = f"SQLite cannot compute where=, or a generated column, of this row ({error}): correct the row"
-            return Row(place, self._key_or_none(place), None, None, problem) if self.has(place) else None
-        return next((self._row(row) for row in rows if _is_at(place, row)), None)
+            return Row(place, self._key_or_none(place), None, None, problem) if self.has_row(place) else None
+        return next((self._row(row) for row in rows if _has_key(place, row)), None)
 
-    def has(self, place: Place) -> bool:
+    def has_row(self, place: Place) -> bool:
         """Whether there is a row with exactly this key."""
         rows = self.db.rows(f"{self._keys} WHERE {self._key} = {place.bound}", (place.value,))
-        return any(_is_at(place, row) for row in rows)
+        return any(_has_key(place, row) for row in rows)
 
     def count(self) -> int:
         """How many rows have a key. SQLite counts by the smallest index of the table."""
@@ -167,7 +167,7 @@ class Rows:
         return decoded
 
 
-def _is_at(place: Place, row: Sequence[Any]) -> bool:
+def _has_key(place: Place, row: Sequence[Any]) -> bool:
     return place == row[:2] and type(place.value) is type(row[1])
 
 

@@ -50,7 +50,7 @@ class StoredDocuments:
             for bound in {place.bound for place in some}:
                 self.db.execute_many(self.store.sql(sql) + bound, [(place.value,) for place in some if place.bound == bound])
 
-    def at(self, key: Key) -> Stored | None:
+    def document_at(self, key: Key) -> Stored | None:
         """The document with this key, visible or not."""
         sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, {value}
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
@@ -68,13 +68,13 @@ class StoredDocuments:
         if not pairs:
             return []
         if self.store.store_text:
-            return [_is_other(row, stored) or storable(row.text or "") != stored.text for row, stored in pairs]
+            return [_differs(row, stored) or storable(row.text or "") != stored.text for row, stored in pairs]
         made: Any = self.store.scheme.values([row.text or "" for row, _ in pairs], self.store.rules)
         return [
-            _is_other(row, stored) or value != stored.value or count != stored.token_count
+            _differs(row, stored) or value != stored.value or count != stored.token_count
             for (row, stored), value, count in zip(pairs, made.values, made.token_counts, strict=True)
         ]
 
 
-def _is_other(row: Row, stored: Stored) -> bool:
+def _differs(row: Row, stored: Stored) -> bool:
     return stored.expires_at is not None or type(row.group) is not type(stored.group) or row.group != stored.group

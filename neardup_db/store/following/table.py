@@ -47,7 +47,7 @@ class Table(NamedTuple):
     """By which no two keys are equal, which that of the column need not be; None for a rowid."""
 
 
-def found(db: Database, wanted: Following) -> Table:
+def inspect_table(db: Database, wanted: Following) -> Table:
     """The table as it is now. ParameterError for what cannot be followed."""
     name, has_rowid = _found_table(db, wanted.table)
     columns = tuple(_columns(db, name))
@@ -64,7 +64,7 @@ def found(db: Database, wanted: Following) -> Table:
 def found_again(db: Database, following: Following) -> Table:
     """The table that an index follows. MismatchError where it is no longer as it was when that began."""
     try:
-        return found(db, following)
+        return inspect_table(db, following)
     except ParameterError as error:
         raise MismatchError(
             f"the followed table is no longer as it was: {error}. What was taken over is still there; call follow() again with "

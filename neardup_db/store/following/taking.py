@@ -40,7 +40,7 @@ class Taking:
         self.rows = Rows(store, self.table)
         self.stored = StoredDocuments(store)
         self.scan = read_scan(store)
-        if not triggers.are_there(store, self.table):
+        if not triggers.has_triggers(store, self.table):
             triggers.install(store, self.table)
             self.scan = Scan(lost_triggers(self.table.name))
         self.why = ""
@@ -107,17 +107,17 @@ class Taking:
         """Those of what is pending."""
         while most := self._page():
             with self.store.reading():  # all earlier records are written then: a key may come again
-                looked, last_id = self._looked_up(self.rows.pending(0, most))
+                looked, last_id = self._changed_rows(self.rows.pending(0, most))
             if last_id is None:
                 return
             self._drop_pending(last_id, looked)
-            rows = list(self._taken(looked))
+            rows = list(self._rows_to_add(looked))
             if len(rows) <= limits.SYNC_SINGLY:
                 self._add_singly(rows)
             else:
                 yield from rows
 
-    def _looked_up(self, changes: Sequence[tuple[int, Place]]) -> tuple[list[Looked], int | None]:
+    def _changed_rows(self, changes: Sequence[tuple[int, Place]]) -> tuple[list[Looked], int | None]:
         """The rows of changed keys, each once, and the id of the last change that was looked at."""
         looked: dict[Place, Row | None] = {}
         size, last_id = 0, None
@@ -127,7 +127,7 @@ class Taking:
                 if self.rows.without_key():
                     self._skip(None, f"the key of a row is NULL in {self.table.following.key!r}: give it one", self.looked)
             elif place not in looked:
-                row = looked[place] = self.rows.at(place)
+                row = looked[place] = self.rows.row_at(place)
                 size += 0 if row is None else row.size
                 if size >= limits.SYNC_BYTES:
                     break
@@ -151,13 +151,13 @@ class Taking:
             if looked:
                 self.scan = scan = scan._replace(place=looked[-1][0])
                 self._count(len(looked))
-                yield from self._taken(looked) if look else self._new([row for _, row in looked])
+                yield from self._rows_to_add(looked) if look else self._new([row for _, row in looked])
             else:
                 self.scan = scan = scan._replace(document_id=0)
         while scan.document_id is not None and (most := self._page()):
             with self.store.reading():
                 documents = self.stored.page(scan.document_id, scan.last_id, most)
-                gone = [number for number, key in documents if not self.rows.has(self.rows.place_of(key))]
+                gone = [number for number, key in documents if not self.rows.has_row(self.rows.place_of(key))]
             if not documents:
                 self.scan = None
                 return
@@ -168,7 +168,7 @@ class Taking:
 
     def _next_rows(self, after: Place | None, most: int) -> list[Row]:
         rows, size = [], 0
-        for row in self.rows.after(after, most):
+        for row in self.rows.rows_after(after, most):
             rows.append(row)
             size += row.size
             if size >= limits.SYNC_BYTES:
@@ -197,7 +197,7 @@ class Taking:
             elif row.problem is not None:
                 self._skip(row.key, row.problem, number)
 
-    def _taken(self, looked: Sequence[Looked]) -> Iterator[Row]:
+    def _rows_to_add(self, looked: Sequence[Looked]) -> Iterator[Row]:
         """Those that become documents, after the removal of all that is not as its row."""
         with self.ingest.undisturbed():
             documents = self._documents(looked)
@@ -222,7 +222,7 @@ class Taking:
         found = {}
         for place, _ in looked:
             try:
-                stored = self.stored.at(self.rows.key_of(place))
+                stored = self.stored.document_at(self.rows.key_of(place))
             except ParameterError:  # no document has such a key
                 continue
             if stored is not None:
@@ -236,14 +236,14 @@ class Taking:
                 continue
             text = storable(row.text) if self.store.store_text else None
             sketch = self.store.sketch_to_store(row.text)
-            with self.ingest.between(light=self._light):
+            with self.ingest.between_records(light=self._light):
                 record = Record(row.key, text, None, row.group, None)
                 _, matches = self.writer.add(record, sketch, clock.now_ms(), if_exists="error", limit=1)
             self.matched += bool(matches)
 
     def _remove(self, document_ids: Sequence[int]) -> None:
         if document_ids:
-            with self.ingest.between(light=self._light):
+            with self.ingest.between_records(light=self._light):
                 self.writer.clusters.remove(document_ids, clock.now_ms())
 
     def _drop_pending(self, last_id: int | None, looked: Sequence[Looked] = ()) -> None:

@@ -30,17 +30,17 @@ def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[s
     return {f"{index}_follow_{event}": f"CREATE TRIGGER {index}_follow_{event} {body}" for event, body in bodies.items()}
 
 
-def wanted(index: str, table: Table) -> Mapping[str, str]:
+def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
     """The triggers that a table needs, name and text as the schema has them.
 
     An UPDATE of other columns fires none. Where a condition reads other columns, each UPDATE is noted."""
     following = table.following
     watched = [name for name in (following.key, following.text, following.group) if name is not None]
-    of_any = "" if following.where is not None else _of(table, watched)
-    return _texts(index, quote(table.name), quote(following.key), _of(table, [following.key]), of_any)
+    of_any = "" if following.where is not None else _update_columns(table, watched)
+    return _texts(index, quote(table.name), quote(following.key), _update_columns(table, [following.key]), of_any)
 
 
-def _of(table: Table, watched: Sequence[str]) -> str:
+def _update_columns(table: Table, watched: Sequence[str]) -> str:
     """The columns of an UPDATE that can change these: all, where one is generated."""
     if any(column.generated for column in table.columns if column.name in watched):
         return ""
@@ -69,13 +69,13 @@ def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
         yield from store.db.rows(sql.format(kind, ", ".join(f"'{name}'" for name in names)))
 
 
-def are_there(store: Store, table: Table) -> bool:
+def has_triggers(store: Store, table: Table) -> bool:
     """Whether the triggers, and the tables that they need, are as they have to be."""
     present = list(_present(store))
     found = {name: sql for kind, name, sql in present if kind == "trigger"}
     others = [one for one in present if one[0] != "trigger"]
     sound = len(others) == len(schema.FOLLOWING) and all(_is_ours(store, *one) for one in others)
-    return sound and found == wanted(store.name, table) and not _others_fire_first(store, table)
+    return sound and found == expected_triggers(store.name, table) and not _others_fire_first(store, table)
 
 
 def _others_fire_first(store: Store, table: Table) -> bool:
@@ -107,7 +107,7 @@ def install(store: Store, table: Table) -> None:
     else:
         remove(store)
         schema.create_pending_table(store.db, store.name)
-    for name, text in wanted(store.name, table).items():
+    for name, text in expected_triggers(store.name, table).items():
         store.db.execute(text.replace(f"CREATE TRIGGER {name}", f"CREATE TRIGGER main.{name}", 1))
 
 

@@ -27,7 +27,7 @@ class Allowed:
 
     def covers(self, value: bytes | None) -> bool:
         """Whether the text with a stored value is like an allowed one."""
-        return value is not None and native.is_like(self._scheme, value, self._values)
+        return value is not None and native.matches_any(self._scheme, value, self._values)
 
     def judged(self, sketch: Sketch) -> Sketch:
         """The sketch, set aside if it is like an allowed text."""

@@ -130,7 +130,7 @@ class CandidateTable(ABC):
         rows, fingerprints = self.db.rows(sql, parameters)[0]
         return rows, fingerprints
 
-    def met(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
+    def shared_rows(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
         """The probes that meet the fingerprint :other_id, which makes it a candidate: number of the table, key or bucket."""
         sql = f"SELECT p.table_no, {self._place} FROM {self._probe} CROSS JOIN {self._met} AND {self._other}"
         return tuple(self.db.rows(sql, parameters))
@@ -249,7 +249,7 @@ class BucketTable(CandidateTable):
         with self._running():
             rows = self.db.rows(sql, (fingerprint_id,))
         for row, entries, code_bytes in rows:
-            rest = native.without(entries, code_bytes, fingerprint_id)
+            rest = native.remove_entries(entries, code_bytes, fingerprint_id)
             if rest:
                 self.db.execute(f"UPDATE {self.name} SET entries = ? WHERE id = ?", (rest, row))
             else:

@@ -31,11 +31,11 @@ class Definition(NamedTuple):
 
 def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
     """What an index of this name has, by name; table: its candidate table; optional: those of `schema.OPTIONAL` that it has."""
-    return _made(name, table, schema.SCHEMA_VERSION, optional)
+    return _expected_definitions(name, table, schema.SCHEMA_VERSION, optional)
 
 
 @cache
-def _made(name: str, table: str | None, version: int, optional: tuple[str, ...]) -> Mapping[str, Definition]:
+def _expected_definitions(name: str, table: str | None, version: int, optional: tuple[str, ...]) -> Mapping[str, Definition]:
     """The same at a schema version."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
@@ -50,9 +50,9 @@ def require_data(db: Database, name: str) -> None:
     """Raise FormatError where reading or writing the index would run code from its schema."""
     versions = range(1, schema.SCHEMA_VERSION + 1)
     parts = (*schema.OPTIONAL, schema.PENDING)
-    known = [_made(name, table, version, parts) for version in versions for table in candidates.TABLES]
+    known = [_expected_definitions(name, table, version, parts) for version in versions for table in candidates.TABLES]
     names = sorted({name for made in known for name in made})
-    found = _found(db, names)
+    found = _actual_definitions(db, names)
     ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
     setting = f"{name}_setting"
     unused: set[str] = set()
@@ -80,7 +80,7 @@ def require_data(db: Database, name: str) -> None:
 def require_tables(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> None:
     """Raise CorruptIndexError where a table of the index is missing."""
     wanted = [entry for entry, made in expected(name, table, optional).items() if made.type == "table"]
-    missing = [entry for entry in wanted if entry not in _found(db, wanted)]
+    missing = [entry for entry in wanted if entry not in _actual_definitions(db, wanted)]
     if missing:
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
@@ -88,7 +88,7 @@ def require_tables(db: Database, name: str, table: str | None, optional: tuple[s
 def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
     """Those of `schema.RENEWABLE` that an index should have, and that are not there."""
     wanted = [part for part in optional if part in schema.RENEWABLE]
-    found = _found(db, [f"{name}_{part}" for part in wanted]) if wanted else {}
+    found = _actual_definitions(db, [f"{name}_{part}" for part in wanted]) if wanted else {}
     return [part for part in wanted if f"{name}_{part}" not in found]
 
 
@@ -96,7 +96,7 @@ def unlisted(db: Database, name: str, settings: Mapping[str, Any]) -> list[str]:
     """Those of `schema.OPTIONAL` whose tables are there, as this package makes them, and whose settings do not say so: these are
     lost or damaged. Another table of that name is the user's own."""
     silent = [part for part in schema.OPTIONAL if settings.get(f"table.{part}") != 1]
-    found = _found(db, [f"{name}_{part}" for part in silent])
+    found = _actual_definitions(db, [f"{name}_{part}" for part in silent])
     ours = expected(name, None, schema.OPTIONAL) if found else {}
     return [part for part in silent if found.get(f"{name}_{part}", ()) == ours.get(f"{name}_{part}")]
 
@@ -104,7 +104,7 @@ def unlisted(db: Database, name: str, settings: Mapping[str, Any]) -> list[str]:
 def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
     """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
     wanted = expected(name, table, optional)
-    found = _found(db, list(wanted))
+    found = _actual_definitions(db, list(wanted))
     return sorted(entry for entry in wanted if found.get(entry) != wanted[entry])
 
 
@@ -118,7 +118,7 @@ def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...
     for entry in changed(db, name, table, optional):
         made = expected(name, table, optional)[entry]
         if made.type in ("index", "view") and made.sql is not None:
-            there = _found(db, [entry]).get(entry)
+            there = _actual_definitions(db, [entry]).get(entry)
             if there is not None and there.type == made.type:
                 db.execute(f'DROP {made.type.upper()} "{entry}"')
             db.execute(made.sql)
@@ -126,7 +126,7 @@ def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...
     return done
 
 
-def _found(db: Database, names: list[str]) -> dict[str, Definition]:
+def _actual_definitions(db: Database, names: list[str]) -> dict[str, Definition]:
     sql = "SELECT name, type, sql FROM sqlite_schema WHERE name COLLATE NOCASE IN (SELECT value FROM json_each(?))"
     return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (_json(names),))}
 

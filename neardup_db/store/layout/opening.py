@@ -65,8 +65,8 @@ def open_store(
     path = "" if is_given else check_target(target)
     try:
         if is_given:
-            return _open_given(target, choices, name, _How(read_only, durability, timeout))
-        return _open(path, choices, name, _How(read_only, durability, timeout), attach=attach)
+            return _open_target(target, choices, name, OpenMode(read_only, durability, timeout))
+        return _open_path(path, choices, name, OpenMode(read_only, durability, timeout), attach=attach)
     except NearDupError:  # some are an OSError too
         raise
     except apsw.CantOpenError as error:
@@ -77,7 +77,7 @@ def open_store(
         raise system_error(error, path, "opened or created") from error
 
 
-def open_to_read(path: str, alike: Store) -> Store:
+def open_other_reader(path: str, alike: Store) -> Store:
     """The index in a file that has the name of another, open one, by whose functions its text rules work.
 
     A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which a
@@ -104,7 +104,7 @@ def open_to_read(path: str, alike: Store) -> Store:
         raise FormatError(f"{path!r}: {message}") from error
 
 
-class _How(NamedTuple):
+class OpenMode(NamedTuple):
     """How a file is opened."""
 
     read_only: bool
@@ -112,25 +112,25 @@ class _How(NamedTuple):
     timeout: float
 
 
-def _open_given(target: Any, choices: Choices, name: str, how: _How) -> Store:
+def _open_target(target: Any, choices: Choices, name: str, how: OpenMode) -> Store:
     owned = isinstance(target, Scratch)
     connection: Any = target if isinstance(target, apsw.Connection) else standard_connection(target, how.timeout)
     db = Database(connection, owned=owned, read_only=how.read_only, timeout=how.timeout)
     try:
-        libraries.note(db)
-        return _open_in(db, choices, name, attach=True)
+        libraries.register(db)
+        return _open_database(db, choices, name, attach=True)
     except BaseException:
         with contextlib.suppress(apsw.ConnectionClosedError):
             db.undo.unwatch(connection)
         raise
 
 
-def _open(path: str, choices: Choices, name: str, how: _How, *, attach: bool) -> Store:
+def _open_path(path: str, choices: Choices, name: str, how: OpenMode, *, attach: bool) -> Store:
     with libraries.Opening(path) as opening:
         return _open_file(path, choices, name, how, opening, attach=attach)
 
 
-def _open_file(path: str, choices: Choices, name: str, how: _How, opening: libraries.Opening, *, attach: bool) -> Store:
+def _open_file(path: str, choices: Choices, name: str, how: OpenMode, opening: libraries.Opening, *, attach: bool) -> Store:
     in_memory = path == MEMORY
     empty = not in_memory and is_empty(path)
     if in_memory or empty:
@@ -142,18 +142,20 @@ def _open_file(path: str, choices: Choices, name: str, how: _How, opening: libra
     if empty and not os.path.exists(path):
         _create_file(path, choices, name, how)
         empty = is_empty(path)  # it may be another's
-    opening.look()
+    opening.record_identity()
     file = None if in_memory else os.stat(path)
     db = _database(path, how, sums=empty and bool(choices.checksums))
     try:
         if empty:
             _use_log(db)
-            if checksums.are_in(path) != checksums.has(db.connection):  # another process has created it, with the other choice
+            if checksums.file_has_checksums(path) != checksums.has_checksums(
+                db.connection
+            ):  # another process has created it, with the other choice
                 db.connection.close()
                 db.connection = open_file(path, **how._asdict())
                 db.undo.watch(db.connection)
-        libraries.note(db)
-        store = _open_in(db, choices, name, attach=attach)
+        libraries.register(db)
+        store = _open_database(db, choices, name, attach=attach)
         if file is not None:
             _let_open_again(db, file)
     except BaseException:
@@ -162,7 +164,7 @@ def _open_file(path: str, choices: Choices, name: str, how: _How, opening: libra
     return store
 
 
-def _database(path: str, how: _How, *, sums: bool) -> Database:
+def _database(path: str, how: OpenMode, *, sums: bool) -> Database:
     connection = open_file(path, **how._asdict(), sums=sums)
     try:
         return Database(connection, owned=True, read_only=how.read_only, timeout=how.timeout)
@@ -171,14 +173,14 @@ def _database(path: str, how: _How, *, sums: bool) -> Database:
         raise
 
 
-def _create_file(path: str, choices: Choices, name: str, how: _How) -> None:
+def _create_file(path: str, choices: Choices, name: str, how: OpenMode) -> None:
     """Create the file with its index, whole, unless somebody else does so meanwhile."""
     with contextlib.suppress(FileExistsError), new_file(path, MODE) as beside:
         db = _database(beside, how, sums=bool(choices.checksums))
         db.name = path
         try:
             _use_log(db)
-            _open_in(db, choices, name, attach=False)
+            _open_database(db, choices, name, attach=False)
             db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would pass over its errors
         finally:
             db.abandon()
@@ -217,7 +219,7 @@ def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums:
     check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
     flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
     checked: dict[str, Any] = {name: None if value is None else check_flag(name, value) for name, value in flags}
-    return Choices(scheme, text, **checked, window=None if window is None else Window.of(window))
+    return Choices(scheme, text, **checked, window=None if window is None else Window.from_argument(window))
 
 
 def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
@@ -228,8 +230,8 @@ def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
     return choices.scheme.for_index(rules), rules
 
 
-def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Store:
-    load(db.given)
+def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -> Store:
+    load(db.caller_connection)
     store = Store(db, name, Shared((choices,)))
     with db.reading():
         found = schema.stored_name(db, name) is not None
@@ -262,7 +264,7 @@ def _open_in(db: Database, choices: Choices, name: str, *, attach: bool) -> Stor
 
 def _require_checks(store: Store) -> None:
     """Pages that have checksums are read, and written, by nothing that does not know them."""
-    if not store.settings.get("checksums") or checksums.has(store.db.connection):
+    if not store.settings.get("checksums") or checksums.has_checksums(store.db.connection):
         return
     if not store.db.owned:
         raise ParameterError(f"index {store.name!r} is in a file with page checksums: open it by its path, not by a connection")
@@ -308,7 +310,7 @@ def _create(store: Store, choices: Choices) -> None:
     db = store.db
     scheme, rules = _settings_of_new(choices)
     keep_text = bool(choices.store_text)
-    has_sums = checksums.has(db.connection)
+    has_sums = checksums.has_checksums(db.connection)
     if choices.checksums is not None and choices.checksums != has_sums:
         raise ParameterError(
             f"checksums={choices.checksums}: the database exists {'with' if has_sums else 'without'} page checksums, and they "

@@ -55,7 +55,7 @@ document may have several fingerprints. `Store.frame` is the only one to choose.
 @cache
 def sql_text(name: str) -> str:
     """A file of sql/ without its leading comment lines, in one line: each run finds its statement by its text."""
-    lines = _read(os.path.join(_PACKAGE, "sql", f"{name}.sql")).splitlines()
+    lines = _read_sql(os.path.join(_PACKAGE, "sql", f"{name}.sql")).splitlines()
     return with_fragments(" ".join(line.strip() for line in lines if not line.startswith("--")))
 
 
@@ -73,10 +73,10 @@ def parameters(sql: str) -> list[str]:
 
 def _step(version: int, part: str) -> str | None:
     path = os.path.join(MIGRATIONS, f"{version:04}_{part}.sql")
-    return _read(path) if os.path.isfile(path) else None
+    return _read_sql(path) if os.path.isfile(path) else None
 
 
-def _read(path: str) -> str:
+def _read_sql(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
 

@@ -48,11 +48,11 @@ class Sketches(NamedTuple):
     aside: Mapping[int, bytes] = {}
     """As of `Sketch`, by place."""
 
-    def one(self, i: int) -> Sketch:
+    def sketch_at(self, i: int) -> Sketch:
         count = None if self.token_counts is None else self.token_counts[i]
         return Sketch(self.values[i], count, self.epoch, aside=self.aside.get(i))
 
-    def some(self, places: Sequence[int]) -> Sketches:
+    def at_indexes(self, places: Sequence[int]) -> Sketches:
         counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
         hashes, keys = (None if array is None else array[list(places)] for array in (self.hashes, self.keys))
         aside = {i: self.aside[place] for i, place in enumerate(places) if place in self.aside} if self.aside else {}

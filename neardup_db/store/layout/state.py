@@ -203,7 +203,7 @@ class Store:
             **scheme.settings(),
             **rules.settings(),
         }
-        if checksums.has(self.db.connection):
+        if checksums.has_checksums(self.db.connection):
             settings["checksums"] = 1
         schema.write_settings(self.db, self.name, settings)
         self.optional = ()
@@ -405,7 +405,7 @@ class Store:
     def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[None]:
         """A transaction, with settings that belong to it; light, is_block: see `Database.writing`."""
         self.db.require_open()
-        with self.db.hold():  # until what was agreed inside a transaction that failed binds no more
+        with self.db.lock():  # until what was agreed inside a transaction that failed binds no more
             choices = self.shared.choices
             try:
                 with self.db.writing(light=light, is_block=is_block) as began:
@@ -426,7 +426,7 @@ class Store:
         hold, unless other hands changed rows since, such as the caller's SQL. A transaction in which the settings were read can
         go back to other ones, by a savepoint of the caller's: there each change compares them."""
         if light:
-            inside = self.db.inside()
+            inside = self.db.current_transaction()
             if inside is not None and self._followed == (inside, self.db.connection.total_changes()):
                 done = self.db.change(work)
                 self._followed = inside, self.db.connection.total_changes()
@@ -436,7 +436,7 @@ class Store:
 
     def _follow(self) -> None:
         """Note that the settings hold, at the end of a change."""
-        inside = self.db.inside()
+        inside = self.db.current_transaction()
         self._followed = None if inside is self._loaded_in else inside, self.db.connection.total_changes()
 
     def _settle(self) -> None:
@@ -444,7 +444,7 @@ class Store:
         if next(self._begun) % limits.SETTLED_EVERY == 0:
             self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
-    def at_once(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
+    def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
         """The answer of `ask(*arguments)`, which sees one state, under the settings of that state. The caller holds the lock.
 
         One statement, or what is asked while one is `held`, sees one state without a transaction around it, and whether the

@@ -23,7 +23,7 @@ class Window(NamedTuple):
     documents: int | None = None
 
     @classmethod
-    def of(cls, given: Any) -> Window:
+    def from_argument(cls, given: Any) -> Window:
         """The window that a caller gives; None = none."""
         size = check_window(given)
         return cls(size // _MS, None) if isinstance(size, timedelta) else cls(None, size)
@@ -39,17 +39,17 @@ class Window(NamedTuple):
         return {_DURATION: self.duration_ms, _DOCUMENTS: self.documents}
 
     @property
-    def given(self) -> WindowSize | None:
+    def argument(self) -> WindowSize | None:
         """As a caller gives it."""
         return self.documents if self.duration_ms is None else self.duration_ms * _MS
 
     @property
-    def is_open(self) -> bool:
+    def is_unlimited(self) -> bool:
         """Whether every document stays."""
         return self.duration_ms is None and self.documents is None
 
     def __str__(self) -> str:
-        return repr(self.given)
+        return repr(self.argument)
 
     def expiry(self, own: int | None, added_at: int) -> int | None:
         """When a document expires, in milliseconds: at the time of its own, or when it leaves the window. One that leaves by

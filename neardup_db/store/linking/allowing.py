@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from ... import limits
 from ...errors import ParameterError
 from ...native import signed_hash
-from ..asking.documents import Documents, Found
+from ..asking.documents import DocumentRow, Documents
 from ..database.errors import damaged
 from ..layout import schema
 from ..layout.allowed import Allowed
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .clusters import Clusters
-from .dismissing import take_apart
+from .dismissing import split_dismissed
 
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:
@@ -28,7 +28,7 @@ def sketch_of(store: Store, text: str | bytes) -> Sketch:
     return Sketch(store.scheme.values([text], store.rules).values[0], None, store.epoch)
 
 
-def sketch_of_document(clusters: Clusters, found: Found) -> Sketch:
+def sketch_of_document(clusters: Clusters, found: DocumentRow) -> Sketch:
     """A stored document likewise."""
     documents = clusters.documents
     value = documents.aside(found.id)
@@ -65,7 +65,7 @@ def disallow(clusters: Clusters, sketch: Sketch, now: int) -> int:
     if not store.allows:
         return 0
     rows = store.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
-    return withdraw(clusters, [number for number, value in rows if _is_like(store, sketch, value)], now)
+    return withdraw(clusters, [number for number, value in rows if _matches_sketch(store, sketch, value)], now)
 
 
 def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
@@ -81,7 +81,7 @@ def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
     return found
 
 
-def _is_like(store: Store, sketch: Sketch, value: bytes) -> bool:
+def _matches_sketch(store: Store, sketch: Sketch, value: bytes) -> bool:
     return Allowed(store.scheme, [value]).covers(sketch.value)
 
 
@@ -101,30 +101,30 @@ def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
     seeds: dict[int, set[int]] = defaultdict(set)
     gone: set[int] = set()
     labels = store.sql("SELECT id, cluster_id FROM {index}_document WHERE fingerprint_id = ?")
-    for fingerprint_id, value in list(like(store, documents, allowed)):
+    for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
         rows = [documents.require_numbers(row) for row in store.db.rows(labels, (fingerprint_id,))]
         for document_id, label in rows:
             if label is not None:
                 seeds[label].update(clusters.edges.adjacent(document_id))
                 clusters.edges.drop(document_id)
-        clusters.leave([document_id for document_id, label in rows if label is not None])
+        clusters.remove_documents([document_id for document_id, label in rows if label is not None])
         gone.update(documents.take_fingerprint(fingerprint_id, value))
     for label, ends in seeds.items():
         clusters.mend(label, ends - gone, now)
     if gone and store.dismisses:
         clusters.dismissed.follow_fingerprints()
-    return sum(one.is_visible(now) for one in documents.found_of(gone))
+    return sum(one.is_visible(now) for one in documents.rows_by_id(gone))
 
 
 def set_aside_unfiled(store: Store, documents: Documents) -> None:
     """Set aside each document that is like an allowed text, while the candidate table is empty and there are no clusters."""
     allowed = store.sketch_rules.allowed
     if allowed is not None:
-        for fingerprint_id, value in list(like(store, documents, allowed)):
+        for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
             documents.take_fingerprint(fingerprint_id, value, is_filed=False)
 
 
-def like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
+def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
     """The fingerprints that are like one of the allowed texts, with their values."""
     sql = store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
     last = 0
@@ -152,7 +152,7 @@ def _match_again(clusters: Clusters, now: int) -> None:
         added = store.db.rows(filed, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches:
             clusters.connect_many(added, (first_id, last_id), now, are_new=False)
-    take_apart(clusters, now)
+    split_dismissed(clusters, now)
 
 
 def restore(store: Store, documents: Documents, allowed: Allowed | None) -> None:

@@ -39,7 +39,7 @@ class Token(NamedTuple):
         return f"{self.log:016x}-{self.number}-{self.document_id}"
 
     @classmethod
-    def read(cls, text: object) -> Token:
+    def parse(cls, text: object) -> Token:
         """A token as `changes` gave it. ParameterError for anything else."""
         found = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
         if found is None:

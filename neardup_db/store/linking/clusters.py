@@ -47,7 +47,7 @@ class Clusters:
         if not neighbours:
             return
         if self.store.dismisses:
-            neighbours = self.edges.with_torn(neighbours, document_id)
+            neighbours = self.edges.add_split_copies(neighbours, document_id)
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
         labels = {neighbour.cluster_id for neighbour in neighbours}
         self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
@@ -65,7 +65,7 @@ class Clusters:
         met: set[int] = set()
         for document_id, label, neighbours, visible in self.edges.of_fingerprints(*new, now) if new else ():
             if self.store.dismisses:
-                neighbours = self.edges.with_torn(neighbours, document_id)
+                neighbours = self.edges.add_split_copies(neighbours, document_id)
             batch.add(document_id, label, neighbours)
             earlier = any(other_id is not None and other_id < document_id for other_id in visible)
             (matched if earlier else met).add(document_id)
@@ -91,7 +91,7 @@ class Clusters:
             touched = self.dismissed.touched(fingerprint_id for _, fingerprint_id in first)
             for document_id, fingerprint_id in first:
                 if fingerprint_id in touched:
-                    batch.add(document_id, ALONE + document_id, self.edges.asked_for(document_id, now))
+                    batch.add(document_id, ALONE + document_id, self.edges.earlier_neighbours(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
             if are_new:
@@ -104,7 +104,7 @@ class Clusters:
         """Make one cluster of those of two documents between which an edge was recorded."""
         self._join_stored({self._label_of(a), self._label_of(b)})
 
-    def are_one(self, a: int, b: int) -> bool:
+    def in_same_cluster(self, a: int, b: int) -> bool:
         """Whether two documents are in one cluster."""
         return self._label_of(a) == self._label_of(b)
 
@@ -125,7 +125,7 @@ class Clusters:
         else:
             self._join_stored(labels)
 
-    def leave(self, document_ids: Sequence[int]) -> None:
+    def remove_documents(self, document_ids: Sequence[int]) -> None:
         """Documents that are set aside are in no cluster."""
         self._label(document_ids, None)
 
@@ -142,7 +142,7 @@ class Clusters:
         new_from: documents from this id on are just added, so that their label is no change."""
         self.documents.require_numbers(labels)
         named = {label for label in labels if label < ALONE}
-        crowds = self.crowds.among(named)
+        crowds = self.crowds.labels_among(named)
         if len(named) > 1:
             sizes = self._sizes(named)
             largest = max(named, key=lambda label: (sizes[label], label in crowds, -label))
@@ -244,7 +244,7 @@ class Clusters:
         """Make documents a cluster of their own; a single one is in no cluster."""
         label = self._new_label() if len(document_ids) > 1 else None
         self._label(document_ids, label)
-        self.crowds.leave(document_ids, label or 0)
+        self.crowds.remove_documents(document_ids, label or 0)
 
     def _new_label(self) -> int:
         """A label that no cluster ever had."""
@@ -342,7 +342,7 @@ class Clusters:
 
         joined: the groups; forest: what connects the fingerprints of each; copies_of: the documents of each fingerprint."""
         home = {number: joined.find(fingerprint_id) for fingerprint_id, numbers in copies_of.items() for number in numbers}
-        dismissed = self.dismissed.among(home)
+        dismissed = self.dismissed.pairs_among(home)
         torn = {home[b]: UnionFind() for a, b in dismissed if a in home and home[a] == home[b]}
         for number, name in home.items():
             if name in torn:

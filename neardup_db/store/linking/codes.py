@@ -48,7 +48,7 @@ class _Older(NamedTuple):
     first_visible: int | None
     last_visible: int | None
 
-    def other_than(self, document_id: int) -> bool:
+    def has_other_than(self, document_id: int) -> bool:
         """Whether a visible one is not this document."""
         return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
 
@@ -137,7 +137,7 @@ def _matched(
         if code.document_id in alone:
             continue
         for number in (code.fingerprint_id, *partners.get(code.fingerprint_id, ())):
-            if number in older and older[number].other_than(code.document_id):
+            if number in older and older[number].has_other_than(code.document_id):
                 matched.add(place)
                 break
             if any(other < place and document_id != code.document_id for other, document_id in first.get(number, ())):

@@ -25,7 +25,7 @@ class Crowds:
         self.documents = documents
         self.dismissed = dismissed
 
-    def among(self, labels: set[int], without: Set[int] = frozenset()) -> set[int]:
+    def labels_among(self, labels: set[int], without: Set[int] = frozenset()) -> set[int]:
         """Those of the labels whose cluster is a crowd; without: fingerprints that do not tell, as torn ones do not."""
         if not self.store.crowds:
             return set()
@@ -48,7 +48,7 @@ class Crowds:
             rows = self.db.rows(of_cluster, (label,)) if label < ALONE else self.db.rows(of_document, (label - ALONE,))
             self._move([row[0] for row in rows], crowd)
 
-    def leave(self, document_ids: Sequence[int], label: int) -> None:
+    def remove_documents(self, document_ids: Sequence[int], label: int) -> None:
         """Take the fingerprints of documents, which no other document has, out of their crowd. They become a crowd of their own,
         under their new label, if they are many enough."""
         if not self.store.crowds:
@@ -69,16 +69,16 @@ class Crowds:
         """Move fingerprints that may be torn no longer into the crowds of their clusters."""
         if not self.store.crowds:
             return
-        whole = fingerprint_ids - self.dismissed.torn(fingerprint_ids)
+        whole = fingerprint_ids - self.dismissed.split_fingerprints(fingerprint_ids)
         for number in sorted(whole):
             label = self.documents.label_of(number)
-            if label is not None and self.among({label}, whole):
+            if label is not None and self.labels_among({label}, whole):
                 self._move([number], label)
 
     def _move(self, fingerprint_ids: Iterable[int], crowd: int) -> None:
         if crowd and self.store.dismisses:
             fingerprint_ids = set(fingerprint_ids)
-            fingerprint_ids -= self.dismissed.torn(fingerprint_ids)
+            fingerprint_ids -= self.dismissed.split_fingerprints(fingerprint_ids)
         sql = self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?")
         for number in fingerprint_ids:
             self.store.table.unfile(number, number)

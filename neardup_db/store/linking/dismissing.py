@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ..asking.documents import EVER, Found
+from ..asking.documents import EVER, DocumentRow
 from .clusters import Clusters
 
 
-def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
+def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
     """Take the edge between two documents out of the graph for good; False if it was taken out already."""
     if not clusters.dismissed.add(a, b, now):
         return False
@@ -24,13 +24,13 @@ def dismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
     return True
 
 
-def dismiss_all(clusters: Clusters, a: Found, now: int) -> int:
+def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
     """Dismiss a document with each document that it matches, expired ones too; returns how many of these are visible. The cost
     is that of one query and one removal, whatever the number of pairs."""
     matched = [row.id for row in clusters.edges.search.stored_matches(a.id, EVER)]
     if not matched:
         return 0
-    others = clusters.documents.found_of(matched)
+    others = clusters.documents.rows_by_id(matched)
     clusters.dismissed.add_all(a, others, now)
     clusters.crowds.release(set().union(*(_shared(a, b) for b in others)))
     label = clusters.documents.label(a.id)
@@ -41,27 +41,27 @@ def dismiss_all(clusters: Clusters, a: Found, now: int) -> int:
     return sum(b.is_visible(now) for b in others)
 
 
-def undismiss_all(clusters: Clusters, a: Found, now: int) -> int:
+def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
     """Bring back all dismissed pairs of a document; returns how many visible documents these are with."""
     store, dismissed = clusters.store, clusters.dismissed
-    others = dismissed.of(a.id) if store.dismisses else set()
+    others = dismissed.dismissed_with(a.id) if store.dismisses else set()
     if not others:
         return 0
     if store.record_matches:
         for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
-            if match.id in others and not clusters.are_one(a.id, match.id):
+            if match.id in others and not clusters.in_same_cluster(a.id, match.id):
                 clusters.edges.record_match(a.id, match, now)
                 clusters.join_two(a.id, match.id)
     clusters.crowds.settle(dismissed.drop(a.id))  # after the clusters are one, as in `undismiss`
-    return sum(b.is_visible(now) for b in clusters.documents.found_of(others))
+    return sum(b.is_visible(now) for b in clusters.documents.rows_by_id(others))
 
 
-def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
+def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
     """Bring the edge back, if the two match; False if the pair was not dismissed."""
-    if not clusters.store.dismisses or not clusters.dismissed.has(a.id, b.id):
+    if not clusters.store.dismisses or not clusters.dismissed.is_dismissed(a.id, b.id):
         return False
     if clusters.store.record_matches:
-        edge = clusters.edges.between(a.id, b.id)
+        edge = clusters.edges.edge_between(a.id, b.id)
         if edge is not None:
             clusters.edges.record([edge], now)
             clusters.join_two(a.id, b.id)
@@ -70,7 +70,7 @@ def undismiss(clusters: Clusters, a: Found, b: Found, now: int) -> bool:
     return True
 
 
-def adopt(clusters: Clusters, pairs: Iterable[tuple[Found, Found]], now: int) -> int:
+def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], now: int) -> int:
     """Dismiss many pairs at once, of documents that were taken over from elsewhere and are connected already; returns how many
     were not yet dismissed."""
     added = 0
@@ -79,16 +79,16 @@ def adopt(clusters: Clusters, pairs: Iterable[tuple[Found, Found]], now: int) ->
             added += 1
             clusters.crowds.release(_shared(a, b))
     if added:
-        take_apart(clusters, now)
+        split_dismissed(clusters, now)
     return added
 
 
-def _shared(a: Found, b: Found) -> set[int]:
+def _shared(a: DocumentRow, b: DocumentRow) -> set[int]:
     """The fingerprint of two equal copies; nothing of others."""
     return {number for number in (a.fingerprint_id,) if number is not None and number == b.fingerprint_id}
 
 
-def take_apart(clusters: Clusters, now: int) -> None:
+def split_dismissed(clusters: Clusters, now: int) -> None:
     """Take every dismissed pair out of the recorded matches, and split the clusters that only these held together."""
     store = clusters.store
     if not store.dismisses or not store.record_matches:

@@ -139,14 +139,14 @@ class Edges:
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
         return self.db.connection.changes() == 1
 
-    def between(self, a: int, b: int) -> Edge | None:
+    def edge_between(self, a: int, b: int) -> Edge | None:
         """The edge between two documents, dismissed or not; None if they do not match."""
         for match in self.search.stored_matches(a, EVER, dismissed=True):
             if match.id == b:
                 return edge_of(a, b, match.similarity, match.distance)
         return None
 
-    def asked_for(self, document_id: int, now: int) -> list[Neighbour]:
+    def earlier_neighbours(self, document_id: int, now: int) -> list[Neighbour]:
         """The neighbours of a stored document among the earlier ones, those of all its codes."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
         first, group_id = self.db.rows(sql, (document_id,))[0]
@@ -155,14 +155,14 @@ class Edges:
             sketch = self.search.stored_sketch(fingerprint_id)
             found += self.search.neighbours(sketch, group_id, now, document_id)
         found.sort(key=lambda neighbour: -neighbour.similarity)
-        return self.with_torn(found, document_id)
+        return self.add_split_copies(found, document_id)
 
-    def with_torn(self, neighbours: Sequence[Neighbour], before_id: int) -> list[Neighbour]:
+    def add_split_copies(self, neighbours: Sequence[Neighbour], before_id: int) -> list[Neighbour]:
         """Neighbours of a document, and of those fingerprints whose copies are in several clusters a document of each. In an
         index with parts they are there already."""
         if self.store.has_parts:
             return list(neighbours)
-        torn = self.search.dismissed.torn({neighbour.fingerprint_id for neighbour in neighbours})
+        torn = self.search.dismissed.split_fingerprints({neighbour.fingerprint_id for neighbour in neighbours})
         found: list[Neighbour] = []
         for neighbour in neighbours:
             found.append(neighbour)

@@ -38,16 +38,16 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
             if asked == looked_at:
                 looked_at *= 2
                 rejoining = Rejoining(edges.store, edges.documents, edges.search, owner, rest, joined, now)
-                if rejoining.pays(document_id, len(owner) - asked) and rejoining.read():
+                if rejoining.pays(document_id, len(owner) - asked) and rejoining.load_documents():
                     rejoining.run()
-                    return _apart(parts, joined), found + rejoining.edges
+                    return _separate_groups(parts, joined), found + rejoining.edges
             for match in edges.search.stored_matches(document_id, now):
                 if joined.union(number, owner.get(match.id, rest)):
                     found.append(edge_of(document_id, match.id, match.similarity, match.distance))
-    return _apart(parts, joined), found
+    return _separate_groups(parts, joined), found
 
 
-def _apart(parts: list[set[int]], joined: UnionFind) -> list[list[int]]:
+def _separate_groups(parts: list[set[int]], joined: UnionFind) -> list[list[int]]:
     """The groups of parts that are not joined with the rest."""
     groups: dict[int, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
@@ -87,7 +87,7 @@ class Rejoining:
         size: int = self.store.db.value(self.store.sql(sql), (label, most))
         return size < most
 
-    def read(self) -> bool:
+    def load_documents(self) -> bool:
         """Take one document of each fingerprint. False if they are too many."""
         sql = """SELECT id, fingerprint_id, group_id FROM {index}_document WHERE {visible} AND cluster_id = (
                      SELECT x.cluster_id FROM {index}_document AS x WHERE x.id = :some) ORDER BY id LIMIT :most"""
@@ -142,12 +142,12 @@ class Rejoining:
             if (firsts == self.joined.find(self.rest)).all():
                 return
             for a, b in ids[firsts[ids[:, 0]] != seconds[ids[:, 1]]].tolist():
-                self._meet(places[a], second[b])
+                self._join_if_match(places[a], second[b])
 
     def _roots(self, places: Sequence[int]) -> npt.NDArray[np.int64]:
         return np.array([self.joined.find(self._part(self._numbers[place])) for place in places], np.int64)
 
-    def _meet(self, a: int, b: int) -> None:
+    def _join_if_match(self, a: int, b: int) -> None:
         """Join the parts of two fingerprints, unless they are joined already, if the two are a match."""
         numbers = self._numbers[a], self._numbers[b]
         if self.joined.find(self._part(numbers[0])) == self.joined.find(self._part(numbers[1])):
@@ -157,5 +157,5 @@ class Rejoining:
         if similarity < self.store.scheme.query_bounds(None, None)[0]:
             return
         parameters = {**self.search.parameters(first, self._group_id, 0), "share": None, "other_id": self._fingerprints[b]}
-        if self.store.table.met(parameters):
+        if self.store.table.shared_rows(parameters):
             self._connect(*numbers, similarity, distance)

@@ -26,14 +26,14 @@ class Relations:
         self.db = store.db
         self.of = documents
 
-    def few(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
+    def report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
         """The message with the first values that a query gives, which has :limit; nothing where it gives none."""
         rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
-        yield from shown(message, [row[0] for row in rows])
+        yield from with_examples(message, [row[0] for row in rows])
 
     def fingerprints(self) -> Iterator[str]:
         """Equal values of a group are one fingerprint, and a document has it."""
-        yield from self.few(
+        yield from self.report(
             """WITH alike(group_id, value_hash) AS MATERIALIZED (
                    SELECT group_id, value_hash FROM {index}_fingerprint GROUP BY 1, 2 HAVING count(*) > 1)
                SELECT min(f.id) FROM alike AS a CROSS JOIN {index}_fingerprint AS f
@@ -45,16 +45,16 @@ class Relations:
         if not self.store.has_parts:  # an index tells how many there are; of those that lack `documents` tells
             counts = "SELECT count(*) <> (SELECT count(DISTINCT fingerprint_id) FROM {index}_document) FROM {index}_fingerprint"
             unused += f" AND ({counts})"
-        yield from self.few(f"{unused} LIMIT :limit", "fingerprints that no document has")
+        yield from self.report(f"{unused} LIMIT :limit", "fingerprints that no document has")
 
     def documents(self) -> Iterator[str]:
         """A document has a fingerprint of its group, a group with a name, and a label only in a cluster."""
-        yield from self.few(
+        yield from self.report(
             """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
             "documents whose fingerprint is missing or of another group",
         )
-        yield from self.few(
+        yield from self.report(
             """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
                WHERE d.group_id <> 0 AND g.id IS NULL LIMIT :limit""",
             "documents whose group has no name",
@@ -63,16 +63,16 @@ class Relations:
         if self.store.record_matches:
             wrong = f"cluster_id IN (SELECT cluster_id FROM {{index}}_document WHERE {wrong} GROUP BY 1 HAVING count(*) = 1)"
         sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
-        yield from self.few(sql, "documents with a wrong cluster label")
+        yield from self.report(sql, "documents with a wrong cluster label")
         if self.store.store_text:
-            yield from self.few(
+            yield from self.report(
                 "SELECT id FROM {index}_document WHERE text IS NULL AND token_count IS NOT NULL LIMIT :limit",
                 "documents whose text is missing",
             )
 
     def counters(self) -> Iterator[str]:
         """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
-        yield from self.few(
+        yield from self.report(
             """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
                WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change', '{index}_allowed')
                    AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
@@ -80,24 +80,24 @@ class Relations:
             last_id=MAX_GIVEN_ID,
         )
         for table in ("document", "fingerprint"):
-            yield from self.few(
+            yield from self.report(
                 f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
                 f"ids of {self.store.name}_{table} that are never given",
                 last_id=MAX_GIVEN_ID,
             )
-            yield from self.few(
+            yield from self.report(
                 f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
                     coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
                 f"ids of {self.store.name}_{table} above the highest one ever given",
             )
         if not self.store.record_matches:
             return
-        yield from self.few(
+        yield from self.report(
             "SELECT value FROM {index}_setting WHERE name = 'next_cluster' AND value NOT BETWEEN -:last_id AND -1",
             "cluster labels that are never given",
             last_id=MAX_GIVEN_ID,
         )
-        yield from self.few(
+        yield from self.report(
             """SELECT id FROM {index}_document
                WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
                    OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
@@ -107,7 +107,7 @@ class Relations:
 
     def crowds(self) -> Iterator[str]:
         """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
-        yield from self.few(
+        yield from self.report(
             """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
                    0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
                    OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
@@ -116,7 +116,7 @@ class Relations:
         )
         if not self.store.settings["crowds"]:
             return
-        yield from self.few(
+        yield from self.report(
             """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
                SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
                WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 """
@@ -126,7 +126,7 @@ class Relations:
 
     def matches(self) -> Iterator[str]:
         """A recorded match joins a document with an earlier one of its cluster."""
-        yield from self.few(
+        yield from self.report(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
                LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
                WHERE a.id IS NULL OR b.id IS NULL OR m.document_id <= m.other_id OR a.group_id <> b.group_id
@@ -148,7 +148,7 @@ class Relations:
             for document_id, label in self.db.rows(sql)
             if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
         )
-        yield from shown("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
+        yield from with_examples("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
 
     def rows(self) -> Iterator[str]:
         """The candidate table has as many rows, or entries, as the fingerprints have together. CorruptIndexError where it cannot
@@ -163,7 +163,7 @@ class Relations:
             yield f"rows in {table.name}: {there} instead of {wanted}"
 
 
-def shown(message: str, examples: Iterable[object]) -> Iterator[str]:
+def with_examples(message: str, examples: Iterable[object]) -> Iterator[str]:
     """The message with the first SHOWN examples. Without an example there is no message."""
     listed = list(examples)
     if listed:

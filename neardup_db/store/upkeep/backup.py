@@ -16,7 +16,7 @@ from ..database.files import MODE, new_file
 from ..database.standard import StandardConnection
 
 
-def back_up(db: Database, given: str | bytes) -> None:
+def write_backup(db: Database, given: str | bytes) -> None:
     """Copy to a new file, which is complete or not there, and which has the permissions of the original from its first byte on.
     The caller holds the lock, outside of a transaction."""
     path = check_path(given)
@@ -49,7 +49,7 @@ def _copy(original: apsw.Connection | StandardConnection, path: str) -> None:
     if isinstance(original, StandardConnection):
         original.backup_to(path)
         return
-    vfs = checksums.vfs() if checksums.has(original) else None
+    vfs = checksums.vfs() if checksums.has_checksums(original) else None
     copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     try:
         backup = copy.backup("main", original, "main")

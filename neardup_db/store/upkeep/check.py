@@ -18,10 +18,10 @@ from ..layout.allowed import Allowed
 from ..layout.candidates import MAX_ID
 from ..layout.schema import ALONE
 from ..layout.state import Store
-from ..linking.allowing import like
+from ..linking.allowing import fingerprints_like
 from ..linking.clusters import Clusters
-from ..linking.relations import SHOWN, Relations, shown
-from ..writing.window import outside
+from ..linking.relations import SHOWN, Relations, with_examples
+from ..writing.window import expiry_outside
 
 
 class Checker:
@@ -38,8 +38,8 @@ class Checker:
     def pages(self) -> CheckReport:
         """Tests the checksum of every page, if the file has checksums. No transaction may be open."""
         connection = self.db.connection
-        damaged = checksums.damaged_pages(connection.filename) if checksums.has(connection) else []
-        return CheckReport(tuple(shown("pages with a wrong checksum (restore a backup)", damaged)))
+        damaged = checksums.damaged_pages(connection.filename) if checksums.has_checksums(connection) else []
+        return CheckReport(tuple(with_examples("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self) -> CheckReport:
         """Tests every invariant. An invariant that others rely on comes before them."""
@@ -47,7 +47,7 @@ class Checker:
         if problems:  # the tables cannot be relied on, so no other invariant can be tested
             return CheckReport(tuple(problems))
         damaged = self.damaged()
-        problems += shown("fingerprints whose value is damaged", damaged)
+        problems += with_examples("fingerprints whose value is damaged", damaged)
         told = self.relations
         own = told.fingerprints, told.documents, self._parts, self._letters, told.counters
         for part in (*own, self._dismissed, self._changes, self._window, told.crowds):
@@ -63,7 +63,7 @@ class Checker:
             return CheckReport(tuple(problems))
         comparison = Comparison(self.store)
         for message, examples in comparison.problems():
-            problems += shown(message, examples)
+            problems += with_examples(message, examples)
         return CheckReport(tuple(problems), notes=tuple(comparison.notes()))
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
@@ -74,10 +74,12 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        yield from shown("settings that do not say that a table is there", [f"table.{part}" for part in self.store.unlisted])
+        yield from with_examples(
+            "settings that do not say that a table is there", [f"table.{part}" for part in self.store.unlisted]
+        )
         optional = self.store.optional if self.store.following is None else (*self.store.optional, schema.PENDING)
         names = definitions.changed(self.db, self.store.name, self.store.scheme.table, optional)
-        yield from shown("tables, indexes or views that are missing or changed", names)
+        yield from with_examples("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------
 
@@ -96,24 +98,24 @@ class Checker:
         none."""
         if not self.store.has_parts:
             return
-        yield from self.relations.few(
+        yield from self.relations.report(
             """SELECT p.id FROM {index}_part AS p LEFT JOIN {index}_document AS d ON d.id = p.document_id
                LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
                WHERE d.id IS NULL OR f.id IS NULL OR f.group_id <> d.group_id LIMIT :limit""",
             "parts whose document or fingerprint is missing or of another group",
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             """SELECT d.id FROM (SELECT document_id, min(id) AS first FROM {index}_part GROUP BY document_id) AS o
                CROSS JOIN {index}_part AS p CROSS JOIN {index}_document AS d
                WHERE p.id = o.first AND d.id = o.document_id AND d.fingerprint_id IS NOT p.fingerprint_id LIMIT :limit""",
             "documents whose fingerprint is not that of their first part",
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             "SELECT id FROM {index}_part WHERE id NOT BETWEEN 1 AND :most LIMIT :limit",
             f"ids of {self.store.name}_part that are never given",
             most=self.documents.parts.MOST,
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             """SELECT document_id FROM {index}_part GROUP BY document_id, part
                HAVING count(*) > 1 OR typeof(part) NOT IN ('text', 'integer', 'null') LIMIT :limit""",
             "documents with a part that has no name of its own",
@@ -133,21 +135,21 @@ class Checker:
             return
         pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
                    LEFT JOIN {index}_document AS a ON a.id = x.document_id LEFT JOIN {index}_document AS b ON b.id = x.other_id"""
-        yield from self.relations.few(
+        yield from self.relations.report(
             f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
             "dismissed pairs that are not two documents",
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             f"""{pairs} WHERE x.fingerprint_id IS NOT a.fingerprint_id OR x.other_fingerprint_id IS NOT b.fingerprint_id
                 LIMIT :limit""",
             "dismissed pairs with other fingerprints than their documents",
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
                WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
             "dismissed pairs that are recorded as matches",
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE f.crowd <> 0 AND {Dismissed.IS_TORN} LIMIT :limit",
             "fingerprints in a crowd, of which two copies are dismissed",
         )
@@ -157,7 +159,7 @@ class Checker:
         store, documents = self.store, self.documents
         if not store.allows:
             return
-        yield from self.relations.few(
+        yield from self.relations.report(
             """SELECT z.document_id FROM {index}_allowed_document AS z LEFT JOIN {index}_document AS d ON d.id = z.document_id
                WHERE d.id IS NULL OR d.fingerprint_id IS NOT NULL LIMIT :limit""",
             "documents set aside that are missing or have a fingerprint",
@@ -176,8 +178,10 @@ class Checker:
                 if not documents.is_sound(value, value_hash) or not allowed.covers(value):
                     unlike.append(number)
             last = page[-1][0]
-        yield from shown("documents set aside that are like no allowed text", unlike)
-        yield from shown("fingerprints that are like an allowed text", [number for number, _ in like(store, documents, allowed)])
+        yield from with_examples("documents set aside that are like no allowed text", unlike)
+        yield from with_examples(
+            "fingerprints that are like an allowed text", [number for number, _ in fingerprints_like(store, documents, allowed)]
+        )
 
     def _changes(self) -> Iterator[str]:
         """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows. One
@@ -186,11 +190,11 @@ class Checker:
             return
         missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
         wrong = f"c.key IS NULL AND {missing}" if self.store.has_parts else f"(c.key IS NULL) = ({missing})"
-        yield from self.relations.few(
+        yield from self.relations.report(
             f"SELECT c.number FROM {{index}}_change AS c WHERE {wrong} LIMIT :limit",
             "changes of documents that are not there, or that are there and noted as removed",
         )
-        yield from self.relations.few(
+        yield from self.relations.report(
             """WITH wanted(name, least, most) AS (VALUES ('change_log', 1, 9223372036854775807), ('changes_trimmed', 0,
                    (SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = '{index}_change')))
                SELECT w.name || ' ' || quote(s.value) FROM wanted AS w LEFT JOIN {index}_setting AS s ON s.name = w.name
@@ -200,18 +204,18 @@ class Checker:
 
     def _window(self) -> Iterator[str]:
         """No document is visible outside of the window."""
-        wrong = outside(self.store, self.documents)
+        wrong = expiry_outside(self.store, self.documents)
         if wrong is not None:
             _, condition, parameters = wrong
             sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"
-            yield from self.relations.few(sql, "documents that stay outside of the window", **parameters)
+            yield from self.relations.report(sql, "documents that stay outside of the window", **parameters)
 
     # ---- rows and texts against fingerprints ---------------------------------------------------------------------------
 
     def _candidates(self) -> Iterator[str]:
         table = self.store.table
         unreadable = table.unreadable()
-        yield from shown(f"rows of {table.name} that do not hold the entries that were written", unreadable)
+        yield from with_examples(f"rows of {table.name} that do not hold the entries that were written", unreadable)
         if unreadable:
             return
         expected, lacking = 0, 0
@@ -221,9 +225,9 @@ class Checker:
             expected += there
             lacking += missing
             lack += ids[: SHOWN + 1 - len(lack)]
-        yield from shown(f"fingerprints without all their rows in {table.name}", lack)
+        yield from with_examples(f"fingerprints without all their rows in {table.name}", lack)
         if table.count() != expected - lacking:
-            yield from shown(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
+            yield from with_examples(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
 
     def _texts(self) -> Iterator[str]:
         """Every stored text has the stored fingerprint, because rebuild() and exact verification compute from the text."""
@@ -240,7 +244,7 @@ class Checker:
             made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
             changed += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
             last = rows[-1][0]
-        yield from shown("documents whose text is not the one that was fingerprinted", changed)
+        yield from with_examples("documents whose text is not the one that was fingerprinted", changed)
 
     # ---- matches and clusters ------------------------------------------------------------------------------------------
 
@@ -249,8 +253,8 @@ class Checker:
         yield from self.relations.connected()
         unjoined = set(islice(self._unjoined(), SHOWN + 1))
         if unjoined and self.store.dismisses:  # a dismissed pair may connect two clusters: only the list of all pairs tells
-            unjoined = {number for pairs in ranges(self.joins.reading, None, lambda: EVER) for number in self._apart(pairs)}
-        yield from shown("documents that match one of another cluster", sorted(unjoined))
+            unjoined = {number for pairs in ranges(self.joins.reading, None, lambda: EVER) for number in self._split_pairs(pairs)}
+        yield from with_examples("documents that match one of another cluster", sorted(unjoined))
         yield from self._recorded_of_parts() if self.store.has_parts else self._recorded()
 
     def _unjoined(self) -> Iterator[int]:
@@ -286,13 +290,13 @@ class Checker:
         wrong = self.db.rows(self.store.sql(sql), {"bound": bound, "radius": radius})
         unreal = {number for number, is_real in wrong if not is_real}
         unlike = {number for number, is_real in wrong if is_real}
-        yield from shown("documents with a recorded match to one that they do not match", sorted(unreal))
-        yield from shown("documents with a recorded match of another similarity or distance", sorted(unlike))
+        yield from with_examples("documents with a recorded match to one that they do not match", sorted(unreal))
+        yield from with_examples("documents with a recorded match of another similarity or distance", sorted(unlike))
 
     def _recorded_of_parts(self) -> Iterator[str]:
         """A recorded match is that of two codes of its documents, which need not be the best ones."""
         _, radius = self.store.scheme.query_bounds(None, None)
-        yield from self.relations.few(
+        yield from self.relations.report(
             """WITH codes(document_id, fingerprint_id) AS (
                    SELECT id, fingerprint_id FROM {index}_document UNION SELECT document_id, fingerprint_id FROM {index}_part)
                SELECT m.document_id FROM {index}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
@@ -307,7 +311,7 @@ class Checker:
             **{name: value for name, value in self.store.scheme.query_parameters().items() if name in ("slope", "bits")},
         )
 
-    def _apart(self, pairs: RangePairs) -> Iterator[int]:
+    def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
         """Of each pair with two different labels that is not dismissed, the earlier document."""
         sets = [(members, members) for members in pairs.members.values()]
         sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]

@@ -15,7 +15,7 @@ from ..layout.state import Choices, Store
 from ..linking.allowing import restore, set_aside_unfiled
 from ..linking.clusters import Clusters
 from ..linking.codes import LATEST, AddedCode, connect_codes
-from ..linking.dismissing import take_apart
+from ..linking.dismissing import split_dismissed
 
 
 def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
@@ -124,5 +124,5 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
             clusters.connect_many(added, (first_id, last_id), now)
         done += len(added)
         step(done)
-    take_apart(clusters, now)
+    split_dismissed(clusters, now)
     clusters.changes.begin_again()

@@ -11,7 +11,7 @@ from ..layout.allowed import is_compared
 from ..layout.state import Store
 from ..linking.allowing import restore, set_aside_unfiled
 from ..linking.clusters import Clusters
-from ..linking.relations import shown
+from ..linking.relations import with_examples
 from ..writing.window import require_window
 from .rebuild import fingerprint_of, refile
 
@@ -145,7 +145,7 @@ class Repair:
         self._merge_doubles()
         done = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
         message = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again"
-        return done, list(shown(message, map(repr, lost)))
+        return done, list(with_examples(message, map(repr, lost)))
 
     def _drop_lost_parts(self, damaged: set[int]) -> list[str]:
         """Forget the codes of documents that are gone, and codes that are lost. The first one left is that of the document's own
@@ -165,7 +165,7 @@ class Repair:
                  WHERE d.id IN (SELECT document_id FROM {index}_part)"""
         self.db.execute(self.store.sql(sql))
         keys = [self.documents.key(number) for number in sorted(numbers)]
-        return list(shown(f"{len(keys)} documents have lost a code, add it again", map(repr, keys)))
+        return list(with_examples(f"{len(keys)} documents have lost a code, add it again", map(repr, keys)))
 
     def _restore_allowed(self) -> list[str]:
         """Give documents that are set aside their fingerprints for now, and drop what is damaged: an allowed text, the value of a
@@ -194,8 +194,10 @@ class Repair:
         wrong = [number for number, value in rows if not is_compared(store.scheme, value)]
         self.db.execute_many(store.sql("DELETE FROM {index}_allowed WHERE id = ?"), [(number,) for number in wrong])
         store.new_generation()
-        messages = list(shown(f"{len(lost)} documents have lost their fingerprint and match nothing, add them again", lost))
-        messages += shown(f"{len(wrong)} allowed texts are lost, allow them again", wrong)
+        messages = list(
+            with_examples(f"{len(lost)} documents have lost their fingerprint and match nothing, add them again", lost)
+        )
+        messages += with_examples(f"{len(wrong)} allowed texts are lost, allow them again", wrong)
         return messages
 
     def _merge_doubles(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...values import Key, Part, Record
-from ..asking.documents import Documents, Found
+from ..asking.documents import DocumentRow, Documents
 from ..asking.parts import StoredPart
 from ..layout.sketches import Sketches
 from ..linking.codes import LATEST, AddedCode, Start, connect_codes
@@ -20,7 +20,7 @@ class Owner:
 
     group: Key | None
     """The name of its group, of one that comes with this load."""
-    found: Found | None = None
+    found: DocumentRow | None = None
     """Its row; None where it comes with this load."""
     is_listed: bool = False
     """Whether it has rows for its codes."""
@@ -39,14 +39,14 @@ class Owners:
         self._owners: dict[Key, Owner] = {}
         self._taken: dict[int, StoredPart] = {}
         """The code of its document that has the part of the one at a place."""
-        self._look(documents.found(batch.keys), range(len(batch)))
+        self._look_up(documents.rows_by_key(batch.keys), range(len(batch)))
 
-    def _look(self, found: dict[Key, Found], places: Sequence[int]) -> None:
-        listed = self._documents.parts.listed({row.id for row in found.values()})
+    def _look_up(self, found: dict[Key, DocumentRow], places: Sequence[int]) -> None:
+        listed = self._documents.parts.documents_with_rows({row.id for row in found.values()})
         for key, row in found.items():
             self._owners[key] = Owner(None, row, row.id in listed, set() if row.id in listed else {None})
         asked = ((i, found[key].id, self._part(i)) for i in places if (key := self._batch.keys[i]) in found)
-        self._taken |= self._documents.parts.taken(asked)
+        self._taken |= self._documents.parts.existing_codes(asked)
 
     def _part(self, i: int) -> Part | None:
         record = self._batch.more.get(i)
@@ -63,7 +63,7 @@ class Owners:
         later = [place for place in self._places[key] if place > i]
         for place in later:
             self._taken.pop(place, None)
-        self._look(self._documents.found([key]), later)
+        self._look_up(self._documents.rows_by_key([key]), later)
 
     def fate(self, i: int, if_exists: str, whole: bool) -> str:
         """What becomes of a code: it "joins" those that are stored at once; it "replaces" the one with its part; it is "ignored";
@@ -94,11 +94,11 @@ class Owners:
             return owner.found.group_id == self._documents.group_id(group)
         return type(owner.group) is type(group) and owner.group == group
 
-    def of(self, places: Sequence[int]) -> list[Owner]:
+    def owners_at(self, places: Sequence[int]) -> list[Owner]:
         """Those of some codes."""
         return [self._owners[self._batch.keys[i]] for i in places]
 
-    def replaced(self, i: int) -> tuple[Found, StoredPart]:
+    def replaced(self, i: int) -> tuple[DocumentRow, StoredPart]:
         """The document of a code that "replaces" another one, and that one."""
         found = self._owners[self._batch.keys[i]].found
         assert found is not None
@@ -133,7 +133,7 @@ class CodeSegment(Segment):
         for i, (owner, fingerprint_id) in enumerate(zip(owners, fingerprint_ids, strict=True)):
             record = batch.record(i)
             if owner.found is None:
-                owner.found = Found(first_id + len(bringing), group_ids[i], fingerprint_id, record.expires_at)
+                owner.found = DocumentRow(first_id + len(bringing), group_ids[i], fingerprint_id, record.expires_at)
                 bringing.append(i)
             else:
                 if not owner.is_listed and owner.found.fingerprint_id is not None:
@@ -151,7 +151,7 @@ class CodeSegment(Segment):
                 self._codes.append(AddedCode(owner.found.id, fingerprint_id, self._is_visible(batch, i, now), *before))
         of_new = [group_ids[i] for i in bringing], [fingerprint_ids[i] for i in bringing], [None] * len(bringing)
         if bringing:
-            self._insert(batch.some(bringing), *of_new, first_id, now)
+            self._insert(batch.at_indexes(bringing), *of_new, first_id, now)
         self.documents.parts.add_many(rows)
         for document_id, record in changes:
             given = {"metadata": record.metadata, "expires_at": record.expires_at}

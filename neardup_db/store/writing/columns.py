@@ -27,18 +27,18 @@ class Rows(NamedTuple):
     groups: list[Any] | None = None
     metadata: list[dict[str, Any]] | None = None
 
-    def some(self, part: slice) -> Rows:
+    def slice_rows(self, part: slice) -> Rows:
         columns: list[Any] = [None if column is None else column[part] for column in self]
         return Rows(*columns)
 
-    def within(self, most_size: int) -> Rows:
+    def limit_bytes(self, most_size: int) -> Rows:
         """The first ones, up to that with which they have so many bytes of text."""
         contents = self.contents
-        return self.some(slice(fitting(contents.sizes, most_size))) if isinstance(contents, LocatedTexts) else self
+        return self.slice_rows(slice(fitting(contents.sizes, most_size))) if isinstance(contents, LocatedTexts) else self
 
     def contents_at(self, places: list[int]) -> Sequence[Any]:
         contents = self.contents
-        return contents.some(places) if isinstance(contents, LocatedTexts) else [contents[place] for place in places]
+        return contents.at_indexes(places) if isinstance(contents, LocatedTexts) else [contents[place] for place in places]
 
     def are_plain(self) -> bool:
         """Whether there is nothing to check, and nothing but keys and contents to store."""
@@ -103,7 +103,7 @@ def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, A
     columns = {"key": _values(keys), "code": codes}
     same = {}
     for name, value in more.items():
-        if _is_for_each(value):
+        if _is_sequence(value):
             columns[name] = _values(value)
         elif value is not None:
             same[name] = value
@@ -115,7 +115,7 @@ def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, A
             raise ParameterError(f"{lengths['key']} keys for {length} {what}: {how}")
     if len(columns) == 2 and not same and isinstance(columns["key"], (list, tuple, range)) and isinstance(codes, CodeRows):
         return Codes(columns["key"], codes)
-    rows = zip(*columns.values(), strict=True) if len(lengths) == len(columns) else _side_by_side(columns)
+    rows = zip(*columns.values(), strict=True) if len(lengths) == len(columns) else _zip_columns(columns)
     return ({**same, **dict(zip(columns, row, strict=True))} for row in rows) if len(columns) > 2 or same else rows
 
 
@@ -126,7 +126,7 @@ def _values(column: Any) -> Iterable[Any]:
     return values
 
 
-def _is_for_each(value: Any) -> bool:
+def _is_sequence(value: Any) -> bool:
     """Whether these are values of one record each."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
@@ -134,7 +134,7 @@ def _is_for_each(value: Any) -> bool:
 _END = object()
 
 
-def _side_by_side(columns: Mapping[str, Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+def _zip_columns(columns: Mapping[str, Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
     for number, row in enumerate(zip_longest(*columns.values(), fillvalue=_END)):
         ended = [name for name, value in zip(columns, row, strict=True) if value is _END]
         if ended:
@@ -154,7 +154,7 @@ class Table:
             raise ParameterError(f"records is an array of {source.types[0]}: give a table with a column of keys and one of texts")
         if key is None or text is None:
             how = "say which hold the keys and the texts, as in add_many(table, key='id', text='body')"
-            raise ParameterError(f"records is a table with the columns {source.listed}: {how}")
+            raise ParameterError(f"records is a table with the columns {source.column_names}: {how}")
         self._key = source.number("key", key, is_key, KEYS)
         self._text = source.number("text", text, is_string, TEXTS)
         self._group = None if group is None else source.number("group", group, is_key, KEYS)

@@ -93,7 +93,7 @@ class Ingest:
         """Take all records; one transaction, or one for every `commit_every` of them."""
         with self.store.db.attended(self.settle):
             try:
-                self._read(records)
+                self._read_batches(records)
                 self._hand_over()
                 self._commit()
             except BaseException:
@@ -123,7 +123,7 @@ class Ingest:
 
     # ---- reading the records -----------------------------------------------------------------------------------------
 
-    def _read(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
+    def _read_batches(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
         """Collect checked records in batches: large enough to pay, small enough to bound the memory."""
         if isinstance(records, (Table, Stored)) or (isinstance(records, Codes) and self.options.commit_every is None):
             return self._read_columns(records)
@@ -150,7 +150,7 @@ class Ingest:
             while start < end:
                 batch = self._batch
                 most = limits.BATCH_RECORDS if self._left is None else min(limits.BATCH_RECORDS, self._left)
-                part = rows.some(slice(start, start + most - len(batch))).within(limits.BATCH_SIZE - batch.size)
+                part = rows.slice_rows(slice(start, start + most - len(batch))).limit_bytes(limits.BATCH_SIZE - batch.size)
                 self._append_rows(part, number + start)
                 start += len(part.keys)
                 self._hand_over_full()
@@ -159,7 +159,7 @@ class Ingest:
     def _append_rows(self, rows: Rows | StoredRows, first: int) -> None:
         """Put rows into the batch, less those that `on_error` leaves out; `first` is the number of the first record."""
         if isinstance(rows, StoredRows):
-            return rows.put(self._batch)
+            return rows.append_to(self._batch)
         batch, store_text = self._batch, self.store.store_text and self.options.content == "text"
         if not store_text and rows.are_plain():
             batch.extend(rows.keys, rows.contents, size_of(rows.contents))
@@ -265,7 +265,7 @@ class Ingest:
             yield
 
     @contextmanager
-    def between(self, *, light: bool) -> Iterator[None]:
+    def between_records(self, *, light: bool) -> Iterator[None]:
         """A transaction for what an iterator of our own writes between two records."""
         self.settle()
         with self._at_work(), self.store.writing(light=light):
@@ -305,7 +305,7 @@ class Ingest:
             self._is_settled = False
             if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
                 background.wait()
-                self._take(batch, self._sketch(batch))
+                self._write_batch(batch, self._sketch(batch))
             elif self.store.rules.custom:  # the caller's own functions may work in the caller's thread only
                 background.start(*self._prepared(batch))
             else:
@@ -344,7 +344,7 @@ class Ingest:
         self._left = self.options.commit_every
         if self.outcomes is not None:  # not before: a commit that failed would make them lies
             with self._at_work():  # nothing is in hand, so the function may write
-                self.outcomes.tell()
+                self.outcomes.report()
 
     def _roll_back(self, *error: Any) -> None:
         """End the transaction after an error; may raise another error, the one that the caller is to see.
@@ -377,7 +377,7 @@ class Ingest:
         """The work of writing a batch, and the bytes that it holds."""
         sketches = self._sketch(batch)
         size = sum(map(len, filter(None, sketches.values))) + batch.metadata_size + batch.size * self.store.store_text
-        return partial(self._take, batch, sketches), size
+        return partial(self._write_batch, batch, sketches), size
 
     def _sketch(self, batch: Batch) -> Sketches:
         """Fingerprints of the contents, which the batch then drops: it waits to be written, and texts need ten times as much
@@ -399,11 +399,11 @@ class Ingest:
         if self.outcomes is not None:
             best = ((document_id, self.segment.best_match(document_id, now)) for document_id in matched)
             self.outcomes.connect({document_id: match for document_id, match in best if match is not None})
-        self.segment.let_leave(now)
+        self.segment.evict(now)
 
-    def _take(self, batch: Batch, sketches: Sketches) -> None:
+    def _write_batch(self, batch: Batch, sketches: Sketches) -> None:
         """Write a batch: runs of records with new keys at once, and the others one by one between them."""
-        self.token_counts.take(sketches.token_counts, self.store.rules)
+        self.token_counts.count_batch(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
         self.taken += len(batch)
         has_parts = self.store.has_parts or batch.has_parts
@@ -414,7 +414,7 @@ class Ingest:
         if has_parts:
             self._take_codes(batch, sketches, now)
             return
-        taken = self.documents.taken(batch.keys)
+        taken = self.documents.existing_keys(batch.keys)
         may_stay = self.options.if_exists == "ignore" and not batch.if_exists
         if taken and may_stay and self.outcomes is None and self.store.window.documents is None:
             batch, sketches = self._without_those_that_stay(batch, sketches, taken, now)
@@ -463,12 +463,12 @@ class Ingest:
         torn: set[int] = set()
         for fate, run in runs:
             if fate == "joins":
-                self.segment.add_codes(batch.some(run), sketches.some(run), owners.of(run), now)
+                self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), owners.owners_at(run), now)
                 self.counts["added"] += len(run)
                 continue
             self._connect(now)
             self.segment.end()
-            codes = ((batch.record(i), sketches.one(i), *owners.replaced(i)) for i in run)
+            codes = ((batch.record(i), sketches.sketch_at(i), *owners.replaced(i)) for i in run)
             matched, seeds = self.writer.replace_codes(codes, now)
             torn |= seeds
             self.counts["matched"] += matched
@@ -478,14 +478,14 @@ class Ingest:
     def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
         """The records less those that a visible document with their key makes ignored: they part no run of new ones. All of them
         where the document of one is in another group, which is an error that names the record."""
-        stay = {key: row.group_id for key, row in self.documents.found(list(taken)).items() if row.is_visible(now)}
+        stay = {key: row.group_id for key, row in self.documents.rows_by_key(list(taken)).items() if row.is_visible(now)}
         numbers = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
         if any(key in stay and stay[key] != numbers[batch.group(i)] for i, key in enumerate(batch.keys)):
             return batch, sketches
         taken -= stay.keys()
         places = [i for i, key in enumerate(batch.keys) if key not in stay]
         self.counts["ignored"] += len(batch) - len(places)
-        return batch.some(places), sketches.some(places)
+        return batch.at_indexes(places), sketches.at_indexes(places)
 
     def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
         run: list[int] = []
@@ -503,14 +503,14 @@ class Ingest:
         if not run:
             return
         if len(run) < len(batch):
-            batch, sketches = batch.some(run), sketches.some(run)
+            batch, sketches = batch.at_indexes(run), sketches.at_indexes(run)
         first_id = self.segment.add(batch, sketches, now)
         self.counts["added"] += len(run)
         if self.outcomes is not None:
             self.outcomes.add_stored(batch.keys, first_id)
 
     def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
-        record, sketch = batch.record(i), sketches.one(i)
+        record, sketch = batch.record(i), sketches.sketch_at(i)
         if_exists = batch.if_exists.get(i, self.options.if_exists)
         self._connect(now)
         self.segment.end()

@@ -22,7 +22,7 @@ class Collector(ABC):
     def __call__(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None: ...
 
     @abstractmethod
-    def tell(self) -> None: ...
+    def report(self) -> None: ...
 
 
 class Outcomes:
@@ -65,7 +65,7 @@ class Outcomes:
             self._matches[place + document_id - int(first_id)] = match
         self._runs = []
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Call the function for each record since the last time. What it raises comes out, and the rest is not told."""
         keys, outcomes, matches = self._keys, self._outcomes, self._matches
         self._keys, self._outcomes, self._matches = [], [], {}
@@ -80,4 +80,4 @@ class Outcomes:
                 self._on_outcome(keys[place], outcomes[place], matches.get(place))
                 place += 1
         if isinstance(self._on_outcome, Collector):
-            self._on_outcome.tell()
+            self._on_outcome.report()

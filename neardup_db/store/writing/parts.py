@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...errors import DuplicateKeyError, ParameterError
 from ...values import AnyGroup, Key, Match, Part, Record
-from ..asking.documents import Found
+from ..asking.documents import DocumentRow
 from ..asking.parts import Parts, StoredPart
 from ..asking.question import Question
 from ..asking.search import MatchRow, Neighbour
@@ -25,7 +25,7 @@ from .writer import Writer
 class Place(NamedTuple):
     """Where a code goes."""
 
-    existing: Found | None = None
+    existing: DocumentRow | None = None
     """The document that has the key; without `codes` it goes."""
     codes: list[StoredPart] | None = None
     """Its codes, where it stays."""
@@ -53,14 +53,14 @@ class PartWriter(Writer):
             return "ignored", []
         self._require_table()
         if not self.store.record_matches:
-            return self._put(record, sketch, place, now), []
+            return self._store_code(record, sketch, place, now), []
         neighbours = self._neighbours(record, sketch, place, now)
         if self.store.dismisses and place.existing is not None:
             matches = self._matches(record, sketch, place, limit, now)
         else:
             matches = self.search.best_of_parts(neighbours, limit, now, place.existing_id)
         removes = place.replaced is not None or (place.existing is not None and place.codes is None)
-        return self._put(record, sketch, place, now, None if removes else neighbours), [row.match for row in matches]
+        return self._store_code(record, sketch, place, now, None if removes else neighbours), [row.match for row in matches]
 
     def add_if_new(
         self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, on_match: str | None
@@ -76,9 +76,9 @@ class PartWriter(Writer):
                 self.documents.touch(matches[0].id, now, record.expires_at)
             return "duplicate", [row.match for row in matches]
         self._require_table()
-        return self._put(record, sketch, place, now), []
+        return self._store_code(record, sketch, place, now), []
 
-    def replace_codes(self, codes: Iterable[tuple[Record, Sketch, Found, StoredPart]], now: int) -> tuple[int, set[int]]:
+    def replace_codes(self, codes: Iterable[tuple[Record, Sketch, DocumentRow, StoredPart]], now: int) -> tuple[int, set[int]]:
         """Give parts of documents other codes, with the outcome of `add` one by one, where no pair is dismissed.
 
         Returns how many match, and the documents that recorded matches were taken from: the caller mends their clusters, many at
@@ -86,7 +86,7 @@ class PartWriter(Writer):
         documents, clusters = self.documents, self.clusters
         first_new = documents.last_fingerprint_id() + 1
         changed: list[AddedCode] = []
-        known: list[tuple[Record, Sketch, Found]] = []
+        known: list[tuple[Record, Sketch, DocumentRow]] = []
         gone: set[int] = set()
         firsts: dict[int, int] = {}
         dropped: set[int] = set()
@@ -134,14 +134,14 @@ class PartWriter(Writer):
         existing = self.documents.visible(key, now, group)
         if existing is None:
             return False
-        codes = self.documents.parts.of(existing.id)
+        codes = self.documents.parts.codes_of(existing.id)
         if part is None and not codes or [code.part for code in codes] == [part]:
             return self.clusters.remove([existing.id], now) == 1
         removed = next((code for code in codes if code.part == part), None)
         if removed is None:
             return False
         left = [code for code in codes if code != removed]
-        self._take_out(existing, left, removed, now)
+        self._remove_code(existing, left, removed, now)
         if [code.part for code in left] == [None]:  # as if it never had another
             self.documents.parts.drop([existing.id])
         if self.store.notes_changes:
@@ -163,7 +163,7 @@ class PartWriter(Writer):
         if existing is None or not existing.is_visible(now):
             return Place(existing)
         self._require_group(record, existing)
-        rows = self.documents.parts.of(existing.id)
+        rows = self.documents.parts.codes_of(existing.id)
         if whole or not rows and record.part is None:
             return Place(existing, stays=self._existing(record, now, if_exists)[1])
         replaced = next((row for row in rows if row.part == record.part), None)
@@ -191,7 +191,7 @@ class PartWriter(Writer):
         """The documents of other keys that a code is connected to."""
         return self.search.neighbours(sketch, self.documents.group_id(record.group), now, except_id=place.existing_id)
 
-    def _put(
+    def _store_code(
         self, record: Record, sketch: Sketch, place: Place, now: int, neighbours: list[Neighbour] | None = None
     ) -> Outcome:
         """Store a code where it goes. Returns "added" | "replaced". neighbours: None = not known, or not as they will be."""
@@ -228,16 +228,18 @@ class PartWriter(Writer):
         if changes:
             self.documents.update(document_id, changes)
 
-    def _replace(self, document: Found, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int) -> None:
+    def _replace(
+        self, document: DocumentRow, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int
+    ) -> None:
         """Give a part of a document another code. The cluster that the old one held together is mended before the new one is
         there, which may match documents of other clusters."""
         if fingerprint_id == replaced.fingerprint_id:
             return
-        self._take_out(document, [code for code in codes if code != replaced], replaced, now)
+        self._remove_code(document, [code for code in codes if code != replaced], replaced, now)
         self.documents.parts.add(document.id, replaced.part, fingerprint_id, replaced.id)
         self._point(document, fingerprint_id if replaced == codes[0] else codes[0].fingerprint_id)
 
-    def _take_out(self, document: Found, left: list[StoredPart], removed: StoredPart, now: int) -> None:
+    def _remove_code(self, document: DocumentRow, left: list[StoredPart], removed: StoredPart, now: int) -> None:
         """Take a code of a document out, with all recorded matches of the document, which are found again by the codes left."""
         label = self.documents.label(document.id)
         seeds = {document.id, *self.clusters.edges.adjacent(document.id)}
@@ -248,7 +250,7 @@ class PartWriter(Writer):
         if label is not None:
             self.clusters.mend(label, seeds, now)
 
-    def _point(self, document: Found, fingerprint_id: int | None) -> None:
+    def _point(self, document: DocumentRow, fingerprint_id: int | None) -> None:
         """Say which fingerprint is that of a document's first code."""
         self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
         if self.store.dismisses:

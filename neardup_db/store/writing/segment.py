@@ -17,7 +17,7 @@ from ..layout.sketches import Sketch, Sketches
 from ..layout.state import Store
 from ..linking.clusters import Clusters, Unconnected
 from .known_values import KnownValues
-from .window import let_leave
+from .window import evict
 
 
 class Batch:
@@ -85,7 +85,7 @@ class Batch:
             number += skipped <= number
         return number
 
-    def some(self, places: Sequence[int]) -> Batch:
+    def at_indexes(self, places: Sequence[int]) -> Batch:
         chosen = Batch()
         chosen.keys = [self.keys[i] for i in places]
         chosen.more = {i: self.more[place] for i, place in enumerate(places) if place in self.more}
@@ -213,12 +213,12 @@ class Segment:
             self.store.table.file(*unfiled, joined)
         return unfiled
 
-    def let_leave(self, now: int) -> None:
+    def evict(self, now: int) -> None:
         """Remove what has left the window, after `flush`. What is known of fingerprints that go now is looked up in the file
         before it is believed."""
         added, self._added = self._added, 0
         if added:
-            let_leave(self.store, self.clusters, self.documents.next_id() - 1, added, now)
+            evict(self.store, self.clusters, self.documents.next_id() - 1, added, now)
 
     def end(self) -> None:
         """Let others write from now on, after `flush`; later documents are another segment."""
@@ -278,7 +278,7 @@ class Segment:
         for i, group_id in enumerate(group_ids):
             members.setdefault(group_id, []).append(i)
         for group_id, places in members.items():
-            self._add_group(group_id, sketches.some(places), places, ids)
+            self._add_group(group_id, sketches.at_indexes(places), places, ids)
         return ids
 
     def _add_group(self, group_id: int, sketches: Sketches, places: Sequence[int], out: list[int | None]) -> None:

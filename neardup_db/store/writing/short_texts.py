@@ -20,7 +20,7 @@ class TokenCounts:
     def __init__(self) -> None:
         self.texts = self.short = 0
 
-    def take(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
+    def count_batch(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
         """Count the texts of a batch, where the rules make shingles of three words or more."""
         if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
             counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares with nothing

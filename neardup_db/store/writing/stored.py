@@ -35,14 +35,14 @@ class StoredRows(NamedTuple):
     of_several: list[bool | None]
     """Whether a code without a part stands beside others of its document."""
 
-    def some(self, part: slice) -> StoredRows:
+    def slice_rows(self, part: slice) -> StoredRows:
         return StoredRows(*(column[part] for column in self))  # type: ignore[arg-type]
 
-    def within(self, most_size: int) -> StoredRows:
+    def limit_bytes(self, most_size: int) -> StoredRows:
         """The first ones, up to that with which they have so many bytes."""
-        return self.some(slice(fitting(np.array(self.sizes, np.int64), most_size)))
+        return self.slice_rows(slice(fitting(np.array(self.sizes, np.int64), most_size)))
 
-    def put(self, batch: Batch) -> None:
+    def append_to(self, batch: Batch) -> None:
         """Put them into a batch that has such documents only."""
         first = len(batch)
         batch.extend(self.keys, self.values, sum(self.sizes))
@@ -131,9 +131,9 @@ class Stored:
     def _checked(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Rows as columns. CorruptIndexError where one is damaged."""
         columns = list(zip(*page, strict=True))
-        if self._wrong(columns) is not None:
+        if self._damage_in(columns) is not None:
             for row in page:
-                why = self._wrong([(value,) for value in row])
+                why = self._damage_in([(value,) for value in row])
                 if why is not None:
                     error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, why)
                     if self._db.name:
@@ -141,7 +141,7 @@ class Stored:
                     raise error
         return columns
 
-    def _wrong(self, columns: list[tuple[Any, ...]]) -> str | None:
+    def _damage_in(self, columns: list[tuple[Any, ...]]) -> str | None:
         """What is damaged in documents, None where nothing is."""
         for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
             if not kinds.issuperset(map(type, column)):

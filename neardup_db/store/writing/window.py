@@ -12,7 +12,7 @@ _LEFT = 0
 """The expiry of a document that has left a window of so many documents and is not removed yet: past on every clock."""
 
 
-def outside(store: Store, documents: Documents) -> tuple[str, str, dict[str, int]] | None:
+def expiry_outside(store: Store, documents: Documents) -> tuple[str, str, dict[str, int]] | None:
     """The expiry that documents outside of the window must have at the latest, and the condition for those that have a later
     one, which none may have; both in SQL, with their parameters. None where there is no window."""
     window = store.window
@@ -25,13 +25,13 @@ def outside(store: Store, documents: Documents) -> tuple[str, str, dict[str, int
     return None
 
 
-def let_leave(store: Store, clusters: Clusters, last_id: int, added: int, now: int) -> None:
+def evict(store: Store, clusters: Clusters, last_id: int, added: int, now: int) -> None:
     """Remove what has left the window, now that documents were added, the last of them with the id `last_id`.
 
     As many as were added leave a window of documents, and no more are left in it than it may have. Of what has expired, which
     after a pause may be very much, so many go that it becomes less with each document added."""
     window = store.window
-    if window.is_open:
+    if window.is_unlimited:
         return
     most = added * limits.LEFT_PER_ADDED
     sql = store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY expires_at LIMIT +?")
@@ -63,7 +63,7 @@ def change_window(store: Store, documents: Documents, window: Window, now: int) 
 def require_window(store: Store, documents: Documents) -> int:
     """Make invisible what is outside of the window, and let nothing stay for longer than it allows. Returns how many documents
     that changed."""
-    wrong = outside(store, documents)
+    wrong = expiry_outside(store, documents)
     if wrong is None:
         return 0
     latest, condition, parameters = wrong

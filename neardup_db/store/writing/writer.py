@@ -6,14 +6,14 @@ from ...errors import DuplicateKeyError
 from ...native import signed_hash
 from ...parameters import quoted_key
 from ...values import Match, Record
-from ..asking.documents import Documents, Found
+from ..asking.documents import DocumentRow, Documents
 from ..asking.question import Question
 from ..asking.search import Neighbour, Search
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from ..linking.clusters import Clusters
 from .outcomes import Outcome
-from .window import let_leave
+from .window import evict
 
 
 class Writer:
@@ -66,7 +66,7 @@ class Writer:
         group_id = self.documents.group_id(record.group, create=True)
         return self._store(record, sketch, group_id, existing, neighbours, now), []
 
-    def _existing(self, record: Record, now: int, if_exists: str) -> tuple[Found | None, bool]:
+    def _existing(self, record: Record, now: int, if_exists: str) -> tuple[DocumentRow | None, bool]:
         """The document that has the key already, and whether it stays. An expired one never does."""
         existing = self.documents.find(record.key)
         if existing is None or not existing.is_visible(now):
@@ -78,10 +78,10 @@ class Writer:
             )
         return existing, if_exists == "ignore"
 
-    def _require_group(self, record: Record, existing: Found) -> None:
+    def _require_group(self, record: Record, existing: DocumentRow) -> None:
         """DuplicateKeyError where a document of another group has the key: keys are unique in the index, and no write changes a
         document of another group."""
-        if self.documents.is_in(existing, record.group):
+        if self.documents.is_in_group(existing, record.group):
             return
         there, here = (
             "no group" if name is None else f"group {quoted_key(name)}"
@@ -93,7 +93,7 @@ class Writer:
         )
 
     def _store(
-        self, record: Record, sketch: Sketch, group_id: int, existing: Found | None, neighbours: list[Neighbour], now: int
+        self, record: Record, sketch: Sketch, group_id: int, existing: DocumentRow | None, neighbours: list[Neighbour], now: int
     ) -> Outcome:
         """Store a document and connect it. Returns "replaced" where it takes the key of a visible one, else "added"."""
         fingerprint_id = None if sketch.value is None else self._fingerprint(sketch, sketch.value, group_id)
@@ -107,7 +107,7 @@ class Writer:
             self.documents.parts.add(document_id, record.part, fingerprint_id)
         if self.store.record_matches:
             self.clusters.connect(document_id, neighbours, now)
-        let_leave(self.store, self.clusters, document_id, 1, now)
+        evict(self.store, self.clusters, document_id, 1, now)
         return "replaced" if existing is not None and existing.is_visible(now) else "added"
 
     def _fingerprint(self, sketch: Sketch, value: bytes, group_id: int) -> int:
