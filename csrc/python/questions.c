@@ -124,19 +124,6 @@ static int prepare(statement *self, sqlite3_stmt **out)
     return code;
 }
 
-/* All rows; SQLITE_DONE, or why there are no more. Without Python's lock. */
-static int step_to_the_end(sqlite3_stmt *from, nd_answer *out)
-{
-    int code = sqlite3_step(from);
-    out->columns = sqlite3_column_count(from); /* now: where the schema has changed the first step prepares it again */
-    while (code == SQLITE_ROW) {
-        code = nd_take_row(sqlite3_api, from, out->columns, out);
-        if (code == SQLITE_OK)
-            code = sqlite3_step(from);
-    }
-    return code;
-}
-
 /* Runs a prepared statement while the connection's mutex is held. NULL with an exception. */
 static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, nd_answer *out)
 {
@@ -148,7 +135,7 @@ static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared,
     }
     PyThreadState *const thread = give_up_lock();
     if (code == SQLITE_OK)
-        code = step_to_the_end(prepared, out);
+        code = nd_step(sqlite3_api, prepared, 1, out);
     if (code != SQLITE_DONE) {
         code = code == SQLITE_NOMEM ? code : sqlite3_extended_errcode(self->db);
         message = sqlite3_mprintf("%s", code == SQLITE_NOMEM ? sqlite3_errstr(code) : sqlite3_errmsg(self->db));
@@ -162,7 +149,7 @@ static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared,
     PyObject *rows = NULL;
     if (PyErr_Occurred() == NULL) { /* one that a function of Python's raised, which SQLite has called */
         if (code == SQLITE_DONE)
-            rows = nd_rows_of(out, out->columns);
+            rows = nd_rows_of(out);
         else
             nd_raise(held->exception_for, code, message == NULL ? "out of memory" : message);
     }

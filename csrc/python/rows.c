@@ -18,8 +18,10 @@ static int reserve(const sqlite3_api_routines *sqlite3_api, void **items, size_t
     return 1;
 }
 
-int nd_take_row(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, int columns, nd_answer *out)
+/* Adds the present row; an SQLite result code. */
+static int take_row(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, nd_answer *out)
 {
+    const int columns = out->columns;
     if (!reserve(sqlite3_api, (void **)&out->cells, &out->cell_room, out->cell_count, (size_t)columns, sizeof *out->cells))
         return SQLITE_NOMEM;
     for (int i = 0; i < columns; i++) {
@@ -44,6 +46,19 @@ int nd_take_row(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, int
         }
     }
     return SQLITE_OK;
+}
+
+int nd_step(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, int are_all_wanted, nd_answer *out)
+{
+    int code = sqlite3_step(from);
+    out->columns = sqlite3_column_count(from); /* now: where the schema has changed the first step prepares it again */
+    while (code == SQLITE_ROW) {
+        code = take_row(sqlite3_api, from, out);
+        if (code == SQLITE_OK && !are_all_wanted)
+            return SQLITE_ROW;
+        code = code == SQLITE_OK ? sqlite3_step(from) : code;
+    }
+    return code;
 }
 
 static PyObject *object_of(const nd_cell *this, const char *bytes)
@@ -75,8 +90,9 @@ static PyObject *row_of(const nd_cell *cells, int columns, const char *bytes)
     return row;
 }
 
-PyObject *nd_rows_of(const nd_answer *from, int columns)
+PyObject *nd_rows_of(const nd_answer *from)
 {
+    const int columns = from->columns;
     const size_t count = columns > 0 ? from->cell_count / (size_t)columns : 0;
     PyObject *const rows = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; rows != NULL && i < count; i++) {

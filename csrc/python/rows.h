@@ -29,11 +29,11 @@ typedef struct nd_answer {
     size_t byte_count, byte_room;
 } nd_answer;
 
-/* Adds the present row; an SQLite result code. */
-int nd_take_row(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, int columns, nd_answer *out);
+/* Adds the next row, or all that are left. SQLITE_ROW where there may be more, SQLITE_DONE, or why not. Needs no lock of Python's. */
+int nd_step(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *from, int are_all_wanted, nd_answer *out);
 
 /* All rows, as a list of tuples. */
-PyObject *nd_rows_of(const nd_answer *from, int columns);
+PyObject *nd_rows_of(const nd_answer *from);
 
 void nd_free_answer(const sqlite3_api_routines *sqlite3_api, nd_answer *this);
 

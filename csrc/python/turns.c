@@ -9,7 +9,6 @@
 #define SLICE_US 50000.0 /* for which a lock is waited for before what is left of the timeout is looked at */
 
 typedef struct state {
-    PyTypeObject *turn_type;
     PyTypeObject *loan_type;
 } state;
 
@@ -215,15 +214,15 @@ static PyObject *new_type(PyObject *module, PyType_Spec *spec, const char *name)
 static int execute(PyObject *module)
 {
     state *const held = PyModule_GetState(module);
-    held->turn_type = (PyTypeObject *)new_type(module, &turn_spec, "Turn");
+    PyObject *const turn_type = new_type(module, &turn_spec, "Turn");
+    Py_XDECREF(turn_type); /* the module has it */
     held->loan_type = (PyTypeObject *)new_type(module, &loan_spec, "Loan");
-    return held->turn_type == NULL || held->loan_type == NULL ? -1 : 0;
+    return turn_type == NULL || held->loan_type == NULL ? -1 : 0;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const state *const held = PyModule_GetState(module);
-    Py_VISIT(held->turn_type);
     Py_VISIT(held->loan_type);
     return 0;
 }
@@ -231,7 +230,6 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
 static int clear(PyObject *module)
 {
     state *const held = PyModule_GetState(module);
-    Py_CLEAR(held->turn_type);
     Py_CLEAR(held->loan_type);
     return 0;
 }

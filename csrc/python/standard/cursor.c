@@ -70,18 +70,10 @@ static int watch(nd_base *base, sqlite3_stmt *prepared)
 /* SQLITE_ROW where there may be more rows, SQLITE_DONE, or why not. Without Python's lock. */
 static int step(nd_base *base, sqlite3_stmt *from, int are_all_wanted, nd_answer *out)
 {
-    const sqlite3_api_routines *const sqlite3_api = base->api;
     int code = watch(base, from);
     if (code != SQLITE_OK)
         return code;
-    code = sqlite3_step(from);
-    out->columns = sqlite3_column_count(from); /* now: where the schema has changed the first step prepares it again */
-    while (code == SQLITE_ROW) {
-        code = nd_take_row(sqlite3_api, from, out->columns, out);
-        code = code != SQLITE_OK ? code : are_all_wanted ? sqlite3_step(from) : SQLITE_ROW;
-        if (!are_all_wanted)
-            break;
-    }
+    code = nd_step(base->api, from, are_all_wanted, out);
     const int watched = code == SQLITE_DONE || code == SQLITE_ROW ? watch(base, from) : SQLITE_OK;
     return watched == SQLITE_OK ? code : watched;
 }
@@ -113,7 +105,7 @@ static int advance(nd_rows *self, int are_all_wanted)
         nd_raise_failure(self->of, what);
     } else {
         PyObject *const before = self->ready;
-        self->ready = nd_rows_of(&found, found.columns);
+        self->ready = nd_rows_of(&found);
         Py_XDECREF(before);
         is_done = self->ready != NULL;
     }

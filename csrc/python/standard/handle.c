@@ -125,19 +125,6 @@ static PyObject *handle_backup(PyObject *this, PyObject *args)
     return NULL;
 }
 
-static PyObject *handle_data_version(PyObject *this, PyObject *unused)
-{
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    unsigned version = 0;
-    (void)unused;
-    if (!nd_enter(self))
-        return NULL;
-    (void)sqlite3_file_control(self->base->db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
-    nd_leave(self);
-    return PyLong_FromUnsignedLong(version);
-}
-
 static PyObject *handle_interrupt(PyObject *this, PyObject *unused)
 {
     nd_handle *const self = (nd_handle *)this;
@@ -175,52 +162,27 @@ static PyObject *handle_told(PyObject *this, PyObject *unused)
     return Py_NewRef(Py_None);
 }
 
-static PyObject *handle_total_changes(PyObject *this, PyObject *unused)
-{
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    (void)unused;
-    if (!nd_enter(self))
-        return NULL;
-    const int count = sqlite3_total_changes(self->base->db);
-    nd_leave(self);
-    return PyLong_FromLong(count);
-}
+/* Numbers that SQLite has for a connection. */
+enum { TOTAL_CHANGES, CHANGES, LAST_INSERT_ROWID, DATA_VERSION, IN_TRANSACTION };
 
-static PyObject *handle_changes(PyObject *this, PyObject *unused)
+static PyObject *handle_number(PyObject *this, void *which)
 {
     nd_handle *const self = (nd_handle *)this;
     const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    (void)unused;
+    sqlite3 *const db = self->base->db;
+    const int asked = (int)(intptr_t)which;
+    unsigned version = 0;
     if (!nd_enter(self))
         return NULL;
-    const int count = sqlite3_changes(self->base->db);
+    if (asked == DATA_VERSION)
+        (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    const long long number = asked == TOTAL_CHANGES       ? sqlite3_total_changes(db)
+                             : asked == CHANGES           ? sqlite3_changes(db)
+                             : asked == LAST_INSERT_ROWID ? sqlite3_last_insert_rowid(db)
+                             : asked == DATA_VERSION      ? (long long)version
+                                                          : !sqlite3_get_autocommit(db);
     nd_leave(self);
-    return PyLong_FromLong(count);
-}
-
-static PyObject *handle_last_insert_rowid(PyObject *this, PyObject *unused)
-{
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    (void)unused;
-    if (!nd_enter(self))
-        return NULL;
-    const long long number = sqlite3_last_insert_rowid(self->base->db);
-    nd_leave(self);
-    return PyLong_FromLongLong(number);
-}
-
-static PyObject *handle_in_transaction(PyObject *this, void *unused)
-{
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    (void)unused;
-    if (!nd_enter(self))
-        return NULL;
-    const int is_open = !sqlite3_get_autocommit(self->base->db);
-    nd_leave(self);
-    return PyBool_FromLong(is_open);
+    return asked == IN_TRANSACTION ? PyBool_FromLong((long)number) : PyLong_FromLongLong(number);
 }
 
 static PyObject *handle_filename(PyObject *this, void *unused)
@@ -257,22 +219,21 @@ static PyMethodDef handle_methods[] = {
         PyDoc_STR("execute(sql, values=None)\n--\n\nThe Rows of the last statement. values: by place, or a dict by name. Raises "
                   "the errors of apsw.")},
     {"backup", handle_backup, METH_VARARGS, PyDoc_STR("backup(path)\n--\n\nCopy the main database to an empty file.")},
-    {"data_version", handle_data_version, METH_NOARGS,
-        PyDoc_STR("data_version()\n--\n\nSQLite's, of the state that was last seen.")},
     {"interrupt", handle_interrupt, METH_NOARGS, PyDoc_STR("interrupt()\n--\n\nEnd what the connection runs.")},
     {"hold", handle_hold, METH_NOARGS, PyDoc_STR("hold()\n--\n\nA Hold: a COMMIT rolls back as long as there is one.")},
     {"ended", handle_ended, METH_NOARGS,
         PyDoc_STR("ended()\n--\n\nOf the transactions that have ended since `told`, how the first one did: 0 none, 1 committed, "
                   "2 rolled back.")},
     {"told", handle_told, METH_NOARGS, PyDoc_STR("told()\n--\n\nWhoever had to know of the end does.")},
-    {"total_changes", handle_total_changes, METH_NOARGS, NULL},
-    {"changes", handle_changes, METH_NOARGS, NULL},
-    {"last_insert_rowid", handle_last_insert_rowid, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef handle_properties[] = {
-    {"in_transaction", handle_in_transaction, NULL, NULL, NULL},
+    {"total_changes", handle_number, NULL, NULL, (void *)TOTAL_CHANGES},
+    {"changes", handle_number, NULL, NULL, (void *)CHANGES},
+    {"last_insert_rowid", handle_number, NULL, NULL, (void *)LAST_INSERT_ROWID},
+    {"data_version", handle_number, NULL, "SQLite's, of the state that was last seen.", (void *)DATA_VERSION},
+    {"in_transaction", handle_number, NULL, NULL, (void *)IN_TRANSACTION},
     {"filename", handle_filename, NULL, NULL, NULL},
     {"library", handle_library, NULL, "A number that each library of SQLite in this process has for itself.", NULL},
     {"is_serialized", handle_is_serialized, NULL, "Whether threads may share the connection.", NULL},

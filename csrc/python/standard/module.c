@@ -65,28 +65,16 @@ static int execute(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const nd_state *const held = PyModule_GetState(module);
-    Py_VISIT(held->handle_type);
-    Py_VISIT(held->rows_type);
-    Py_VISIT(held->array_type);
-    Py_VISIT(held->hold_type);
-    Py_VISIT(held->exception_for);
-    Py_VISIT(held->busy_error);
-    Py_VISIT(held->closed_error);
-    Py_VISIT(held->threading_error);
+    for (size_t i = 0; i < sizeof held->all / sizeof held->all[0]; i++)
+        Py_VISIT(held->all[i]);
     return 0;
 }
 
 static int clear(PyObject *module)
 {
     nd_state *const held = PyModule_GetState(module);
-    Py_CLEAR(held->handle_type);
-    Py_CLEAR(held->rows_type);
-    Py_CLEAR(held->array_type);
-    Py_CLEAR(held->hold_type);
-    Py_CLEAR(held->exception_for);
-    Py_CLEAR(held->busy_error);
-    Py_CLEAR(held->closed_error);
-    Py_CLEAR(held->threading_error);
+    for (size_t i = 0; i < sizeof held->all / sizeof held->all[0]; i++)
+        Py_CLEAR(held->all[i]);
     return 0;
 }
 

@@ -8,9 +8,13 @@
 #define ND_PYTHON_STANDARD_OBJECTS_H
 #include "python/standard/base.h"
 
-typedef struct nd_state {
-    PyTypeObject *handle_type, *rows_type, *array_type, *hold_type;
-    PyObject *exception_for, *busy_error, *closed_error, *threading_error; /* of apsw */
+/* Types of this module, and what it has of apsw's. */
+typedef union nd_state {
+    struct {
+        PyTypeObject *handle_type, *rows_type, *array_type, *hold_type;
+        PyObject *exception_for, *busy_error, *closed_error, *threading_error;
+    };
+    PyObject *all[8];
 } nd_state;
 
 /* A connection of the application's. */

@@ -165,7 +165,7 @@ class StandardConnection:
 
     def require_open(self) -> None:
         """Raise apsw.ConnectionClosedError."""
-        self._handle.changes()
+        _ = self._handle.changes
 
     def wait_at_least(self, timeout: float) -> None:
         """For another thread of the application that uses the connection, seconds."""
@@ -184,16 +184,16 @@ class StandardConnection:
         return found
 
     def changes(self) -> int:
-        return self._handle.changes()
+        return self._handle.changes
 
     def total_changes(self) -> int:
-        return self._handle.total_changes()
+        return self._handle.total_changes
 
     def last_insert_rowid(self) -> int:
-        return self._handle.last_insert_rowid()
+        return self._handle.last_insert_rowid
 
     def data_version(self) -> int:
-        return self._handle.data_version()
+        return self._handle.data_version
 
     def interrupt(self) -> None:
         self._handle.interrupt()
