@@ -170,8 +170,8 @@ int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size,
 #define ND_PLAN_PREFIX 4
 
 #define ND_EVIDENCE_NONE 0   /* MinHash: similarity = share of equal slots */
-#define ND_EVIDENCE_HASHES 1 /* exact: the stored value is the sorted distinct shingle hashes */
-#define ND_EVIDENCE_PACKED 2 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed; family affine32 */
+#define ND_EVIDENCE_PACKED 1 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed */
+#define ND_EVIDENCE_HASHES 2 /* never stored: the numbers of such a value, ascending, 64 bits each, as joins compare them */
 
 #define ND_MEASURE_FINGERPRINT 0
 #define ND_MEASURE_ESTIMATE 1

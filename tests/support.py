@@ -171,7 +171,6 @@ CASES = {
     "simhash": case_of(SimHash(max_distance=12, blocks=14)),
     "minhash": case_of(MinHash(threshold=0.5, **ONE_ROW)),
     "minhash-exact": case_of(MinHash(threshold=0.5, exact=True, **ONE_ROW)),
-    "minhash-exact-hashes": case_of(MinHash(threshold=0.5, exact=True, family="java32", **ONE_ROW)),
     "minhash-exact-text": case_of(MinHash(threshold=0.5, exact=True, **ONE_ROW), store_text=True),
     "bottomk": case_of(BottomK(k=6, threshold=0.5)),
     "bottomk-estimate": case_of(BottomK(k=6, threshold=0.6, measure="estimate")),

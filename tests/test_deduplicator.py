@@ -18,7 +18,6 @@ WORDS = TextRules(shingle=1)
 SCHEMES = {
     "signatures": MinHash(num_perm=16, threshold=0.5, bands=4, rows=2),
     "packed": MinHash(num_perm=16, threshold=0.5, bands=4, rows=2, exact=True),
-    "hashes": MinHash(num_perm=16, threshold=0.5, bands=4, rows=2, exact=True, family="java32"),
     "simhash": SimHash(bits=64, max_distance=14),
     "bottom-k": BottomK(k=8, threshold=0.5),
     "estimate": BottomK(k=4, threshold=0.5, measure="estimate"),

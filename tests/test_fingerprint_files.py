@@ -35,7 +35,6 @@ TEXTS = ["a b c d e", "a b c d f", "a b c d e", "", "x y z", "x y z w", "q r s t
 
 SCHEMES = {
     "packed": MinHash(threshold=0.5, exact=True),
-    "hashes": MinHash(threshold=0.5, exact=True, family="java32"),
     "signatures": MinHash(threshold=0.5),
     "bottom-k": BottomK(threshold=0.5),
     "simhash": SimHash(max_distance=3),

@@ -14,7 +14,6 @@ SCHEMES = {
     "signatures": (MinHash(threshold=0.5), {}),
     "packed": (MinHash(threshold=0.5, exact=True), {}),
     "texts": (MinHash(threshold=0.5, exact=True), {"store_text": True}),
-    "hashes": (MinHash(threshold=0.5, exact=True, family="java32"), {}),
     "sketches": (BottomK(threshold=0.5), {}),
     "estimates": (BottomK(threshold=0.5, measure="estimate"), {}),
     "codes": (SimHash(max_distance=12), {}),

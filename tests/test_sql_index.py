@@ -376,7 +376,7 @@ def test_calls_joined_by_or(db: apsw.Connection) -> None:
 
 # ---- plans --------------------------------------------------------------------------------------------------------------------
 
-VERIFIED = ["bands", "bands_hashes", "bands_packed", "buckets", "prefix", "prefix_estimate"]
+VERIFIED = ["bands", "bands_packed", "buckets", "prefix", "prefix_estimate"]
 
 
 @pytest.mark.parametrize("frame", ["matches", "matches_any"])

@@ -290,7 +290,7 @@ def test_similarity_of_stored_values(db: apsw.Connection) -> None:
     assert 'no index named "none"' in refused(db, sql, "none", b"ab", b"ab")
 
 
-@pytest.mark.parametrize("evidence", ["none", "hashes", "packed"])
+@pytest.mark.parametrize("evidence", ["none", "packed"])
 def test_similarity_of_texts(db: apsw.Connection, evidence: str) -> None:
     """By the rules and the scheme of the index: equal slots, or the true similarity of an exact one; 0.0 without shingles."""
     create(db, "t", MINHASH | TEXT_RULES | {"evidence": evidence})

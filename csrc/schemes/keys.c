@@ -114,15 +114,7 @@ uint64_t nd_scheme_probe_count(const nd_scheme *scheme)
     return nd_chunk_probe_count((size_t)scheme->bits, (size_t)scheme->chunks, (size_t)scheme->max_distance);
 }
 
-/* Hashes in a MinHash value of so many bytes; 0 where it has a signature. */
-static size_t value_hashes(const nd_scheme *scheme, size_t size)
-{
-    if (scheme->evidence == ND_EVIDENCE_PACKED)
-        return nd_set_count(size);
-    return scheme->evidence == ND_EVIDENCE_HASHES ? size / 8 : 0;
-}
-
-/* The signature of a MinHash value: the value itself, or computed from its hashes. `room` holds num_perm slots. */
+/* The signature of a MinHash value: the value itself, or computed from its hashes, for which there is room. */
 static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t size, uint64_t *room, nd_scratch *scratch,
     uint8_t *signature)
 {
@@ -130,13 +122,9 @@ static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t
         memcpy(signature, value, nd_signature_size(scheme));
         return ND_OK;
     }
-    int status = ND_OK;
-    if (scheme->evidence == ND_EVIDENCE_PACKED)
-        status = nd_set_read(value, size, room);
-    else
-        memcpy(room, value, size);
+    int status = nd_set_read(value, size, room);
     if (status == ND_OK)
-        status = nd_scheme_slots(scheme, scratch, room, value_hashes(scheme, size));
+        status = nd_scheme_slots(scheme, scratch, room, nd_set_count(size));
     if (status == ND_OK)
         nd_scheme_pack_slots(scheme, scratch->slots, signature);
     return status;
@@ -146,7 +134,7 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
 {
     /* One piece of scratch: the hashes of the value, later the buckets; then the signature; then the 32-bit buckets. */
     size_t bands = (size_t)scheme->bands, num_perm = (size_t)scheme->num_perm;
-    size_t hash_room = value_hashes(scheme, size) + bands;
+    size_t hash_room = (scheme->evidence == ND_EVIDENCE_PACKED ? nd_set_count(size) : 0) + bands;
     uint64_t *room;
     int status = nd_scratch_hashes(&keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room);
     if (status != ND_OK)

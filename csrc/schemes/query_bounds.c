@@ -20,7 +20,7 @@ static const char *containment_query(const nd_scheme *scheme)
         return scheme->containment ? "prefix_containment" : NULL;
     if (scheme->kind != ND_SCHEME_MINHASH || scheme->evidence == ND_EVIDENCE_NONE)
         return NULL;
-    return scheme->evidence == ND_EVIDENCE_HASHES ? "scan_containment" : "scan_packed_containment";
+    return "scan_packed_containment";
 }
 
 const char *nd_scheme_query(const nd_scheme *scheme, int containment)
@@ -28,9 +28,7 @@ const char *nd_scheme_query(const nd_scheme *scheme, int containment)
     if (containment)
         return containment_query(scheme);
     if (scheme->plan == ND_PLAN_BANDS)
-        return scheme->evidence == ND_EVIDENCE_HASHES   ? "bands_hashes"
-               : scheme->evidence == ND_EVIDENCE_PACKED ? "bands_packed"
-                                                        : "bands";
+        return scheme->evidence == ND_EVIDENCE_PACKED ? "bands_packed" : "bands";
     if (scheme->plan == ND_PLAN_PREFIX)
         return scheme->measure == ND_MEASURE_ESTIMATE ? "prefix_estimate" : "prefix";
     return "buckets";

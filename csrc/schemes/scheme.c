@@ -3,8 +3,8 @@
  * Stored values, by scheme:
  *     SimHash, one-bit samples, codes   bits / 8 bytes, the code
  *     MinHash                           num_perm slots of slot_bits / 8 bytes: the signature
- *     MinHash, evidence HASHES          8 bytes for each distinct shingle hash, ascending; the signature is computed from them
- *     MinHash, evidence PACKED          the same hashes, mixed, 40 bits of each, as nd_set_write lays them out
+ *     MinHash, evidence PACKED          40 bits of each distinct shingle hash, mixed, as nd_set_write lays them out; the signature is
+ *                                       computed from them
  *     bottom-k                          8 bytes for each of the k smallest distinct hashes, ascending
  * Every number is little-endian. No text without shingles has a value. */
 #include <stdarg.h>
@@ -122,8 +122,6 @@ static int check_minhash(const complaint *to, const nd_scheme *scheme)
     if (scheme->bands < 1 || scheme->bands > scheme->num_perm / scheme->rows)
         return refuse(to, "bands is %d; with %d rows and num_perm %d it must be from 1 to %d", scheme->bands, scheme->rows,
             scheme->num_perm, scheme->num_perm / scheme->rows);
-    if (scheme->evidence == ND_EVIDENCE_PACKED && scheme->family != ND_FAMILY_AFFINE32)
-        return refuse(to, "family is %d; packed hashes are those of %d (affine32)", scheme->family, ND_FAMILY_AFFINE32);
     if (scheme->slot_bits != 16 && scheme->slot_bits != 32)
         return refuse(to, "slot_bits is %d; it must be 16 or 32", scheme->slot_bits);
     if (scheme->plan != ND_PLAN_BANDS)

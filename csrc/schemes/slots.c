@@ -1,10 +1,16 @@
 /* slots.c: the min-hash slots of a MinHash or BitSampling scheme, and their packing into a signature. */
 #include "schemes/schemes.h"
 
+/* The hashes of a packed value are mixed already: whatever the family of its signatures is, its keys are those of affine32. */
+static int32_t family_of(const nd_scheme *scheme)
+{
+    return scheme->evidence == ND_EVIDENCE_PACKED ? ND_FAMILY_AFFINE32 : scheme->family;
+}
+
 int nd_scheme_begin_slots(const nd_scheme *scheme, nd_scratch *scratch)
 {
     size_t num_perm = (size_t)(scheme->kind == ND_SCHEME_MINHASH ? scheme->num_perm : scheme->bits);
-    int status = nd_scratch_family(scratch, scheme->family, scheme->seed, num_perm);
+    int status = nd_scratch_family(scratch, family_of(scheme), scheme->seed, num_perm);
     if (status == ND_OK)
         memset(scratch->slots, 0xff, num_perm * sizeof scratch->slots[0]);
     return status;
@@ -29,7 +35,7 @@ int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t
     if (status == ND_OK)
         status = nd_scheme_add_minima(scheme, scratch, hashes, count);
     if (status == ND_OK)
-        nd_minhash_finish(scheme->family, scratch->num_perm, scratch->slots);
+        nd_minhash_finish(family_of(scheme), scratch->num_perm, scratch->slots);
     return status;
 }
 

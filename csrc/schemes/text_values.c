@@ -58,17 +58,6 @@ static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t 
     uint8_t *out;
     if (scheme->evidence == ND_EVIDENCE_PACKED)
         return append_packed(from, token_count, values);
-    if (scheme->evidence == ND_EVIDENCE_HASHES) {
-        uint64_t *distinct;
-        if (nd_scratch_hashes(&values->scratch, from->count, &distinct) != ND_OK)
-            return ND_ERROR_MEMORY;
-        const size_t distinct_count = distinct == from->hashes ? nd_sort_distinct(distinct, from->count)
-                                                               : nd_sorted_distinct(from->hashes, from->count, distinct);
-        int status = nd_values_append(values, 8 * distinct_count, token_count, &out);
-        if (status == ND_OK)
-            memcpy(out, distinct, 8 * distinct_count);
-        return status;
-    }
     int status = nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count);
     if (status == ND_OK)
         status = nd_values_append(values, nd_signature_size(scheme), token_count, &out);

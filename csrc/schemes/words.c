@@ -10,7 +10,7 @@ static const setting settings[] = {
     {"scheme", {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}},
     {"plan", {"scan", "blocks", "chunks", "bands", "prefix"}},
     {"family", {"affine32", "java32"}},
-    {"evidence", {"none", "hashes", "packed"}},
+    {"evidence", {"none", "packed"}},
     {"measure", {"fingerprint", "estimate"}},
     {"text.normalize", {"none", "NFC", "NFKC"}},
     {"text.case", {"none", "lower", "fold"}},

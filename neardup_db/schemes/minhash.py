@@ -26,11 +26,7 @@ from .base import (
 
 _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
-
-
-def _kind_of_hashes(family: Family) -> str:
-    """Packed hashes, for families that compute signatures from packed hashes."""
-    return "packed" if family == "affine32" else "hashes"
+_EVIDENCE = {False: "none", True: "packed"}
 
 
 class MinHash(SetScheme):
@@ -61,7 +57,7 @@ class MinHash(SetScheme):
         "num_perm", "threshold", "bands", "rows", "recall", "seed", "exact", "slot_bits", "family", "expected",
     )  # fmt: skip
     row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "evidence")
-    same_values: ClassVar[tuple[str, ...]] = ("evidence_kind", "num_perm", "slot_bits", "seed", "family")
+    same_values: ClassVar[tuple[str, ...]] = ("exact", "num_perm", "slot_bits", "seed", "family")
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
         ("bands", "rows"), ("num_perm", "threshold", "recall", "expected")
     )
@@ -74,7 +70,6 @@ class MinHash(SetScheme):
     exact: bool
     slot_bits: Literal[16, 32]
     family: Family
-    evidence_kind: str
 
     @records_given(automatic=("bands", "rows"))
     def __init__(
@@ -100,7 +95,6 @@ class MinHash(SetScheme):
             family=check_choice("family", family, FAMILIES),
             expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
             plan="bands",
-            evidence_kind=_kind_of_hashes(family) if exact else "none",
         )
         self._set_bands(bands, rows)
         self.native  # noqa: B018 (checks the rest)
@@ -142,24 +136,18 @@ class MinHash(SetScheme):
             "slot_bits": stored.integer("slot_bits", 16, 32),
             "family": stored.text("family", FAMILIES),
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
-            "evidence_kind": stored.text("evidence", EVIDENCES),
         }
-        expected = _kind_of_hashes(state["family"]) if state["exact"] else "none"
-        if state["evidence_kind"] != expected:
-            raise stored.invalid_setting(
-                "evidence", f"{expected!r} with exact={int(state['exact'])} and family={state['family']!r}"
-            )
+        expected = _EVIDENCE[state["exact"]]
+        if stored.text("evidence", EVIDENCES) != expected:
+            raise stored.invalid_setting("evidence", f"{expected!r} with exact={int(state['exact'])}")
         return state
 
     def _setting(self, name: str) -> Any:
-        return self.evidence_kind if name == "evidence" else super()._setting(name)
-
-    def _identity(self) -> tuple[Any, ...]:
-        return (*super()._identity(), self.evidence_kind)
+        return _EVIDENCE[self.exact] if name == "evidence" else super()._setting(name)
 
     def with_exact(self, exact: bool) -> MinHash:
         """The same signatures and bands, verified by the true similarity (True) or the share of equal slots."""
-        return self._copy(exact=exact, evidence_kind=_kind_of_hashes(self.family) if exact else "none")
+        return self._copy(exact=exact)
 
     @property
     def table(self) -> str:
@@ -199,24 +187,22 @@ class MinHash(SetScheme):
         return native.band_keys(self.native, values) if self.exact else None
 
     def reads_values_of(self, other: Scheme) -> bool:
-        if isinstance(other, MinHash) and self.exact and self.evidence_kind == other.evidence_kind:
+        if isinstance(other, MinHash) and self.exact and other.exact:
             return True  # the shingle hashes themselves, whatever is made of them
         return super().reads_values_of(other)
 
     has_elements = True
 
     def elements(self, value: bytes) -> Any:
-        if self.evidence_kind == "packed":
+        if self.exact:
             return native.set_numbers(value)
-        if self.evidence_kind != "none":
-            return np.frombuffer(value, "<u8")
         slots = np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(np.uint64)
         return np.arange(self.num_perm, dtype=np.uint64) << np.uint64(32) | slots
 
     @property
     def elements_bound(self) -> float:
         share = self.threshold  # of equal slots: s of n are s / (2 n - s) of the elements
-        return self.threshold if self.evidence_kind != "none" else share / (2 - share) * (1 - 1e-9)
+        return self.threshold if self.exact else share / (2 - share) * (1 - 1e-9)
 
     @property
     def value_size(self) -> int:

@@ -130,7 +130,6 @@ static void check_values(void)
         {.kind = ND_SCHEME_BINARYCODE, .plan = ND_PLAN_CHUNKS, .bits = 256, .max_distance = 31, .chunks = 16},
         {.kind = ND_SCHEME_BITSAMPLING, .plan = ND_PLAN_CHUNKS, .bits = 72, .max_distance = 5, .chunks = 2},
         {BANDED, .bands = 3, .rows = 3, .slot_bits = 16},
-        {BANDED, .bands = 4, .rows = 2, .slot_bits = 32, .evidence = ND_EVIDENCE_HASHES},
         {BANDED, .bands = 9, .rows = 1, .slot_bits = 16, .evidence = ND_EVIDENCE_PACKED},
         {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 4, .threshold = 0.5},
         {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 4, .threshold = 0.5, .containment = 1},

@@ -1,6 +1,7 @@
 /* test_deduplicator.c: which records stay, against brute force: values many of which are alike, in cold buckets and in hot ones, in
  * groups and without, of every plan. */
 #include "check.h"
+#include "schemes/schemes.h"
 
 #define COUNT 600
 #define VALUE_MAX 80
@@ -21,7 +22,7 @@ static const nd_scheme schemes[] = {
         .rows = 1,
         .slot_bits = 16,
         .threshold = 0.6,
-        .evidence = ND_EVIDENCE_HASHES,
+        .evidence = ND_EVIDENCE_PACKED,
         .seed = 1},
     {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 8, .threshold = 0.5},
     {.kind = ND_SCHEME_BOTTOMK, .plan = ND_PLAN_PREFIX, .k = 8, .threshold = 0.4, .containment = 1},
@@ -45,7 +46,7 @@ static record records[COUNT];
 
 static int is_set(const nd_scheme *scheme)
 {
-    return scheme->kind == ND_SCHEME_BOTTOMK || scheme->evidence == ND_EVIDENCE_HASHES;
+    return scheme->kind == ND_SCHEME_BOTTOMK || scheme->evidence == ND_EVIDENCE_PACKED;
 }
 
 /* The fewer `kinds`, the more are alike. All sets have a hash in common, and signatures of one band their first slots. */
@@ -57,9 +58,13 @@ static void draw_value(const nd_scheme *scheme, size_t kinds, record *out)
         uint64_t hashes[8] = {0};
         const size_t count = 1 + below(8);
         for (size_t i = 1; i < count; i++)
-            hashes[i] = 1 + below(4 + 6 * kinds);
-        out->size = nd_sort_distinct(hashes, count) * sizeof hashes[0];
-        memcpy(out->value, hashes, out->size);
+            hashes[i] = (1 + below(4 + 6 * kinds)) << 24;
+        const size_t distinct = nd_sort_distinct(hashes, count);
+        out->size = scheme->evidence == ND_EVIDENCE_PACKED ? nd_set_size(distinct) : distinct * sizeof hashes[0];
+        if (scheme->evidence == ND_EVIDENCE_PACKED)
+            nd_set_write(hashes, distinct, out->value);
+        else
+            memcpy(out->value, hashes, out->size);
     } else if (scheme->kind == ND_SCHEME_MINHASH) {
         uint16_t slots[12], kind = (uint16_t)below(kinds);
         for (size_t i = 0; i < 12; i++)

@@ -22,7 +22,6 @@ typedef struct case_of {
 static const case_of cases[] = {
     {"minhash", {MINHASH(16, ND_EVIDENCE_NONE, ND_FAMILY_AFFINE32)}, {RULES(3)}},
     {"minhash 32 bits, java32", {MINHASH(32, ND_EVIDENCE_NONE, ND_FAMILY_JAVA32)}, {RULES(3)}},
-    {"minhash, hashes", {MINHASH(32, ND_EVIDENCE_HASHES, ND_FAMILY_AFFINE32)}, {RULES(3)}},
     {"minhash, packed", {MINHASH(32, ND_EVIDENCE_PACKED, ND_FAMILY_AFFINE32)}, {RULES(3)}},
     {"minhash, characters", {MINHASH(16, ND_EVIDENCE_NONE, ND_FAMILY_AFFINE32)},
         {.normalize = ND_NORMALIZE_NFC,

@@ -67,9 +67,6 @@ static const preset presets[] = {
      "('seed',1),('threshold',0.5)"},
     {"0001_minhash_band", "keys_minhash_band",
      "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
-     "('seed',1),('threshold',0.5),('evidence','hashes')"},
-    {"0001_minhash_band", "keys_minhash_band",
-     "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
      "('seed',1),('threshold',0.5),('evidence','packed')"},
     {"0001_bottomk_prefix", "keys_bottomk_prefix",
      "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},

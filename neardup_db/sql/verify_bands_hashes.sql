@@ -1,5 +1,0 @@
--- MinHash candidates verified exactly: the stored values are the shingle hashes themselves.
-SELECT f.id AS fingerprint_id, neardup_jaccard(f.value, :fingerprint, :threshold) AS similarity, NULL AS distance
-FROM neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c
-CROSS JOIN {index}_fingerprint AS f
-WHERE f.id = c.fingerprint_id AND neardup_intact(f.value, f.value_hash)
