@@ -18,10 +18,11 @@
 /* ---- version and CPU --------------------------------------------------------------------------------------------- */
 
 /* Version of everything that decides a fingerprint: text rules, Unicode tables, hash families. Stored in every file. */
-#define ND_ALGORITHM_VERSION 1 /* of the formulas: any change of a fingerprint raises it */
-#define ND_SCHEMA_VERSION 1    /* of the tables of a file */
+#define ND_ALGORITHM_VERSION 1     /* of the formulas: any change of a fingerprint raises it */
+#define ND_SCHEMA_VERSION 2        /* of the tables of a file */
+#define ND_OLDEST_SCHEMA_VERSION 2 /* the first one that was released */
 
-const char *nd_version(void);         /* of the package, "0.1.0" */
+const char *nd_version(void);         /* of the package, "0.2.0" */
 const char *nd_unicode_version(void); /* of the Unicode Character Database that the tables come from, "15.0.0" */
 const char *nd_isa_name(void);        /* the active tier of kernels: "scalar", "avx2", ... */
 

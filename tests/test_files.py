@@ -15,7 +15,7 @@ from neardup_db import BinaryCode, Cluster, Document, Index, MinHash, TextRules,
 from neardup_db.store.layout.schema import SCHEMA_VERSION
 
 RELEASED = sorted(path for path in DATA.glob("*/*.db") if path.stem in FILES)
-VERSIONS = [version for version, _ in released()]
+VERSIONS = [version for version, _ in released() if version != "0.1.0"]  # a release candidate, whose files are refused
 CURRENT = DATA / __version__
 
 PAIRS: dict[str, dict[tuple[str, str], tuple[float, int | None]]] = {

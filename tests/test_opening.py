@@ -289,7 +289,7 @@ def test_a_newer_schema_is_refused(path: Path) -> None:
     """A file of a newer schema version is a FormatError with both versions and the remedy."""
     set_setting(made(path), "schema_version", 99)
     for more in ({}, {"read_only": True}, {"scheme": MinHash(threshold=0.8)}):
-        with pytest.raises(FormatError, match=r"schema version 99.*knows 1: install a newer"):
+        with pytest.raises(FormatError, match=r"schema version 99.*knows 2: install a newer"):
             Index(path, **more)
 
 

@@ -168,7 +168,7 @@ def test_a_whole_wheel_has_no_problem(tmp_path: Path) -> None:
         ("cp310-abi3-linux_x86_64", X86, {"tests/test_index.py": b""}, "", "tests/test_index.py has no business"),
         ("cp310-abi3-linux_x86_64", X86, {"neardup_db/core.c": b""}, "", "core.c has no business"),
         ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/sql/matches.sql", "matches.sql is missing"),
-        ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/migrations/0001_index.sql", "0001_index.sql is missing"),
+        ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/migrations/0002_index.sql", "0002_index.sql is missing"),
         ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/neardup.so", "its binaries are _core, "),
     ],
     ids=lambda value: value if isinstance(value, str) and " " in value else "",

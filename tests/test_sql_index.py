@@ -19,7 +19,7 @@ import neardup_db
 from neardup_db.store.layout.schema import sql_text
 
 SETTINGS: dict[str, Any] = {
-    "schema_version": 1, "algorithm_version": 1, "generation": 1, "created_at": 1, "scheme": "binarycode", "plan": "blocks",
+    "schema_version": 2, "algorithm_version": 1, "generation": 1, "created_at": 1, "scheme": "binarycode", "plan": "blocks",
     "bits": 16, "max_distance": 1, "blocks": 2,
 }  # fmt: skip
 TEXT_SETTINGS: dict[str, Any] = SETTINGS | {"scheme": "simhash", "plan": "scan", "bits": 64, "max_distance": 3} | TEXT_RULES
@@ -27,8 +27,8 @@ CODES = {"a": b"\x00\x00", "b": b"\x00\x01", "c": b"\xff\xff"}
 
 
 def create(db: apsw.Connection, index: str = "x", settings: dict[str, Any] = SETTINGS) -> None:
-    db.execute(sql_file("migrations", "0001_index", index))
-    db.execute(sql_file("migrations", "0001_code_bucket", index))
+    db.execute(sql_file("migrations", "0002_index", index))
+    db.execute(sql_file("migrations", "0002_code_bucket", index))
     db.executemany(f"INSERT INTO {index}_setting VALUES (?, ?)", settings.items())
     for key, code in CODES.items():
         value_hash = struct.unpack("<q", struct.pack("<Q", xxhash.xxh3_64_intdigest(code)))[0]
@@ -92,7 +92,7 @@ def test_the_name_of_an_index_is_text(db: apsw.Connection, sql: str, name: Any) 
     [
         ("scheme", "other"), ("scheme", None), ("scheme", 5), ("plan", "bands"), ("plan", b"blocks"), ("bits", "16"),
         ("bits", 12), ("bits", 2**40), ("bits", -8), ("max_distance", 2), ("blocks", 0), ("blocks", 100), ("threshold", "x"),
-        ("seed", -1), ("family", "other"), ("schema_version", 2), ("schema_version", None), ("algorithm_version", 2),
+        ("seed", -1), ("family", "other"), ("schema_version", 1), ("schema_version", None), ("algorithm_version", 2),
     ],
 )  # fmt: skip
 def test_damaged_settings_are_refused(db: apsw.Connection, name: str, value: Any) -> None:
@@ -383,7 +383,7 @@ VERIFIED = ["bands", "bands_packed", "buckets", "prefix", "prefix_estimate"]
 @pytest.mark.parametrize("name", VERIFIED)
 def test_queries_stream(db: apsw.Connection, frame: str, name: str) -> None:
     """Candidates by neardup_candidates, no table read from end to end, nothing collected unverified."""
-    for file in sorted((PACKAGE / "migrations").glob("0001_*.sql"), key=lambda path: (path.stem != "0001_index", path.stem)):
+    for file in sorted((PACKAGE / "migrations").glob("0002_*.sql"), key=lambda path: (path.stem != "0002_index", path.stem)):
         db.execute(sql_file("migrations", file.stem, "x"))
     sql = sql_text(frame).replace("{verified}", sql_text(f"verify_{name}"))
     for word, filled in {"{crowd}": "", "{limit}": "", "{index}": "x"}.items():

@@ -17,7 +17,7 @@ from buckets import block_buckets
 from by_hand import TEXT_RULES, refused, sql_file
 
 NOW = 1_700_000_000_000
-COMMON: dict[str, Any] = {"schema_version": 1, "algorithm_version": 1, "generation": 1, "created_at": NOW, "store_text": 0}
+COMMON: dict[str, Any] = {"schema_version": 2, "algorithm_version": 1, "generation": 1, "created_at": NOW, "store_text": 0}
 MINHASH: dict[str, Any] = {
     "scheme": "minhash", "plan": "bands", "num_perm": 128, "bands": 40, "rows": 3, "slot_bits": 16, "family": "affine32",
     "seed": 1, "evidence": "none", "threshold": 0.6,
@@ -26,9 +26,9 @@ BOTTOMK: dict[str, Any] = {"scheme": "bottomk", "plan": "prefix", "k": 16, "thre
 
 
 def create(db: apsw.Connection, index: str, settings: dict[str, Any], table: str | None = None) -> None:
-    db.execute(sql_file("migrations", "0001_index", index))
+    db.execute(sql_file("migrations", "0002_index", index))
     if table is not None:
-        db.execute(sql_file("migrations", f"0001_{table}", index))
+        db.execute(sql_file("migrations", f"0002_{table}", index))
     rows = (COMMON | settings).items()
     db.executemany(f"INSERT INTO {index}_setting VALUES (?, ?)", rows)
 

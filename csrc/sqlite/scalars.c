@@ -287,7 +287,7 @@ static void sql_minhash(sqlite3_context *context, int argc, sqlite3_value **argv
 
 /* ---- the library ------------------------------------------------------------------------------------------------------- */
 
-/* neardup_version() -> version of the package, '0.1.0'. */
+/* neardup_version() -> version of the package, '0.2.0'. */
 static void sql_version(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -175,6 +175,10 @@ static void check_versions(setting_rows *rows)
 {
     int64_t schema = get_integer(rows, "schema_version", 1, INT32_MAX);
     int64_t algorithm = get_integer(rows, "algorithm_version", 1, INT32_MAX);
+    if (schema < ND_OLDEST_SCHEMA_VERSION)
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" has schema version %lld, which only prereleases of neardup_db read: make a "
+                                        "new index from the texts",
+                            rows->index, schema));
     if (schema > ND_SCHEMA_VERSION)
         rows_fail(rows, sqlite3_mprintf("index \"%s\" has schema version %lld, written by a newer neardup_db; this is %s, which "
                                         "knows version %d: update it",

@@ -160,7 +160,7 @@ static sqlite3 *make_index(const preset *of)
     PROMISE(sqlite3_open(":memory:", &db) == SQLITE_OK);
     execute_text(db, "", "0001_index");
     execute_text(db, "", of->table);
-    execute(db, "INSERT INTO i_setting VALUES ('schema_version',1),('algorithm_version',1),('generation',1),('created_at',5),('crowds',1)," TEXT_RULES);
+    execute(db, "INSERT INTO i_setting VALUES ('schema_version',2),('algorithm_version',1),('generation',1),('created_at',5),('crowds',1)," TEXT_RULES);
     char *sql = sqlite3_mprintf("INSERT INTO i_setting VALUES %s", of->settings);
     execute(db, sql);
     sqlite3_free(sql);

@@ -1,11 +1,10 @@
 """Pairs of documents that a person has dismissed: "these are not duplicates".
 
-A dismissed pair is no edge of the graph of matches. The pairs go by the ids of their documents, so they survive a rebuild and go
-with either document. The table is made by the first dismissal; `Store.dismisses` says whether an index has it.
+A dismissed pair is no edge of the graph of matches. Pairs refer to document ids, so they survive a rebuild and are deleted with
+either document. The first dismissal creates the table; `Store.dismisses` tells whether an index has it.
 
-Equal copies share a fingerprint, and one of them stands for all. Two kinds of fingerprints are exceptions, so the table names the
-fingerprints of each pair. A fingerprint is *touched* if a document of it is in a dismissed pair: a new copy may match what that
-document does not. It is *torn* if two copies of it are dismissed: its documents may be in several clusters.
+Equal documents share a fingerprint, which represents all of them. A document of a dismissed pair has fingerprints that no other
+document has (`separate`), and a new document never shares these, so a fingerprint matches for all of its documents or for none.
 """
 
 from __future__ import annotations
@@ -26,9 +25,6 @@ class Dismissed:
 
     TABLE = "dismissed"
 
-    IS_TORN = "EXISTS (SELECT 1 FROM {index}_dismissed AS x WHERE x.fingerprint_id = f.id AND x.other_fingerprint_id = f.id)"
-    """Whether a fingerprint f is torn, in SQL."""
-
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
         self.db = store.db
@@ -41,6 +37,12 @@ class Dismissed:
         sql = """SELECT other_id FROM {index}_dismissed WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
         return {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))}
+
+    def has(self, document_id: int) -> bool:
+        """Whether a document is in a dismissed pair."""
+        sql = """SELECT EXISTS (SELECT 1 FROM {index}_dismissed WHERE document_id = ?1)
+                     OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_id = ?1)"""
+        return bool(self.db.value(self.store.sql(sql), (document_id,)))
 
     def is_dismissed(self, a: int, b: int) -> bool:
         """Whether two documents are a dismissed pair."""
@@ -55,20 +57,6 @@ class Dismissed:
                  WHERE x.document_id = d.value"""
         asked = np.sort(np.fromiter(document_ids, np.int64))
         return frozenset(self.db.rows(self.store.sql(sql), (self.db.carried(asked),))) if len(asked) else NONE
-
-    def split_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
-        """Those of the fingerprints that are torn."""
-        sql = "SELECT fingerprint_id FROM {index}_dismissed WHERE fingerprint_id = ?1 AND other_fingerprint_id = ?1 LIMIT 1"
-        return self._select_ids(sql, fingerprint_ids)
-
-    def touched(self, fingerprint_ids: Iterable[int]) -> set[int]:
-        """Those of the fingerprints that are touched."""
-        sql = """SELECT ?1 WHERE EXISTS (SELECT 1 FROM {index}_dismissed WHERE fingerprint_id = ?1)
-                 OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_fingerprint_id = ?1)"""
-        return self._select_ids(sql, fingerprint_ids)
-
-    def _select_ids(self, sql: str, fingerprint_ids: Iterable[int]) -> set[int]:
-        return {row[0] for row in self.db.rows_of_many(self.store.sql(sql), ((number,) for number in fingerprint_ids))}
 
     def page(self, after: tuple[int, int], now: int, size: int) -> list[tuple[int, int, Key, Key]]:
         """(later, earlier, key of the earlier, key of the later) of the next pairs of visible documents."""
@@ -99,37 +87,33 @@ class Dismissed:
         """Dismiss the pairs of a document with others."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
-        sql = """INSERT OR IGNORE INTO {index}_dismissed
-                 (document_id, other_id, fingerprint_id, other_fingerprint_id, dismissed_at) VALUES (?, ?, ?, ?, ?)"""
-        pairs = ((a, b) if a.id > b.id else (b, a) for b in others)
-        rows = [(later.id, earlier.id, later.fingerprint_id, earlier.fingerprint_id, now) for later, earlier in pairs]
-        self.db.execute_many(self.store.sql(sql), rows)
+        sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?)"
+        self.db.execute_many(self.store.sql(sql), [(max(a.id, b.id), min(a.id, b.id), now) for b in others])
 
     def remove(self, a: int, b: int) -> None:
         """Forget a pair."""
         sql = "DELETE FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
 
-    def drop(self, document_id: int) -> set[int]:
-        """Forget the pairs of a document that goes. Returns the fingerprints that were torn by one of them."""
-        torn = set()
+    def separate(self, document_ids: Iterable[int] | None = None, *, is_indexed: bool = True) -> None:
+        """Give documents of dismissed pairs fingerprints that no other document has.
+
+        document_ids: candidates; None for all documents. is_indexed: write candidate rows for the new fingerprints."""
+        if not self.store.dismisses:
+            return
+        every = self.store.sql("SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed")
+        dismissed = {row[0] for row in self.db.rows(every)} if document_ids is None else set(filter(self.has, document_ids))
+        for document in self.documents.rows_by_id(sorted(dismissed)):
+            for number in self.documents.fingerprints_of(document.id, document.fingerprint_id):
+                if self.documents.is_shared(number, document.id):
+                    own = self.documents.copy_fingerprint(number, document.id)
+                    if is_indexed:
+                        self.store.table.file(own, own)
+
+    def drop(self, document_id: int) -> None:
+        """Delete the pairs of a document."""
         for end in ("document_id", "other_id"):
-            sql = f"DELETE FROM {{index}}_dismissed WHERE {end} = ? RETURNING fingerprint_id, other_fingerprint_id"
-            torn |= {a for a, b in self.db.rows(self.store.sql(sql), (document_id,)) if a is not None and a == b}
-        return torn
-
-    def follow_fingerprints(self) -> None:
-        """Write the fingerprints of all pairs anew, after documents were given other ones."""
-        sql = """UPDATE {index}_dismissed SET
-                 fingerprint_id = (SELECT d.fingerprint_id FROM {index}_document AS d WHERE d.id = document_id),
-                 other_fingerprint_id = (SELECT d.fingerprint_id FROM {index}_document AS d WHERE d.id = other_id)"""
-        self.db.execute(self.store.sql(sql))
-
-    def follow_fingerprint(self, document_id: int, fingerprint_id: int | None) -> None:
-        """Write the fingerprint of a document that was given another one into its pairs."""
-        for end, column in (("document_id", "fingerprint_id"), ("other_id", "other_fingerprint_id")):
-            sql = self.store.sql(f"UPDATE {{index}}_dismissed SET {column} = ? WHERE {end} = ?")
-            self.db.execute(sql, (fingerprint_id, document_id))
+            self.db.execute(self.store.sql(f"DELETE FROM {{index}}_dismissed WHERE {end} = ?"), (document_id,))
 
     def drop_lost(self) -> int:
         """Forget pairs that are not two documents, the later first; returns how many there were. Only damage makes such ones."""

@@ -227,18 +227,6 @@ class Documents:
         rows = self.db.rows(self.store.sql(sql), (self.db.carried(asked),)) if len(asked) else []
         return {number: label for number, label in map(self.require_numbers, rows)}
 
-    def label_of(self, fingerprint_id: int) -> int | None:
-        """The label of the cluster of a document of a fingerprint; None if it is in none, or there is no such document."""
-        sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
-        label: int | None = self.require_numbers([self.db.value(sql, (fingerprint_id,))])[0]
-        return label
-
-    def labels(self, fingerprint_id: int, before_id: int) -> list[tuple[int, int]]:
-        """(newest document, label) of each cluster that the documents of a fingerprint before one are in."""
-        sql = """SELECT max(id), ifnull(cluster_id, id + {alone}) FROM {index}_document
-                 WHERE fingerprint_id = ? AND id < ? GROUP BY 2"""
-        return self.db.rows(self.store.sql(sql), (fingerprint_id, before_id))
-
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
         """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
@@ -349,15 +337,15 @@ class Documents:
 
     def fingerprint_id(self, group_id: int, value: bytes, value_hash: int) -> int | None:
         """The fingerprint with this value, if there is one; value_hash: `signed_hash` of it."""
-        sql = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = +? AND value_hash = +? AND value = ?")
-        number: int | None = self.db.value(sql, (group_id, value_hash, value))
+        sql = "SELECT f.id FROM {index}_fingerprint AS f WHERE f.group_id = +? AND f.value_hash = +? AND f.value = ?"
+        number: int | None = self.db.value(self.store.sql(sql + self._shareable), (group_id, value_hash, value))
         return number
 
     def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
         """{value: id} of the stored fingerprints of a group that have one of the hashes (int64[n], any order)."""
         sql = """SELECT f.value, f.id FROM {carray}(?) AS h CROSS JOIN {index}_fingerprint AS f
                  WHERE f.group_id = +? AND f.value_hash = h.value"""
-        return dict(self.db.rows(self.store.sql(sql), (self.db.carried(np.sort(hashes)), group_id)))
+        return dict(self.db.rows(self.store.sql(sql + self._shareable), (self.db.carried(np.sort(hashes)), group_id)))
 
     def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
         """{value: id} of those of the fingerprints (int64[n], any order) that are of a group."""
@@ -365,7 +353,36 @@ class Documents:
             return {}
         sql = """SELECT f.value, f.id FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
                  WHERE f.id = i.value AND f.group_id = ?"""
-        return dict(self.db.rows(self.store.sql(sql), (self.db.carried(np.sort(ids)), group_id)))
+        return dict(self.db.rows(self.store.sql(sql + self._shareable), (self.db.carried(np.sort(ids)), group_id)))
+
+    @property
+    def _shareable(self) -> str:
+        """The condition for a fingerprint f that new documents may share: it is not that of a dismissed document."""
+        if not self.store.dismisses:
+            return ""
+        first = "(SELECT d.id FROM {index}_document AS d WHERE d.fingerprint_id = f.id LIMIT 1)"
+        if self.store.has_parts:
+            first = f"ifnull({first}, (SELECT p.document_id FROM {{index}}_part AS p WHERE p.fingerprint_id = f.id LIMIT 1))"
+        return f""" AND NOT EXISTS (SELECT 1 FROM {{index}}_dismissed AS x WHERE x.document_id = {first})
+                    AND NOT EXISTS (SELECT 1 FROM {{index}}_dismissed AS x WHERE x.other_id = {first})"""
+
+    def is_shared(self, fingerprint_id: int, document_id: int) -> bool:
+        """Whether a document other than this one has a fingerprint."""
+        sql = "SELECT EXISTS (SELECT 1 FROM {index}_document WHERE fingerprint_id = ?1 AND id <> ?2)"
+        if self.store.has_parts:
+            sql += " OR EXISTS (SELECT 1 FROM {index}_part WHERE fingerprint_id = ?1 AND document_id <> ?2)"
+        return bool(self.db.value(self.store.sql(sql), (fingerprint_id, document_id)))
+
+    def copy_fingerprint(self, fingerprint_id: int, document_id: int) -> int:
+        """Give a document a fingerprint of its own in place of an equal one. Returns its id; it has no candidate rows yet."""
+        sql = self.store.sql("SELECT group_id, value, value_hash, crowd FROM {index}_fingerprint WHERE id = ?")
+        *values, crowd = self.db.rows(sql, (fingerprint_id,))[0]
+        own = self.add_fingerprint(*values)
+        self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?"), (crowd, own))
+        for table, column in (("document", "id"), *([("part", "document_id")] if self.store.has_parts else [])):
+            point = self.store.sql(f"UPDATE {{index}}_{table} SET fingerprint_id = ? WHERE fingerprint_id = ? AND {column} = ?")
+            self.db.execute(point, (own, fingerprint_id, document_id))
+        return own
 
     def of_fingerprints(self, ids: Collection[int], now: int) -> Iterator[tuple[int, int, Key]]:
         """(fingerprint, document, key) of the visible documents with one of the fingerprints."""

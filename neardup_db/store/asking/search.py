@@ -188,9 +188,10 @@ class Search:
         parameters = self.parameters(sketch, group_id, now)
         parameters["before_id"], parameters["first_id"] = before_id, first_id
         if self.store.has_parts:
-            frame = "neighbours_parts_torn" if self.store.dismisses else "neighbours"
             parameters["except_id"] = except_id
-            return [Neighbour._make(row[:5]) for row in self.answer(self.store.query(frame, self._verify()), parameters)]
+            rows = self.answer(self.store.query("neighbours", self._verify()), parameters)
+            without = self.dismissed.dismissed_with(except_id) if except_id and self.store.dismisses else ()
+            return [Neighbour._make(row[:5]) for row in rows if row[0] not in without]
         query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")
         found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
         if self.store.crowds:

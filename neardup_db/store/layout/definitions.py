@@ -48,7 +48,7 @@ def _expected_definitions(name: str, table: str | None, version: int, optional: 
 
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError where reading or writing the index would run code from its schema."""
-    versions = range(1, schema.SCHEMA_VERSION + 1)
+    versions = range(schema.OLDEST_VERSION, schema.SCHEMA_VERSION + 1)
     parts = (*schema.OPTIONAL, schema.PENDING)
     known = [_expected_definitions(name, table, version, parts) for version in versions for table in candidates.TABLES]
     names = sorted({name for made in known for name in made})

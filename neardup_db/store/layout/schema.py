@@ -17,6 +17,9 @@ from .following import PREFIX
 
 SCHEMA_VERSION: int = lib.ND_SCHEMA_VERSION
 
+OLDEST_VERSION: int = lib.ND_OLDEST_SCHEMA_VERSION
+"""The first version that was released; older files are refused."""
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 MIGRATIONS = os.path.join(_PACKAGE, "migrations")
@@ -85,7 +88,7 @@ def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | N
     """Run the steps of the common tables (part "index") or of a candidate table that lead from a version to the newest one, None
     = that of this package."""
     newest = SCHEMA_VERSION if newest is None else newest
-    steps = {version: _step(version, part) for version in range(after + 1, newest + 1)}
+    steps = {version: _step(version, part) for version in range(max(after + 1, OLDEST_VERSION), newest + 1)}
     missing = [version for version, text in steps.items() if text is None]
     if missing and (part == "index" or (after == 0 and len(missing) == len(steps))):
         raise NearDupError(f"the package lacks migrations/{missing[0]:04}_{part}.sql: install neardup-db again")
@@ -190,9 +193,14 @@ def is_empty(db: Database) -> bool:
 
 
 def require_version(name: str, version: Any) -> None:
-    """Raise FormatError where an index has a newer schema version than this package knows."""
+    """Raise FormatError if this package does not know the schema version of an index."""
     if not isinstance(version, int) or version < 1:
         raise CorruptIndexError(f"index {name!r}: the setting schema_version is {version!r}")
+    if version < OLDEST_VERSION:
+        raise FormatError(
+            f"index {name!r} has schema version {version}, which only prereleases of neardup-db read: make a new index from the "
+            "texts, or from fingerprints that the older package exports"
+        )
     if version > SCHEMA_VERSION:
         raise FormatError(
             f"index {name!r} has schema version {version}, this package knows {SCHEMA_VERSION}: install a newer neardup-db"

@@ -111,8 +111,6 @@ def set_aside(clusters: Clusters, allowed: Allowed, now: int) -> int:
         gone.update(documents.take_fingerprint(fingerprint_id, value))
     for label, ends in seeds.items():
         clusters.mend(label, ends - gone, now)
-    if gone and store.dismisses:
-        clusters.dismissed.follow_fingerprints()
     return sum(one.is_visible(now) for one in documents.rows_by_id(gone))
 
 
@@ -144,8 +142,7 @@ def _match_again(clusters: Clusters, now: int) -> None:
     restore(store, documents, store.sketch_rules.allowed)
     if documents.last_fingerprint_id() < first:
         return
-    if store.dismisses:
-        clusters.dismissed.follow_fingerprints()
+    clusters.dismissed.separate(is_indexed=False)
     filed = store.sql(store.frame("filed"))
     for first_id, last_id in documents.fingerprint_ranges(documents.filed_at_once, first):
         store.table.file(first_id, last_id)

@@ -38,7 +38,7 @@ class Clusters:
         self.dismissed = search.dismissed
         self.changes = ChangeLog(store, documents)
         self.edges = Edges(store, documents, search)
-        self.crowds = Crowds(store, documents, self.dismissed)
+        self.crowds = Crowds(store, documents)
 
     # ---- adding ------------------------------------------------------------------------------------------------------
 
@@ -46,8 +46,6 @@ class Clusters:
         """Record the edges of an added document and join the clusters that it touches."""
         if not neighbours:
             return
-        if self.store.dismisses:
-            neighbours = self.edges.add_split_copies(neighbours, document_id)
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
         labels = {neighbour.cluster_id for neighbour in neighbours}
         self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
@@ -64,8 +62,6 @@ class Clusters:
         matched: set[int] = set()
         met: set[int] = set()
         for document_id, label, neighbours, visible in self.edges.of_fingerprints(*new, now) if new else ():
-            if self.store.dismisses:
-                neighbours = self.edges.add_split_copies(neighbours, document_id)
             batch.add(document_id, label, neighbours)
             earlier = any(other_id is not None and other_id < document_id for other_id in visible)
             (matched if earlier else met).add(document_id)
@@ -87,11 +83,6 @@ class Clusters:
         for document_id, copy, label, is_visible in self.documents.older_copies(first, now):
             batch.add_copy(document_id, copy, label)
             (matched if is_visible else met).add(document_id)
-        if self.store.dismisses:
-            touched = self.dismissed.touched(fingerprint_id for _, fingerprint_id in first)
-            for document_id, fingerprint_id in first:
-                if fingerprint_id in touched:
-                    batch.add(document_id, ALONE + document_id, self.edges.earlier_neighbours(document_id, now))
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
             if are_new:
@@ -180,7 +171,6 @@ class Clusters:
         """Delete documents with all that is theirs, then mend the clusters that they held together. Returns how many there
         were."""
         neighbours: dict[int, set[int]] = defaultdict(set)
-        torn: set[int] = set()
         group_ids: set[int] = set()
         removed = 0
         sql = self.store.sql("SELECT id, fingerprint_id, cluster_id, group_id FROM {index}_document WHERE id = ?")
@@ -194,7 +184,7 @@ class Clusters:
                     neighbours[label].update(self.edges.adjacent(document_id))
                     self.edges.drop(document_id)
                 if self.store.dismisses:
-                    torn |= self.dismissed.drop(document_id)
+                    self.dismissed.drop(document_id)
             if self.store.notes_changes:
                 self.changes.note_removed([(row[0], self.documents.key(row[0])) for row in rows])
             self.documents.drop([row[0] for row in rows], {row[1] for row in rows if row[1] is not None})
@@ -202,8 +192,6 @@ class Clusters:
         gone = set(document_ids)
         for label, seeds in neighbours.items():
             self.mend(label, seeds - gone, now)
-        if torn:
-            self.crowds.settle(torn)
         self.documents.drop_groups(group_ids - {0})
         return removed
 
@@ -323,11 +311,11 @@ class Clusters:
             groups[joined.find(fingerprint_id)].append((number, key))
             if self.store.dismisses:
                 copies_of[fingerprint_id].append(number)
-        torn = self._torn_groups(joined, forest, copies_of)
+        split = self._split_groups(joined, forest, copies_of)
         for name, found in groups.items():
             group = sorted(dict(found).items())  # each once, of however many fingerprints it is
-            if name in torn:
-                yield from self._parts(group, torn[name], now)
+            if name in split:
+                yield from self._parts(group, split[name], now)
             else:
                 yield group
         if min_size == 1:
@@ -335,21 +323,21 @@ class Clusters:
             rows = self.db.stream(self.store.sql(every), {"now": now, "group_id": group_id})
             yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in several)
 
-    def _torn_groups(
+    def _split_groups(
         self, joined: UnionFind, forest: list[tuple[int, int]], copies_of: dict[int, list[int]]
     ) -> dict[int, UnionFind]:
-        """Of each group of fingerprints in which a pair is dismissed, what connects its documents without such pairs.
+        """For each group of fingerprints with a dismissed pair, the connections of its documents without such pairs.
 
-        joined: the groups; forest: what connects the fingerprints of each; copies_of: the documents of each fingerprint."""
+        joined: the groups. forest: pairs that connect the fingerprints of each. copies_of: the documents of each fingerprint."""
         home = {number: joined.find(fingerprint_id) for fingerprint_id, numbers in copies_of.items() for number in numbers}
         dismissed = self.dismissed.pairs_among(home)
-        torn = {home[b]: UnionFind() for a, b in dismissed if a in home and home[a] == home[b]}
+        split = {home[b]: UnionFind() for a, b in dismissed if a in home and home[a] == home[b]}
         for number, name in home.items():
-            if name in torn:
-                torn[name].parent.setdefault(number, number)
+            if name in split:
+                split[name].parent.setdefault(number, number)
         edges = [pair for numbers in copies_of.values() for pair in pairwise(sorted(numbers))]
         edges += [(copies_of[a][0], copies_of[b][0]) for a, b in forest if copies_of[a] and copies_of[b]]
         for a, b in edges:
-            if home[a] in torn and (min(a, b), max(a, b)) not in dismissed:
-                torn[home[a]].union(a, b)
-        return torn
+            if home[a] in split and (min(a, b), max(a, b)) not in dismissed:
+                split[home[a]].union(a, b)
+        return split

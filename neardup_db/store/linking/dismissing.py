@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 
 from ..asking.documents import EVER, DocumentRow
 from .clusters import Clusters
@@ -17,7 +18,7 @@ def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> boo
     """Take the edge between two documents out of the graph for good; False if it was taken out already."""
     if not clusters.dismissed.add(a, b, now):
         return False
-    clusters.crowds.release(_shared(a, b))
+    clusters.dismissed.separate([a.id, b.id])
     label = clusters.documents.label(a.id)
     if clusters.edges.remove(a.id, b.id) and label is not None:
         clusters.mend(label, {a.id, b.id}, now)
@@ -32,7 +33,7 @@ def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
         return 0
     others = clusters.documents.rows_by_id(matched)
     clusters.dismissed.add_all(a, others, now)
-    clusters.crowds.release(set().union(*(_shared(a, b) for b in others)))
+    clusters.dismissed.separate([a.id, *matched])
     label = clusters.documents.label(a.id)
     if label is not None:
         neighbours = clusters.edges.adjacent(a.id)
@@ -52,7 +53,7 @@ def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
             if match.id in others and not clusters.in_same_cluster(a.id, match.id):
                 clusters.edges.record_match(a.id, match, now)
                 clusters.join_two(a.id, match.id)
-    clusters.crowds.settle(dismissed.drop(a.id))  # after the clusters are one, as in `undismiss`
+    dismissed.drop(a.id)
     return sum(b.is_visible(now) for b in clusters.documents.rows_by_id(others))
 
 
@@ -65,27 +66,18 @@ def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> b
         if edge is not None:
             clusters.edges.record([edge], now)
             clusters.join_two(a.id, b.id)
-    clusters.dismissed.remove(a.id, b.id)  # after the clusters are one: until now the crowds knew which fingerprints are torn
-    clusters.crowds.settle(_shared(a, b))
+    clusters.dismissed.remove(a.id, b.id)
     return True
 
 
 def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], now: int) -> int:
     """Dismiss many pairs at once, of documents that were taken over from elsewhere and are connected already; returns how many
     were not yet dismissed."""
-    added = 0
-    for a, b in pairs:
-        if clusters.dismissed.add(a, b, now):
-            added += 1
-            clusters.crowds.release(_shared(a, b))
+    added = [(a.id, b.id) for a, b in pairs if clusters.dismissed.add(a, b, now)]
     if added:
+        clusters.dismissed.separate(chain.from_iterable(added))
         split_dismissed(clusters, now)
-    return added
-
-
-def _shared(a: DocumentRow, b: DocumentRow) -> set[int]:
-    """The fingerprint of two equal copies; nothing of others."""
-    return {number for number in (a.fingerprint_id,) if number is not None and number == b.fingerprint_id}
+    return len(added)
 
 
 def split_dismissed(clusters: Clusters, now: int) -> None:

@@ -146,31 +146,6 @@ class Edges:
                 return edge_of(a, b, match.similarity, match.distance)
         return None
 
-    def earlier_neighbours(self, document_id: int, now: int) -> list[Neighbour]:
-        """The neighbours of a stored document among the earlier ones, those of all its codes."""
-        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
-        first, group_id = self.db.rows(sql, (document_id,))[0]
-        found: list[Neighbour] = []
-        for fingerprint_id in self.documents.fingerprints_of(document_id, first):
-            sketch = self.search.stored_sketch(fingerprint_id)
-            found += self.search.neighbours(sketch, group_id, now, document_id)
-        found.sort(key=lambda neighbour: -neighbour.similarity)
-        return self.add_split_copies(found, document_id)
-
-    def add_split_copies(self, neighbours: Sequence[Neighbour], before_id: int) -> list[Neighbour]:
-        """Neighbours of a document, and of those fingerprints whose copies are in several clusters a document of each. In an
-        index with parts they are there already."""
-        if self.store.has_parts:
-            return list(neighbours)
-        torn = self.search.dismissed.split_fingerprints({neighbour.fingerprint_id for neighbour in neighbours})
-        found: list[Neighbour] = []
-        for neighbour in neighbours:
-            found.append(neighbour)
-            if neighbour.fingerprint_id in torn:
-                labels = self.documents.labels(neighbour.fingerprint_id, before_id)
-                found += [neighbour._replace(id=i, cluster_id=label) for i, label in labels if label != neighbour.cluster_id]
-        return found
-
     def adjacent(self, document_id: int) -> list[int]:
         """Documents that share a recorded edge with this one."""
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
@@ -191,7 +166,7 @@ class Edges:
     def connect_copies(self, document_ids: set[int], now: int) -> None:
         """Record edges between those of the documents that have one fingerprint: thousands may be equal copies, and to find that
         out by a walk and a query would cost each removal as much as there are copies."""
-        if len(document_ids) < 2 or self.store.dismisses or self.store.has_parts:
+        if len(document_ids) < 2 or self.store.has_parts:
             return
         sql = self.store.sql("SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL")
         rows = sorted(map(self.documents.require_numbers, self.db.rows_of_many(sql, [(number,) for number in document_ids])))

@@ -1,6 +1,6 @@
 """What the rows of an index must say of each other, as far as SQL tells it in bulk.
 
-What takes the values themselves (the keys of candidate rows, real matches, torn clusters) is left to `Checker`."""
+What takes the values themselves (the keys of candidate rows, real matches, split clusters) is left to `Checker`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from ... import limits
-from ..asking.dismissed import Dismissed
 from ..asking.documents import Documents
 from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
@@ -32,8 +31,8 @@ class Relations:
         yield from with_examples(message, [row[0] for row in rows])
 
     def fingerprints(self) -> Iterator[str]:
-        """Equal values of a group are one fingerprint, and a document has it."""
-        yield from self.report(
+        """A document has each fingerprint, and equal values of a group are one fingerprint unless pairs were dismissed."""
+        equal = self.report(
             """WITH alike(group_id, value_hash) AS MATERIALIZED (
                    SELECT group_id, value_hash FROM {index}_fingerprint GROUP BY 1, 2 HAVING count(*) > 1)
                SELECT min(f.id) FROM alike AS a CROSS JOIN {index}_fingerprint AS f
@@ -41,6 +40,7 @@ class Relations:
                GROUP BY f.group_id, f.value_hash, f.value HAVING count(*) > 1 LIMIT :limit""",
             "fingerprints stored more than once",
         )
+        yield from () if self.store.dismisses else equal
         unused = self.store.frame("unused")
         if not self.store.has_parts:  # an index tells how many there are; of those that lack `documents` tells
             counts = "SELECT count(*) <> (SELECT count(DISTINCT fingerprint_id) FROM {index}_document) FROM {index}_fingerprint"
@@ -119,8 +119,7 @@ class Relations:
         yield from self.report(
             """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
                SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
-               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 """
-            f"{f'AND NOT {Dismissed.IS_TORN}' if self.store.dismisses else ''} LIMIT :limit",
+               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 LIMIT :limit""",
             "fingerprints that are not in the crowd of their cluster",
         )
 

@@ -8,7 +8,6 @@ from itertools import islice
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import CheckReport
-from ..asking.dismissed import Dismissed
 from ..asking.documents import ACROSS_GROUPS, EVER
 from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
@@ -130,7 +129,7 @@ class Checker:
         yield from ()
 
     def _dismissed(self) -> Iterator[str]:
-        """A dismissed pair is two documents with their fingerprints and no recorded match. Of equal copies it is in no crowd."""
+        """A dismissed pair is two documents without a recorded match, whose fingerprints no other document has."""
         if not self.store.dismisses:
             return
         pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
@@ -140,18 +139,16 @@ class Checker:
             "dismissed pairs that are not two documents",
         )
         yield from self.relations.report(
-            f"""{pairs} WHERE x.fingerprint_id IS NOT a.fingerprint_id OR x.other_fingerprint_id IS NOT b.fingerprint_id
-                LIMIT :limit""",
-            "dismissed pairs with other fingerprints than their documents",
-        )
-        yield from self.relations.report(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
                WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
             "dismissed pairs that are recorded as matches",
         )
         yield from self.relations.report(
-            f"SELECT f.id FROM {{index}}_fingerprint AS f WHERE f.crowd <> 0 AND {Dismissed.IS_TORN} LIMIT :limit",
-            "fingerprints in a crowd, of which two copies are dismissed",
+            """SELECT d.id FROM {index}_document AS d
+               WHERE (d.id IN (SELECT document_id FROM {index}_dismissed) OR d.id IN (SELECT other_id FROM {index}_dismissed))
+                   AND EXISTS (SELECT 1 FROM {index}_document AS e WHERE e.fingerprint_id = d.fingerprint_id AND e.id <> d.id)
+               LIMIT :limit""",
+            "dismissed documents that share their fingerprint",
         )
 
     def _allowed(self) -> Iterator[str]:

@@ -108,8 +108,7 @@ def fingerprint_of(documents: Documents, group_id: int, value: bytes | None) -> 
 def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
     """Rows, edges and clusters of the whole index from its values; the candidate table is empty. `step(done)` reports."""
     documents = clusters.documents
-    if store.dismisses:
-        clusters.dismissed.follow_fingerprints()
+    clusters.dismissed.separate(is_indexed=False)
     store.db.execute(store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
     store.db.execute(store.sql("DELETE FROM {index}_match"))
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))

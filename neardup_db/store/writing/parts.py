@@ -212,6 +212,7 @@ class PartWriter(Writer):
             self.documents.parts.add(existing.id, record.part, fingerprint_id)
             if existing.fingerprint_id is None:  # it was lost by damage
                 self._point(existing, fingerprint_id)
+        self.clusters.dismissed.separate([existing.id])
         if self.store.notes_changes:
             self.clusters.changes.note_codes([(existing.id, record.key)])
         self._update(existing.id, record)
@@ -253,5 +254,3 @@ class PartWriter(Writer):
     def _point(self, document: DocumentRow, fingerprint_id: int | None) -> None:
         """Say which fingerprint is that of a document's first code."""
         self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
-        if self.store.dismisses:
-            self.clusters.dismissed.follow_fingerprint(document.id, fingerprint_id)
