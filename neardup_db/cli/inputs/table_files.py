@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,13 +39,10 @@ Wanted = Callable[[int, int], bool]
 
 
 class Part(NamedTuple):
-    """Rows of a file that come together. first: the number of the first row in the file, from 0; batch: of pyarrow; group_rows:
-    how many rows their row group, or batch of Arrow IPC, has; extra: what stands beside a batch of Arrow IPC."""
+    """Rows of a file that come together. first: the number of the first row in the file, from 0; batch: of pyarrow."""
 
     first: int
     batch: Any
-    group_rows: int
-    extra: Any = None
 
 
 class TableFile(ABC):
@@ -75,8 +71,8 @@ class TableFile(ABC):
         read first."""
 
     @abstractmethod
-    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
-        """A new file of the same kind. several: whether rows of other files come too."""
+    def output(self, file: IO[bytes], schema: Any) -> Any:
+        """A writer of a new file of the same kind, which has `write_batch` and `close`."""
 
     @contextlib.contextmanager
     def readable(self, where: str = "") -> Iterator[None]:
@@ -88,18 +84,6 @@ class TableFile(ABC):
             if "crypt" in said:
                 raise InputError(f"{self.name}{where}: is encrypted ({said}): decrypt it first") from error
             raise InputError(f"{self.name}{where}: no {self.kind}, or damaged ({said}): copy or write the file again") from error
-
-
-class TableOutput(ABC):
-    """A table that is written to a file; `close` ends it."""
-
-    @abstractmethod
-    def write(self, batch: Any, part: Part) -> None:
-        """Writes rows that are chosen of a part of the input."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Writes what is left, and the end of the file."""
 
 
 def open_table(path: Path, name: str, format: str) -> TableFile:
@@ -162,7 +146,7 @@ class ParquetFile(TableFile):
                     if batch is None or not len(batch):
                         raise InputError(f"{self.name}, row group {i}: fewer rows than the {count:,} that the footer says")
                     row_bytes = max(row_bytes, batch.nbytes / len(batch))  # texts by dictionary are larger than in the file
-                    part = Part(self.rows, batch, count)
+                    part = Part(self.rows, batch)
                     self.rows += len(batch)
                     self.share = self.rows / self._metadata.num_rows
                     yield part
@@ -175,7 +159,7 @@ class ParquetFile(TableFile):
         paths = [self._metadata.schema.column(i).path for i in range(self._metadata.num_columns)]
         return [i for i, path in enumerate(paths) if any(path == column or path.startswith(f"{column}.") for column in columns)]
 
-    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
+    def output(self, file: IO[bytes], schema: Any) -> Any:
         return ParquetOutput(self._pa, file, schema, self._codec())
 
     def _codec(self) -> str:
@@ -199,32 +183,29 @@ def _rows_of(row_bytes: float, most: int) -> int:
     return max(1, min(most, int(limits.PIECE_BYTES / max(row_bytes, 1.0))))
 
 
-class ParquetOutput(TableOutput):
-    """A Parquet file that is written. Its row groups have as many rows as those of the input, unless they were too large for
-    memory."""
+class ParquetOutput:
+    """A Parquet file that is written, in row groups of bounded size."""
 
     def __init__(self, pa: Any, file: IO[bytes], schema: Any, codec: str) -> None:
         self._pa, self._schema = pa, schema
         self._writer = pa.parquet.ParquetWriter(file, schema, compression=codec)
         self._waiting: list[Any] = []
-        self._rows = self._bytes = 0
+        self._bytes = 0
 
-    def write(self, batch: Any, part: Part) -> None:
-        while len(batch):
-            taken = batch.slice(0, max(part.group_rows - self._rows, 1))
-            batch = batch.slice(len(taken))
-            self._waiting.append(taken)
-            self._rows += len(taken)
-            self._bytes += taken.nbytes
-            if self._rows >= part.group_rows or self._bytes >= limits.GROUP_BYTES:
-                self._end_group()
+    def write_batch(self, batch: Any) -> None:
+        """Writes rows, together with those of other batches."""
+        self._waiting.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= limits.GROUP_BYTES:
+            self._end_group()
 
     def _end_group(self) -> None:
         table = self._pa.Table.from_batches(self._waiting, self._schema)
-        self._writer.write_table(table, row_group_size=max(len(table), 1))
-        self._waiting, self._rows, self._bytes = [], 0, 0
+        self._writer.write_table(table)
+        self._waiting, self._bytes = [], 0
 
     def close(self) -> None:
+        """Writes what is left, and the end of the file."""
         if self._waiting:
             self._end_group()
         self._writer.close()
@@ -237,8 +218,6 @@ class IpcFile(TableFile):
     """Arrow IPC, the format of files, Feather version 2 too. A batch is read as a whole, of the columns that are asked for."""
 
     kind = "Arrow IPC file"
-    _begin = 8
-    """Where the messages begin, behind the magic bytes."""
 
     def __init__(self, pa: Any, name: str, source: Any) -> None:
         super().__init__(pa, name)
@@ -269,16 +248,17 @@ class IpcFile(TableFile):
                 self.rows += counts[i]
                 continue
             with self.readable(f", batch {i}"):
-                batch, extra = reader.get_batch_with_custom_metadata(i)
+                batch = reader.get_batch(i)
                 self._validate(batch)
             if i == len(counts):
                 counts.append(len(batch))
             self.rows += len(batch)
             self.share = (i + 1) / reader.num_record_batches
-            yield Part(first, batch, len(batch), extra)
+            yield Part(first, batch)
 
-    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
-        return IpcOutput(self._pa, self._pa.ipc.new_file, file, schema, self._codec(), unified=several)
+    def output(self, file: IO[bytes], schema: Any) -> Any:
+        options = self._pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True)
+        return self._pa.ipc.new_file(file, schema, options=options)
 
     def _validate(self, batch: Any) -> None:
         """Raises an error of pyarrow where a batch has values outside of its buffers. Text that is no UTF-8 passes."""
@@ -289,17 +269,11 @@ class IpcFile(TableFile):
                 if "UTF8" not in str(error):
                     raise
 
-    def _codec(self) -> str | None:
-        """The compression of the first batch of records."""
-        self._source.seek(self._begin)
-        return _codec_of(self._source)
-
 
 class IpcStream(IpcFile):
     """Arrow IPC, the format of streams."""
 
     kind = "Arrow IPC stream"
-    _begin = 0
 
     def _opened(self, columns: Sequence[str] | None) -> Any:
         self._source.seek(0)
@@ -312,7 +286,7 @@ class IpcStream(IpcFile):
         while True:
             with self.readable(f", behind row {self.rows}"):
                 try:
-                    batch, extra = reader.read_next_batch_with_custom_metadata()
+                    batch = reader.read_next_batch()
                 except StopIteration:
                     return
                 self._validate(batch)
@@ -320,82 +294,7 @@ class IpcStream(IpcFile):
             self.rows += len(batch)
             self.share = self._source.tell() / size
             if wanted(first, self.rows):
-                yield Part(first, batch, len(batch), extra)
+                yield Part(first, batch)
 
-    def output(self, file: IO[bytes], schema: Any, several: bool) -> TableOutput:
-        return IpcOutput(self._pa, self._pa.ipc.new_stream, file, schema, self._codec(), unified=False)
-
-
-class IpcOutput(TableOutput):
-    """Arrow IPC that is written: of each batch of the input that has rows left, a batch. unified: the format has one dictionary a
-    column, to which a batch can only add."""
-
-    def __init__(self, pa: Any, new: Callable[..., Any], file: IO[bytes], schema: Any, codec: str | None, unified: bool) -> None:
-        self._pa = pa
-        options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=unified)
-        self._writer = new(file, schema, options=options)
-        self._known: dict[int, Any] = {}
-        """Of each column with dictionaries no rows, with the dictionaries that were written."""
-        if unified:
-            self._known = {i: None for i, field in enumerate(schema) if has_dictionary(pa, field.type)}
-
-    def write(self, batch: Any, part: Part) -> None:
-        if not len(batch):
-            return
-        columns = list(batch.columns)
-        for i, known in self._known.items():
-            if known is not None:
-                columns[i] = self._pa.chunked_array([known, columns[i]]).unify_dictionaries().chunk(1)
-            self._known[i] = columns[i].slice(0, 0)
-        batch = self._pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-        self._writer.write_batch(batch, custom_metadata=part.extra)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-def has_dictionary(pa: Any, kind: Any) -> bool:
-    """Whether a type is a dictionary, or has one in it."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return has_dictionary(pa, kind.storage_type)
-    return pa.types.is_dictionary(kind) or any(has_dictionary(pa, kind.field(i).type) for i in range(kind.num_fields))
-
-
-_DICTIONARY, _RECORDS = 2, 3
-_CODECS = {0: "lz4", 1: "zstd"}
-
-
-def _codec_of(source: Any) -> str | None:
-    """The compression of the first batch that follows in a file, which pyarrow does not tell; None for none. A message is its
-    size, a flatbuffer that describes it, and a body."""
-    with contextlib.suppress(struct.error, IndexError, OSError):
-        while True:
-            mark, size = struct.unpack("<Ii", source.read(8))
-            if mark != 0xFFFFFFFF or size <= 0:  # before version 0.15 there was no mark, and no compression
-                return None
-            message = source.read(size)
-            table = _follow(message, 0)
-            kind, body = message[_field(message, table, 1)], _field(message, table, 3)
-            if kind in (_DICTIONARY, _RECORDS):
-                batch = _follow(message, _field(message, table, 2))
-                if kind == _DICTIONARY:
-                    batch = _follow(message, _field(message, batch, 1))
-                compression = _field(message, batch, 3)
-                codec = _field(message, _follow(message, compression), 0) if compression else 0
-                return _CODECS.get(message[codec] if codec else 0) if compression else None
-            source.seek(source.tell() + (struct.unpack_from("<q", message, body)[0] if body else 0))
-    return None
-
-
-def _follow(data: bytes, at: int) -> int:
-    """Where a table of a flatbuffer begins to which an offset leads."""
-    return at + int(struct.unpack_from("<I", data, at)[0])
-
-
-def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table stands; 0 where the table does not have it."""
-    entries = table - struct.unpack_from("<i", data, table)[0]
-    if 4 + 2 * number >= struct.unpack_from("<H", data, entries)[0]:
-        return 0
-    offset = struct.unpack_from("<H", data, entries + 4 + 2 * number)[0]
-    return table + int(offset) if offset else 0
+    def output(self, file: IO[bytes], schema: Any) -> Any:
+        return self._pa.ipc.new_stream(file, schema)

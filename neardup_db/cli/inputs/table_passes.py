@@ -28,7 +28,7 @@ class TablePasses(Passes):
 
     def __init__(self, source: TableSource) -> None:
         self.source: TableSource = source
-        self._choosers = [_chooser(source, field) for field in source.schema]
+        _require_filter(source)
 
     def pieces(self) -> Iterator[Piece]:
         for texts in self.source.sketched():
@@ -49,34 +49,35 @@ class TablePasses(Passes):
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
         mask, added = self._of_rows(kept), None if marks is None else _Added(self, marks)
         rows = self.source.rows(None, limits.PLACES_AT_ONCE, mask)
-        self._write(rows, mask, output, self.source.files[0], len(self.source.files) > 1, added, meter)
+        self._write(rows, mask, output, self.source.files[0], added, meter)
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
         mask, added = self._of_rows(kept), None if marks is None else _Added(self, marks)
         left = dict(outputs)
         for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
-            self._write(rows, mask, left.pop(path), path, False, added, meter)
+            self._write(rows, mask, left.pop(path), path, added, meter)
         for path, output in left.items():  # of which no row is wanted
-            self._write(iter(()), mask, output, path, False, added, meter)
+            self._write(iter(()), mask, output, path, added, meter)
 
     def _write(
-        self, some: Iterator[Rows], mask: Any, output: Path, path: Path, several: bool, added: _Added | None, meter: Meter
+        self, some: Iterator[Rows], mask: Any, output: Path, path: Path, added: _Added | None, meter: Meter
     ) -> None:
         """Writes the rows that bool[n] chooses into a file of the kind of another one."""
         source = self.source
         schema = source.schema if added is None else added.schema
         with source.opened(path) as like, open_output(output, None) as file, _until_error(file) as sink:
             with _writable(source):
-                table = like.output(sink, schema, several)
+                table = like.output(sink, schema)
             for rows in some:
                 columns = list(rows.part.batch.columns)
                 here = mask[rows.place : rows.place + len(rows.part.batch)]
                 with _writable(source):
                     if not here.all():
-                        columns = [choose(column, here) for choose, column in zip(self._choosers, columns, strict=True)]
+                        columns = [_chosen(source.pa, column, here) for column in columns]
                     if added is not None:
                         columns += added.columns(rows.place + np.flatnonzero(here))
-                    table.write(source.pa.RecordBatch.from_arrays(columns, schema=schema), rows.part)
+                    if len(columns[0]):
+                        table.write_batch(source.pa.RecordBatch.from_arrays(columns, schema=schema))
                 meter.advance(source.position)
             with _writable(source):
                 table.close()
@@ -209,51 +210,26 @@ def _writable(source: TableSource) -> Iterator[None]:
 # ---- choosing rows -----------------------------------------------------------------------------------------------------
 
 
-def _chooser(source: TableSource, field: Any) -> Callable[[Any, Any], Any]:
-    """A function that takes of an array of the field's type the rows that bool[n] chooses. InputError where there is no way."""
-    pa, kind = source.pa, field.type
-    none = pa.nulls(0, kind)
-    with contextlib.suppress(pa.ArrowNotImplementedError):
-        none.filter(pa.array([], pa.bool_()))
-        return lambda array, chosen: array.filter(pa.array(chosen))
-    plain = without_views(pa, kind)
-    if plain == kind:
-        return lambda array, chosen: _runs(pa, array, chosen)
-    try:  # strings by views: not in runs, since each run would keep the bytes of all
-        none.cast(plain).filter(pa.array([], pa.bool_())).cast(kind)
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InputError(
-            f"{source.name}: rows of the column {field.name!r} ({kind}) cannot be chosen ({error}): cast it, e.g. to {plain}"
-        ) from error
-    return lambda array, chosen: array.cast(plain).filter(pa.array(chosen)).cast(kind)
+def _require_filter(source: TableSource) -> None:
+    """InputError where pyarrow cannot choose rows of a column."""
+    for field in source.schema:
+        try:
+            _chosen(source.pa, source.pa.nulls(0, field.type), [])
+        except (source.pa.ArrowNotImplementedError, source.pa.ArrowTypeError) as error:
+            raise InputError(
+                f"{source.name}: rows of the column {field.name!r} ({field.type}) cannot be chosen ({error}): cast it, or leave "
+                "it out"
+            ) from error
 
 
-def _runs(pa: Any, array: Any, chosen: Any) -> Any:
-    """The chosen rows by slices, for types that pyarrow cannot filter."""
-    bounds = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).tolist()
-    slices = [array.slice(start, end - start) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
-    return pa.concat_arrays(slices or [array.slice(0, 0)])
+def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
+    """The rows of an array that bool[n] chooses. pyarrow filters no strings by views, but large strings."""
+    plain, mask = without_views(pa, array.type), pa.array(chosen, pa.bool_())
+    if plain == array.type:
+        return array.filter(mask)
+    return array.cast(plain).filter(mask).cast(array.type)
 
 
 def without_views(pa: Any, kind: Any) -> Any:
-    """A type with large strings and binary instead of views of them."""
-    types = pa.types
-    if kind == pa.string_view():
-        return pa.large_string()
-    if kind == pa.binary_view():
-        return pa.large_binary()
-    if types.is_struct(kind):
-        return pa.struct([_with_type(pa, kind.field(i)) for i in range(kind.num_fields)])
-    if types.is_map(kind):
-        return pa.map_(_with_type(pa, kind.key_field), _with_type(pa, kind.item_field), kind.keys_sorted)
-    if types.is_fixed_size_list(kind):
-        return pa.list_(_with_type(pa, kind.value_field), kind.list_size)
-    makers = {"list": "list_", "large_list": "large_list", "list_view": "list_view", "large_list_view": "large_list_view"}
-    for name, maker in makers.items():
-        if getattr(types, f"is_{name}")(kind):
-            return getattr(pa, maker)(_with_type(pa, kind.value_field))
-    return kind
-
-
-def _with_type(pa: Any, field: Any) -> Any:
-    return field.with_type(without_views(pa, field.type))
+    """The type with large strings or binary instead of views of them."""
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
