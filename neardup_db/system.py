@@ -14,9 +14,6 @@ IS_WINDOWS = os.name == "nt"
 REMOVES_OPEN_FILES = not IS_WINDOWS
 """Whether an open or loaded file can be removed and renamed."""
 
-SELECTS_ALL = not IS_WINDOWS
-"""Whether `select` waits for any descriptor, not only for sockets."""
-
 EXTENSION_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 """The file suffix of a library that SQLite loads."""
 
@@ -99,13 +96,6 @@ def take_mode(status: os.stat_result, path: str | os.PathLike[str]) -> None:
     """Give a file the mode of another, except on Windows, where a read-only file can be neither replaced nor removed."""
     if not IS_WINDOWS:
         os.chmod(path, stat.S_IMODE(status.st_mode))
-
-
-def copy_range(source: int, target: int, size: int, start: int) -> int:
-    """Copy bytes between two descriptors in the kernel. Returns the number copied. Raises OSError if that is not possible."""
-    if not hasattr(os, "copy_file_range"):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    return os.copy_file_range(source, target, size, start)
 
 
 def in_children(call: Callable[[], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import io
 import itertools
@@ -237,33 +236,6 @@ def test_records_are_read_again_as_they_were(tmp_path: Path, kind: str, cut: str
     for chosen in ([True] * 40, [False] * 40, [bool(i % 3) for i in range(40)], [i == 39 for i in range(40)]):
         wanted = np.array(chosen[: len(records)])
         assert list(places.records(wanted)) == [record for record, take in zip(records, wanted, strict=True) if take]
-
-
-@pytest.mark.posix("copies by the system")
-@pytest.mark.parametrize("kind", [".jsonl", ".csv", "shards.jsonl", "shards.csv"])
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
-def test_bytes_copied_by_the_system_are_those_that_are_read_and_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, cut: str, request: pytest.FixtureRequest
-) -> None:
-    """Where the system cannot copy between two files, or stops in between, the output is the same."""
-    if cut == "tiny":
-        request.getfixturevalue("small_limits")
-    source = INPUTS[kind](tmp_path, texts(60))
-    real, calls, made = os.copy_file_range, [], []
-
-    def refused(*arguments: Any) -> int:
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    def every_third(source: int, target: int, count: int, start: int) -> int:
-        calls.append(count)
-        return 0 if len(calls) % 3 == 0 else real(source, target, (count + 1) // 2, start)
-
-    for name, copy in (("system", real), ("refused", refused), ("parts", every_third)):
-        monkeypatch.setattr(os, "copy_file_range", copy)
-        output = tmp_path / (name + kind.removeprefix("shards"))
-        assert run(source, "-o", output).exit_code == 0
-        made.append(output.read_bytes())
-    assert made[0] == made[1] == made[2] and calls
 
 
 # ---- inputs that change ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
 from neardup_db.cli import main as command
 from neardup_db.cli import screen as drawing
 from neardup_db.cli.inputs.stream import Arrivals
-from neardup_db.cli.inputs.waiting import Fetching, Selecting, Waiting
+from neardup_db.cli.inputs.waiting import Waiting
 from neardup_db.clock import utc
 from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path
@@ -81,8 +81,6 @@ METHODS = "add_signal_handler chown is_mount lchmod owner"
 
 THERE = {
     ("system", "*"): "the twins are there",
-    ("cli.inputs.waiting", "select.select"): "Selecting is used where `system` says that it may be",
-    ("cli.inputs.waiting", "os.set_blocking"): "in Selecting too",
 }
 
 
@@ -265,14 +263,11 @@ def test_columns_are_64_bits_wide(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- the twins -----------------------------------------------------------------------------------------------------------
 
 
-WAYS = [Selecting, Fetching] if system.SELECTS_ALL else [Fetching]
-
-
-@pytest.fixture(params=WAYS)
-def pipe(request: pytest.FixtureRequest) -> Iterator[tuple[Waiting, int]]:
-    """A way of waiting for a pipe, and its other end."""
+@pytest.fixture
+def pipe() -> Iterator[tuple[Waiting, int]]:
+    """What waits for a pipe, and its other end."""
     reading, writing = os.pipe()
-    with closing(request.param(reading)) as waiting:
+    with closing(Waiting(reading)) as waiting:
         yield waiting, writing
         os.close(writing)
         while waiting.read():  # a thread that reads ends before its descriptor is another's
@@ -297,7 +292,7 @@ def test_a_pipe_is_waited_for(pipe: tuple[Waiting, int]) -> None:
 def test_a_thread_tells_why_it_cannot_read() -> None:
     """A descriptor that cannot be read raises in the reader, not in the thread that reads for it."""
     _, writing = os.pipe()
-    with closing(Fetching(writing)) as waiting, pytest.raises(OSError, match="Bad file"):
+    with closing(Waiting(writing)) as waiting, pytest.raises(OSError, match="Bad file"):
         waiting.is_ready(wait=True)
         waiting.read()
     os.close(writing)
@@ -308,7 +303,7 @@ def test_a_thread_reads_little_ahead() -> None:
     """Where nobody asks for more, a thread that reads leaves the rest in the pipe, whose writer waits."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    with closing(Fetching(reading)) as waiting:
+    with closing(Waiting(reading)) as waiting:
         assert waiting.is_ready(wait=False) in (True, False)
         written, deadline = 0, time.monotonic() + 30
         while written < 100 << 20 and time.monotonic() < deadline:
@@ -322,10 +317,8 @@ def test_a_thread_reads_little_ahead() -> None:
     os.close(reading)
 
 
-@pytest.mark.parametrize("selects", sorted({system.SELECTS_ALL, False}))
-def test_a_stream_ends_by_a_signal_either_way(selects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`stop`, as a signal calls it, ends a stream after the lines that were read, however the system waits."""
-    monkeypatch.setattr(system, "SELECTS_ALL", selects)
+def test_a_stream_ends_by_a_signal() -> None:
+    """`stop`, as a signal calls it, ends a stream after the lines that were read."""
     reading, writing = os.pipe()
     waits = []
     with closing(Arrivals(reading, lambda: waits.append(True))) as arrivals:

@@ -46,7 +46,7 @@ def main() -> None:
 
     from neardup_db import system
 
-    system.REMOVES_OPEN_FILES = system.SELECTS_ALL = False
+    system.REMOVES_OPEN_FILES = False
 
     from neardup_db import Index, MinHash, ParameterError
     from neardup_db.cli import main as command

@@ -185,7 +185,7 @@ def _report(
     report: AddReport, wordless: int, rules: TextRules, source: Source, records: int, seconds: float, as_json: bool
 ) -> None:
     skipped = report.skipped + source.skipped
-    note_problems(source.name, source.replaced, skipped, source.problems, source.options.encoding)
+    note_problems(source.name, source.replaced, skipped, source.problems)
     if as_json:
         rate = {"seconds": seconds, "records_per_second": records / max(seconds, 1e-9)}
         counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": plain(source.problems)}

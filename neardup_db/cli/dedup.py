@@ -230,7 +230,7 @@ def _note_chains(summary: Summary, plan: Plan) -> None:
 def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool, to_stdout: bool) -> None:
     source = plan.passes.source
     _note_chains(summary, plan)
-    note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems, source.options.encoding)
+    note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems)
     if as_json:
         emit_json(plain(summary))
         return

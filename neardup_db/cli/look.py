@@ -169,7 +169,7 @@ def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str,
                 has_matches = has_matches or bool(matches)
                 for match in matches:
                     _print_match(record, match, as_json)
-        note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
+        note_problems(source.name, source.replaced, source.skipped, source.problems)
     return 0 if has_matches else 1
 
 

@@ -206,12 +206,11 @@ def bytes_text(size_bytes: float) -> str:
     return f"{size_bytes:.1f} TB"
 
 
-def note_problems(name: str, invalid: int, total: int, problems: Sequence[object], encoding: str = "utf-8") -> None:
-    """Says on standard error how many records of an input were not valid in its encoding and how many were left out, and names
+def note_problems(name: str, invalid: int, total: int, problems: Sequence[object]) -> None:
+    """Says on standard error how many records of an input were not valid UTF-8 and how many were left out, and names
     the first."""
     if invalid:
-        named = "UTF-8" if encoding == "utf-8" else encoding
-        print_note(f"{name}: {counted(invalid, 'line')} with invalid {named}, read as U+FFFD; --encoding names another")
+        print_note(f"{name}: {counted(invalid, 'line')} with invalid UTF-8, read as U+FFFD; --encoding names another")
     if not total:
         return
     print_note(f"{name}: {counted(total, 'record')} left out")

@@ -134,4 +134,4 @@ def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iter
         )
         passes.source.require_unchanged()
     source = passes.source
-    note_problems(source.name, comparison.replaced, comparison.skipped, comparison.problems, source.options.encoding)
+    note_problems(source.name, comparison.replaced, comparison.skipped, comparison.problems)

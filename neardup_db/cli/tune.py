@@ -91,7 +91,7 @@ def tune(
         _read_sample(tuner, source)
         with Meter("Try", len(RULES), has_rates=False) as meter:
             tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
-    note_problems(source.name, source.replaced, source.skipped, source.problems, source.options.encoding)
+    note_problems(source.name, source.replaced, source.skipped, source.problems)
     if html is not None:
         write_text(html, tuning.html(f"Text rules for {source.name}"))
         if html != STDOUT:

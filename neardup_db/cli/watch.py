@@ -19,7 +19,6 @@ from ..index import Index
 from ..schemes import MinHash
 from ..values import Key
 from .command import command
-from .inputs.encodings import line_end
 from .inputs.lines import Problem
 from .inputs.marked import fields_of, require_fields
 from .inputs.records import InputRecord
@@ -114,7 +113,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
                 f"window {index_path} 24h"
             )
         passing = stack.enter_context(contextlib.closing(Passing(index, mark)))
-        arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end)))
+        arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end, reading.encoding)))
         stack.enter_context(stopped_by_signals(arrivals))
         source = StreamSource(arrivals, reading, key, note_problem)
         passing.run(source)
@@ -197,7 +196,7 @@ class Passing:
         try:
             for record, marks in taken:
                 line = record.raw if self._fields is None else self._fields.extended(record.raw, marks)
-                self._output.write(line if line.endswith(self._newline) else line + self._newline)
+                self._output.write(line if line.endswith(b"\n") else line + b"\n")
             self._output.flush()
         except OSError as error:
             add_afterword(error, f"up to {counted(stored, 'new record')} were stored and not passed on")
@@ -205,7 +204,6 @@ class Passing:
 
     def _begin(self) -> None:
         """Write the header of the stream, which is known with the first record."""
-        self._newline = line_end(self._source.encoding)
         self._fields = fields_of(self._source, MARKS) if self._mark else None
         self._output.write(self._source.header if self._fields is None else self._fields.header)
 
@@ -223,7 +221,7 @@ class _RollBack(Exception):
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:
     if source.replaced:
-        print_note(f"{source.name}: {counted(source.replaced, 'line')} with invalid {source.options.encoding}, read as U+FFFD")
+        print_note(f"{source.name}: {counted(source.replaced, 'line')} with invalid UTF-8, read as U+FFFD")
     if as_json:
         emit_json({**plain(asdict(counts)), "seconds": seconds}, err=True)
         return

@@ -1,77 +1,64 @@
-"""Encodings of text files: those whose lines can be cut without decoding them, so that their bytes can be copied."""
+"""Text in other encodings than UTF-8: a converted copy is what commands read."""
 
 from __future__ import annotations
 
 import codecs
+from pathlib import Path
 
-from .files import InputError
+from .files import InputError, InputFile, NamedFile
 
 UTF8 = "utf-8"
 
 BOM = codecs.BOM_UTF8
-"""The mark that some programs put before the first line of a file."""
+"""The byte order mark that some programs write before the first line of a file."""
 
-_WIDE = {
-    "utf-16": {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"},
-    "utf-32": {codecs.BOM_UTF32_LE: "utf-32-le", codecs.BOM_UTF32_BE: "utf-32-be"},
-}
-"""Encodings in which a line ends with more than one byte, by the marks that files begin with."""
+_CONVERTED_BYTES = 1 << 18
+"""Bytes that are converted at a time."""
 
-_ASCII = bytes(range(128))
-
-_NOT_CUT = ("iso2022", "unicode-escape", "raw-unicode-escape", "idna")
-"""Encodings in which ASCII is itself, but a line may depend on the lines before it, or a line end be written as letters."""
+_HEAD_BYTES = 64
+"""Bytes in which UTF-16 without a byte order mark is recognised."""
 
 
 def encoding_of(name: str) -> str:
-    """Python's name of an encoding. InputError where there is none, or none whose lines end with the bytes of a line end."""
+    """Python's name of an encoding. Raises InputError if Python has no such encoding of text."""
     try:
+        "a".encode(name)
         found = codecs.lookup(name).name
-        if is_wide(found) or (not found.startswith(_NOT_CUT) and _ASCII.decode(found) == _ASCII.decode("ascii")):
-            return UTF8 if found == "utf-8-sig" else found
-    except UnicodeError:
-        pass
     except (LookupError, ValueError) as error:
         raise InputError(f"--encoding {name!r} is not known: name another, for example utf-16, latin-1 or gb18030") from error
-    raise InputError(f"--encoding {name!r}: its lines cannot be cut by their bytes; turn the input into UTF-8 first")
+    return UTF8 if found == "utf-8-sig" else found
 
 
-def is_wide(encoding: str) -> bool:
-    """Whether the encoding is one of UTF-16 or UTF-32."""
-    return encoding[:6] in _WIDE
+class Converter:
+    """Converts bytes that come in pieces to UTF-8. name: the input's name in messages."""
+
+    def __init__(self, encoding: str, name: str) -> None:
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._encoding, self._name = encoding, name
+
+    def convert(self, data: bytes) -> bytes:
+        """The next piece in UTF-8; b"" ends the input. Raises InputError if the bytes are invalid."""
+        try:
+            return self._decoder.decode(data, final=not data).encode()
+        except UnicodeError as error:
+            raise InputError(f"{self._name}: not valid {self._encoding} ({error}): name another --encoding") from error
 
 
-def unit_bytes(encoding: str) -> int:
-    """Bytes of a unit of a wide encoding."""
-    return int(encoding[4:6]) // 8
+def converted(file: NamedFile, encoding: str, path: Path) -> NamedFile:
+    """A copy of a file in UTF-8 at a path, under the name of that file."""
+    converter = Converter(encoding, file.name)
+    with InputFile(file.path, file.name, file.packing) as source, open(path, "wb") as output:
+        while data := source.read(_CONVERTED_BYTES):
+            output.write(converter.convert(data))
+        output.write(converter.convert(b""))
+    return file._replace(path=path, packing=None)
 
 
-def line_end(encoding: str) -> bytes:
-    """The bytes of a line feed; of a wide encoding the byte order must be known."""
-    return "\n".encode(encoding)
-
-
-def with_byte_order(encoding: str, head: bytes, file: str) -> tuple[str, bytes]:
-    """A wide encoding with its byte order, and the mark, maybe b"", with which a file begins. InputError where none tells the
-    order, or the mark another one."""
-    marks = _WIDE[encoding[:6]]
-    mark = next((mark for mark in marks if head.startswith(mark)), b"")
-    told = marks.get(mark)
-    if told is None and encoding in _WIDE and head:
-        raise InputError(f"{file}: no byte order mark tells its order: give --encoding {encoding}-le or {encoding}-be")
-    if told is not None and encoding not in (told, encoding[:6]):
-        raise InputError(f"{file}: its mark is that of {told}, not of {encoding}: give --encoding {told}")
-    return told or encoding, mark
-
-
-def refuse_utf16(raw: bytes, file: str) -> None:
-    """InputError where invalid UTF-8 is UTF-16 by its mark."""
-    if raw[:2] in _WIDE["utf-16"] and b"\0" in raw:
+def refuse_utf16(head: bytes, file: str) -> None:
+    """Raises InputError if a file begins with a mark of UTF-16, or as ASCII in UTF-16 does: every other byte is zero."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in head:
         raise InputError(f"{file}: this is UTF-16: add --encoding utf-16")
-
-
-def refuse_unmarked_utf16(head: bytes, file: str) -> None:
-    """InputError where a file begins as ASCII in UTF-16 does, without a mark: every other byte is zero, and no other one."""
+    head = head[:_HEAD_BYTES]
     for first, encoding in enumerate(("utf-16-be", "utf-16-le")):
         zeros, others = head[first::2], head[1 - first :: 2]
         if len(zeros) > 1 and not any(zeros) and all(others):

@@ -13,7 +13,7 @@ def field_value(fields: dict[str, Any], name: str) -> Any:
 
     >>> from neardup_db.cli.inputs.fields import ABSENT, field_value
     >>> record = {"doc": {"body": "a"}}
-    >>> field_value(record, "doc.body"), found(record, "doc.no") is ABSENT
+    >>> field_value(record, "doc.body"), field_value(record, "doc.no") is ABSENT
     ('a', True)
     """
     if name in fields:
@@ -27,11 +27,11 @@ def field_value(fields: dict[str, Any], name: str) -> Any:
 
 
 def pop_field(fields: dict[str, Any], name: str) -> Any:
-    """The value of a field, which is taken out; None where there is none. The name is read as by `found`.
+    """The value of a field, which is taken out; None where there is none. The name is read as by `field_value`.
 
     >>> from neardup_db.cli.inputs.fields import pop_field
     >>> record = {"doc": {"body": "a", "n": 1}, "doc.n": 2}
-    >>> pop_field(record, "doc.body"), taken(record, "doc.n"), taken(record, "doc.no"), record
+    >>> pop_field(record, "doc.body"), pop_field(record, "doc.n"), pop_field(record, "doc.no"), record
     ('a', 2, None, {'doc': {'n': 1}})
     """
     if name in fields:

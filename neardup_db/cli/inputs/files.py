@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
 import io
 import os
@@ -14,11 +13,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
-from ... import limits
 from ...errors import ParameterError
-from ...system import copy_range
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 """Packings by the end of a file's name."""
@@ -27,9 +24,6 @@ STDIN = STDOUT = Path("-")
 """How the command line names standard input and standard output."""
 
 _BUFFER_BYTES = 1 << 18
-
-_NOT_COPIED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF, errno.ETXTBSY}
-"""Errors of copying by the system of which reading and writing may know nothing: of two file systems, of pipes."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """Packings by the first bytes, which are none of a text in UTF-8."""
@@ -212,25 +206,6 @@ class InputFile:
             while self._read_bytes < start and self.read(min(start - self._read_bytes, _BUFFER_BYTES)):
                 pass
         return self.read(size)
-
-    def copy_to(self, output: IO[bytes], start: int, end: int) -> int:
-        """Has the system copy bytes from `start` to `end` to the end of another file. Returns how many it copied: none where a
-        file is packed or no file of the system's, and fewer where the file is shorter."""
-        if self._stream is not self._raw or not isinstance(output, io.BufferedWriter):
-            return 0
-        copied = 0
-        output.flush()
-        try:
-            while more := min(end - start - copied, limits.COPIED_BYTES):
-                done = copy_range(self._raw.fileno(), output.fileno(), more, start + copied)
-                if not done:
-                    break
-                copied += done
-        except OSError as error:
-            if error.errno not in _NOT_COPIED:
-                raise
-        self._raw.seek(start + copied)
-        return copied
 
     def _raise_damage(self, error: BaseException) -> None:
         """An InputError where the error says that the packing is damaged; an error of reading names the file."""

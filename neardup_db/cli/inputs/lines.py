@@ -75,38 +75,6 @@ class Lines:
         raise RecordError(Problem(self.file.name, self.number, None, too_long(self.limit)))
 
 
-class WideLines(Lines):
-    """Lines of UTF-16 or UTF-32; `newline` are the bytes of their end. They begin at `start`; `head` are bytes of the first one
-    that were read already."""
-
-    def __init__(self, file: LineFile, limit: int, newline: bytes, start: int, head: bytes) -> None:
-        super().__init__(file, limit)
-        self._newline, self._head = newline, head
-        self.end = start
-
-    def next_line(self) -> Any:
-        """The next line as bytes, or END."""
-        line, self._head, is_long = bytearray(self._head), b"", False
-        self.start = self.end
-        self.end += len(line)
-        if line != self._newline:
-            while more := self.file.readline(-len(line) % len(self._newline) or limits.LINE_BYTES):
-                line += more
-                self.end += len(more)
-                if len(line) % len(self._newline) == 0:  # the byte of a line feed may be a part of another character
-                    if line.endswith(self._newline):
-                        break
-                    if len(line) > self.limit:
-                        is_long = True
-                        line.clear()
-        if not line and not is_long:
-            return END
-        self.number += 1
-        if is_long or len(line) > self.limit:
-            raise RecordError(Problem(self.file.name, self.number, None, too_long(self.limit)))
-        return bytes(line)
-
-
 class Rows:
     """Rows of a CSV file; `raw` holds the bytes of the last one, `line` and `start` say where it begins."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..outputs import open_output
-from .encodings import BOM, UTF8, line_end
+from .encodings import BOM
 from .files import InputError, packing_of
 from .places import Places
 from .records import ChangedError, RecordSource
@@ -32,18 +32,17 @@ def write_marked(
     that `columns` gives for records by their numbers. InputError where records have no fields, or one of these already."""
     source = places.source
     require_fields(source)
-    newline = line_end(source.encoding)
     with open_output(output, packing_of(target)) as file:
         fields = fields_of(source, list(columns([])))
         file.write(fields.header)
-        ended = source.format == "jsonl" or fields.header.endswith(newline)
+        ended = source.format == "jsonl" or fields.header.endswith(b"\n")
         for name, line, raw, values in _records(places, kept, columns):
-            file.write(b"" if ended else newline)  # a shard may end without the end of its last line
+            file.write(b"" if ended else b"\n")  # a shard may end without the end of its last line
             try:
                 file.write(fields.extended(raw, values))
             except ValueError as error:
                 raise InputError(f"{name}, line {line}: {error}") from error
-            ended = raw.endswith(newline)
+            ended = raw.endswith(b"\n")
             meter.advance(source.position)
 
 
@@ -63,26 +62,24 @@ class _JsonFields:
 
     def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
         self.header = source.header
-        self._added, self._encoding = added, source.encoding
-        self._brace = "}".encode(source.encoding)
+        self._added = added
         escaped = r"\\u00[567]"  # so may a letter of a name be written
         self._perhaps = re.compile("|".join([*(f'"{name}"' for name in added), escaped]))
 
     def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
         """The bytes of an object with further members. ValueError where it has one of that name."""
-        text = raw.decode(self._encoding, "replace")
+        text = raw.decode("utf-8", "replace")
         if self._perhaps.search(text):
             _refuse_present(self._added, json.loads(text.removeprefix("\ufeff")))
-        end = raw.rindex(self._brace)
-        more = json.dumps(values, ensure_ascii=self._encoding != UTF8)[1:-1]
-        return raw[:end] + f", {more}".encode(self._encoding) + raw[end:]
+        end = raw.rindex(b"}")
+        more = json.dumps(values, ensure_ascii=False)[1:-1]
+        return raw[:end] + f", {more}".encode() + raw[end:]
 
 
 class _RowFields:
     """Adds columns to rows of CSV and TSV."""
 
     def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
-        self._encoding = source.encoding
         self._row = io.StringIO()
         self._writer = csv.writer(self._row, delimiter=source.delimiter, lineterminator="")
         try:
@@ -92,18 +89,15 @@ class _RowFields:
         self.header = self.extended(source.header, dict(zip(added, added, strict=True))) if source.columns else b""
 
     def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        """The bytes of a row with further columns. ValueError where the encoding has not all their characters."""
+        """The bytes of a row with further columns."""
         self._row.seek(0)
         self._row.truncate()
         self._writer.writerow(["", *values.values()])
         more = self._row.getvalue()
-        body = raw.removesuffix(line_end(self._encoding))
+        body = raw.removesuffix(b"\n")
         if len(body) < len(raw):
-            body = body.removesuffix("\r".encode(self._encoding))
-        try:
-            return body + more.encode(self._encoding) + raw[len(body) :]
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{more[1:]!r} cannot be written in {self._encoding}: turn the input into UTF-8 first") from error
+            body = body.removesuffix(b"\r")
+        return body + more.encode() + raw[len(body) :]
 
 
 def _refuse_present(added: Sequence[str], present: Container[str]) -> None:
@@ -123,7 +117,7 @@ def _records(
             raw = file.read_from(start, size)
             if len(raw) < size:
                 raise ChangedError(f"{file.name} became shorter while it was read")
-            if is_later and start == 0 and places.source.encoding == UTF8:
+            if is_later and start == 0:
                 raw = raw.removeprefix(BOM)
             yield file.name, line, raw, {name: values[i] for name, values in table.items()}
             is_later = True

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
+from .encodings import UTF8, converted
 from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
 from .passes import Passes, TextPasses
 from .records import FORMATS, ReadOptions, RecordSource, format_of, format_of_file
@@ -70,7 +71,10 @@ def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
     _refuse_twice(groups)
     files = [file for group in groups for file in group]
     format_ = options.format or _format_of(name, paths, groups)
-    return Inputs(name, format_, _with_keys(files, options.source_name, len(paths) == 1 and not paths[0].is_dir()))
+    files = _with_keys(files, options.source_name, len(paths) == 1 and not paths[0].is_dir())
+    if options.encoding != UTF8 and format_ not in TABLE_FORMATS:
+        files = [converted(file, options.encoding, folder / f"converted-{i}") for i, file in enumerate(files)]
+    return Inputs(name, format_, files)
 
 
 def _called(path: Path) -> str:

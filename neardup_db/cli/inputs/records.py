@@ -18,19 +18,16 @@ from typing import Any, NamedTuple
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS
 from .binary import HEAD_BYTES, known_kind, why_not_text
-from .encodings import BOM, UTF8, is_wide, line_end, refuse_unmarked_utf16, refuse_utf16, unit_bytes, with_byte_order
+from .encodings import BOM, UTF8, refuse_utf16
 from .fields import ABSENT, field_value, joined_names, kind, pop_field
 from .files import InputError, InputFile, Inputs, state_of
-from .lines import END, LineFile, Lines, Problem, RecordError, Rows, WideLines, too_long
+from .lines import END, LineFile, Lines, Problem, RecordError, Rows, too_long
 
 FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 """Formats of a file with many records; a folder of texts has none."""
 
 DEFAULT_MAX_BYTES = 64_000_000
 """Longest line, CSV row or text file unless the caller says otherwise."""
-
-_UTF16_BYTES = 64
-"""By how many of the first bytes UTF-16 is told that has no mark."""
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -141,8 +138,7 @@ class RecordSource:
 
     `format` is one of FORMATS, or "folder" for a folder of texts; `files` are read one after another. `skipped`, `problems` and
     `replaced` describe the last iteration: how many records were left out because of an error, the first MOST_PROBLEMS of them
-    with the reasons, and how many records held invalid text, read as U+FFFD. `header` are the bytes before the first record: the
-    header row of CSV and TSV, the byte order mark of UTF-16; `encoding` has the byte order once a file was read.
+    with the reasons, and how many records held invalid UTF-8, read as U+FFFD. `header` is the header row of CSV and TSV.
     """
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
@@ -152,7 +148,6 @@ class RecordSource:
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self._named = {file.path: file for file in inputs.files}
         self._text_field: Any = options.text_fields[0] if len(options.text_fields) == 1 else None
-        self._decode = self._from_utf8 if options.encoding == UTF8 else self._decode_other
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
         self._states: dict[Path, tuple[int, int]] = {}
         self.on_left_out: Callable[[Problem], object] = lambda problem: None
@@ -180,7 +175,6 @@ class RecordSource:
         self._called = self.name
         self._input: InputFile | None = None
         self._done_bytes = 0
-        self.encoding = self.options.encoding
 
     @property
     def position(self) -> int:
@@ -201,7 +195,7 @@ class RecordSource:
     def _records_of(self, file: LineFile) -> Iterator[InputRecord]:
         """The records of a file of many; one of a byte order mark and nothing else has none."""
         read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
-        return read(self._lines_of(file))
+        return read(Lines(file, self.options.max_bytes))
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
@@ -220,11 +214,9 @@ class RecordSource:
     def _require_text(self, file: LineFile) -> None:
         """InputError where the first bytes of a file say that it is a picture or other binary data, or in another encoding."""
         head = file.head(HEAD_BYTES)
-        if not is_wide(self.encoding):
-            refuse_utf16(head, file.name)
-            refuse_unmarked_utf16(head[:_UTF16_BYTES], file.name)
+        refuse_utf16(head, file.name)
         has_fields = self.format not in _NAMELESS  # an error names the record that is none
-        why = known_kind(head) if has_fields or is_wide(self.encoding) else why_not_text(head)
+        why = known_kind(head) if has_fields else why_not_text(head)
         if why is not None:
             others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
             raise InputError(f"{file.name}: {why}{others}")
@@ -281,26 +273,13 @@ class RecordSource:
 
     # ---- the kinds -----------------------------------------------------------------------------------------------------
 
-    def _lines_of(self, file: LineFile) -> Lines:
-        """The lines of a file; the first one gives a wide encoding its byte order, and `header` the mark."""
-        if not is_wide(self.encoding):
-            return Lines(file, self.options.max_bytes)
-        head = file.readline(unit_bytes(self.encoding))
-        encoding, mark = with_byte_order(self.options.encoding, head, file.name)
-        if head and self.encoding not in (encoding, self.options.encoding):
-            raise InputError(f"{file.name}: its byte order is that of {encoding}, not of {self.encoding} as before")
-        self.header = self.header or mark
-        self.encoding = encoding if head else self.encoding
-        return WideLines(file, self.options.max_bytes, line_end(encoding), len(mark), head[len(mark) :])
-
     def _json_lines(self, lines: Lines) -> Iterator[InputRecord]:
-        is_blank = self._is_blank if is_wide(self.encoding) else _is_blank_utf8
         while True:
             try:
                 line = lines.next_line()
                 if line is END:
                     return
-                if is_blank(line):
+                if _is_blank(line):
                     continue
                 record = self._json_record(line, Place(lines.number, lines.start))
             except RecordError as error:
@@ -324,9 +303,6 @@ class RecordSource:
         self.replaced = min(self.replaced, before + 1)  # a line counts once
         return record
 
-    def _is_blank(self, line: bytes) -> bool:
-        return line.decode(self.encoding, "replace").isspace()
-
     def _text_lines(self, lines: Lines) -> Iterator[InputRecord]:
         while (line := self._guarded(lines.next_line)) is not END:
             if line is not None and line != BOM:
@@ -344,7 +320,7 @@ class RecordSource:
         if not isinstance(names, list) or (not any(names) and rows.next_row() is END):
             return
         if not self._columns:
-            self.header += bytes(rows.raw)
+            self.header = bytes(rows.raw)
         self._check_header(names)
         while (row := self._guarded(rows.next_row)) is not END:
             if isinstance(row, list) and row:
@@ -456,23 +432,13 @@ class RecordSource:
             raise self._error(line, f"field {name!r} is {quoted(number)}, outside the 64-bit integers; use --key-type text")
         return number
 
-    def _from_utf8(self, raw: bytes) -> str:
+    def _decode(self, raw: bytes) -> str:
         """Text of UTF-8 bytes; every invalid sequence becomes U+FFFD and is counted, once a piece."""
         try:
             return raw.decode("utf-8-sig" if raw.startswith(BOM) else "utf-8")
         except UnicodeDecodeError:
-            if self.format != "folder":
-                refuse_utf16(raw, self._called)
             self.replaced += 1
             return raw.removeprefix(BOM).decode("utf-8", "replace")
-
-    def _decode_other(self, raw: bytes) -> str:
-        """The same of bytes in another encoding."""
-        try:
-            return raw.decode(self.encoding).removeprefix("\ufeff")
-        except UnicodeDecodeError:
-            self.replaced += 1
-            return raw.decode(self.encoding, "replace").removeprefix("\ufeff")
 
     def _error(self, line: int, what: str) -> RecordError:
         return RecordError(Problem(self._called, line, None, what))
@@ -512,6 +478,6 @@ def _clean(key: str) -> str:
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _is_blank_utf8(line: bytes) -> bool:
+def _is_blank(line: bytes) -> bool:
     """Whether a line has nothing but white space, and perhaps a byte order mark."""
     return not line.removeprefix(BOM).strip()

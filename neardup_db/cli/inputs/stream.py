@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from .encodings import BOM, UTF8, Converter
 from .files import STDIN, InputError, Inputs, NamedFile
 from .lines import Problem
 from .records import InputRecord, ReadOptions, RecordSource
-from .waiting import waiting_for
+from .waiting import Waiting
 
 _FIRST_LINE = 1 << 16
 """Bytes of the first line by which the format is told."""
@@ -23,15 +24,16 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Arrivals:
-    """The lines of a file descriptor. `before_waiting` is called when all that has arrived was given out.
+    """The lines of a file descriptor, in UTF-8. `before_waiting` is called when all that has arrived was given out.
 
     `stop` ends the stream after the complete lines that were read; it may be called by the handler of a signal."""
 
     name = "standard input"
 
-    def __init__(self, descriptor: int, before_waiting: Callable[[], None]) -> None:
-        self._waiting = waiting_for(descriptor)
+    def __init__(self, descriptor: int, before_waiting: Callable[[], None], encoding: str = UTF8) -> None:
+        self._waiting = Waiting(descriptor)
         self._before_waiting = before_waiting
+        self._converter = None if encoding == UTF8 else Converter(encoding, self.name)
         self._held = bytearray()
         self._seen = 0
         """Bytes of what is held in which there is no end of a line."""
@@ -61,7 +63,7 @@ class Arrivals:
             if self._stopped:
                 return b""
             arrived = self._waiting.read()
-            self._held += arrived
+            self._held += arrived if self._converter is None else self._converter.convert(arrived)
             self._ended = not arrived
 
     def head(self, most: int) -> bytes:
@@ -106,7 +108,7 @@ class StreamSource(RecordSource):
         if options.format is not None and options.format not in FORMATS:
             raise InputError(f"standard input: {options.format} is no stream of records: give --format {'|'.join(FORMATS)}")
         self._arrivals, self._report = arrivals, report
-        format_ = options.format or _format_of(arrivals, options.encoding)
+        format_ = options.format or _format_of(arrivals)
         super().__init__(Inputs(arrivals.name, format_, []), options)
         self._named = {STDIN: NamedFile(STDIN, arrivals.name, Path("stdin"), STDIN, key)}
         self._file, self._called, self._key_name = STDIN, arrivals.name, key
@@ -123,6 +125,6 @@ class StreamSource(RecordSource):
             self._report(problem)
 
 
-def _format_of(arrivals: Arrivals, encoding: str) -> str:
+def _format_of(arrivals: Arrivals) -> str:
     """The format that the first line tells."""
-    return "jsonl" if arrivals.head(_FIRST_LINE).decode(encoding, "replace").lstrip("\ufeff \t").startswith("{") else "lines"
+    return "jsonl" if arrivals.head(_FIRST_LINE).removeprefix(BOM).lstrip(b" \t").startswith(b"{") else "lines"

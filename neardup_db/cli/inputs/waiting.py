@@ -2,69 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
-import select
 import threading
-from typing import Protocol
-
-from ... import system
 
 _BYTES = 1 << 16
 """Bytes that are read at once."""
 
 _LOOK_AGAIN_S = 0.1
-"""After which a thread that waits runs the handlers of signals: on Windows none of them ends a wait."""
+"""After this time a thread that waits runs the handlers of signals: on Windows no signal ends a wait."""
 
 _READ_AHEAD = 4
-"""Reads that a thread is ahead of what is asked for, at most."""
+"""Reads that the thread may be ahead of the consumer."""
 
 
-class Waiting(Protocol):
-    """A descriptor that is waited for. `wake` ends a wait, and may be called by the handler of a signal."""
-
-    def is_ready(self, wait: bool) -> bool:
-        """Whether there is something to read, the end, or a call of `wake`; wait: however long it takes."""
-        ...
-
-    def read(self) -> bytes:
-        """What has arrived; waits where that is nothing. b"" at the end."""
-        ...
-
-    def wake(self) -> None: ...
-
-    def close(self) -> None:
-        """Give back what waiting needs, not the descriptor."""
-        ...
-
-
-class Selecting:
-    """Waits by `select`, which on Windows knows nothing but sockets."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._wake, self._woken = os.pipe()
-        os.set_blocking(self._woken, False)
-
-    def is_ready(self, wait: bool) -> bool:
-        ready, _, _ = select.select([self._descriptor, self._wake], [], [], None if wait else 0)
-        return bool(ready)
-
-    def read(self) -> bytes:
-        return os.read(self._descriptor, _BYTES)
-
-    def wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._woken, b"\0")
-
-    def close(self) -> None:
-        os.close(self._wake)
-        os.close(self._woken)
-
-
-class Fetching:
-    """Waits for a thread that reads."""
+class Waiting:
+    """Reads a descriptor in a thread, on every system: `select` on Windows takes sockets alone. `wake` ends a wait, and may be
+    called by the handler of a signal."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -85,6 +39,7 @@ class Fetching:
                 return
 
     def is_ready(self, wait: bool) -> bool:
+        """Whether there is something to read, the end, or a call of `wake`; wait: however long it takes."""
         while self._held is None:
             try:
                 self._held = self._fetched.get(timeout=_LOOK_AGAIN_S if wait else 0)
@@ -95,6 +50,7 @@ class Fetching:
         return True
 
     def read(self) -> bytes:
+        """The next bytes, b"" at the end; waits if none have arrived."""
         while self._held is None:
             self.is_ready(wait=True)
         arrived, self._held = self._held, None
@@ -104,13 +60,10 @@ class Fetching:
         return arrived
 
     def wake(self) -> None:
+        """Ends a wait."""
         self._fetched.put(None)
 
     def close(self) -> None:
+        """Ends the thread, but does not close the descriptor."""
         self._is_closed = True
         self._room.release()
-
-
-def waiting_for(descriptor: int) -> Waiting:
-    """Waiting, as this system can."""
-    return Selecting(descriptor) if system.SELECTS_ALL else Fetching(descriptor)
