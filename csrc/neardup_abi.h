@@ -136,8 +136,7 @@ size_t nd_sort_distinct(uint64_t *hashes, size_t count);
 /* ---- comparisons ------------------------------------------------------------------------------------------------------ */
 
 uint64_t nd_hamming(const uint8_t *a, const uint8_t *b, size_t size);
-size_t nd_equal_slots16(const uint16_t *a, const uint16_t *b, size_t count);
-size_t nd_equal_slots32(const uint32_t *a, const uint32_t *b, size_t count);
+size_t nd_equal_slots(const uint8_t *a, const uint8_t *b, size_t count, int32_t slot_bits); /* 16 or 32 */
 /* |A and B| / |A or B| of two ascending arrays of distinct values; 0.0 as soon as it is certain that it is below threshold.
  * Two empty arrays give 0.0. threshold <= 0 never stops early. */
 double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold);

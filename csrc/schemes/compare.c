@@ -7,14 +7,10 @@ uint64_t nd_hamming(const uint8_t *a, const uint8_t *b, size_t size)
     return nd_kernels_active()->hamming(a, b, size);
 }
 
-size_t nd_equal_slots16(const uint16_t *a, const uint16_t *b, size_t count)
+size_t nd_equal_slots(const uint8_t *a, const uint8_t *b, size_t count, int32_t slot_bits)
 {
-    return nd_kernels_active()->equal_slots16((const uint8_t *)a, (const uint8_t *)b, count);
-}
-
-size_t nd_equal_slots32(const uint32_t *a, const uint32_t *b, size_t count)
-{
-    return nd_kernels_active()->equal_slots32((const uint8_t *)a, (const uint8_t *)b, count);
+    const nd_kernels *kernels = nd_kernels_active();
+    return slot_bits == 16 ? kernels->equal_slots16(a, b, count) : kernels->equal_slots32(a, b, count);
 }
 
 /* A real number as a start for a search in 0 .. most. */

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/kernels.h"
 #include "schemes/schemes.h"
 
 typedef struct complaint {
@@ -210,7 +209,6 @@ int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_siz
 {
     if (nd_scheme_value_check(scheme, a, a_size) != ND_OK || nd_scheme_value_check(scheme, b, b_size) != ND_OK)
         return ND_ERROR_DAMAGED;
-    const nd_kernels *kernels = nd_kernels_active();
     *distance = -1;
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
         return packed_similarity(a, a_size, b, b_size, similarity);
@@ -221,10 +219,9 @@ int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_siz
         *similarity = nd_jaccard_bytes(a, a_size / 8, b, b_size / 8, 0);
     } else if (scheme->kind == ND_SCHEME_MINHASH) {
         size_t num_perm = (size_t)scheme->num_perm;
-        size_t equal = scheme->slot_bits == 16 ? kernels->equal_slots16(a, b, num_perm) : kernels->equal_slots32(a, b, num_perm);
-        *similarity = (double)equal / (double)num_perm;
+        *similarity = (double)nd_equal_slots(a, b, num_perm, scheme->slot_bits) / (double)num_perm;
     } else {
-        uint64_t differing = kernels->hamming(a, b, a_size);
+        uint64_t differing = nd_hamming(a, b, a_size);
         double measured = 1.0 - nd_scheme_slope(scheme) * (double)differing / (double)scheme->bits;
         *distance = (int64_t)differing;
         *similarity = measured > 0 ? measured : 0.0;

@@ -167,7 +167,6 @@ static void sql_containment_estimate(sqlite3_context *context, int argc, sqlite3
 /* neardup_slot_share(a, b, slot_bits) -> share of equal slots of two MinHash signatures of 16-bit or 32-bit slots. */
 static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    nd_workspace *workspace = nd_function_workspace(context);
     int64_t slot_bits;
     if (nd_any_null(argc, argv) || !nd_argument_integer(context, "slot_bits", argv[2], 16, 32, &slot_bits))
         return;
@@ -180,25 +179,17 @@ static void sql_slot_share(sqlite3_context *context, int argc, sqlite3_value **a
         nd_fail(context, "slot_bits must be 16 or 32, not %lld", slot_bits);
         return;
     }
-    size_t slot_size = (size_t)slot_bits / 8;
+    size_t slot_size = (size_t)slot_bits / 8, count = size / slot_size;
     if (size != (size_t)sqlite3_value_bytes(argv[1]) || size == 0 || size % slot_size != 0) {
         nd_fail(context, "signatures of equal size and whole %lld-bit slots are needed, not %d and %d bytes", slot_bits,
             sqlite3_value_bytes(argv[0]), sqlite3_value_bytes(argv[1]));
         return;
     }
-    const void *a_blob = sqlite3_value_blob(argv[0]);
-    const void *b_blob = sqlite3_value_blob(argv[1]);
-    void *a = nd_workspace_numbers(workspace, 0, size / 8 + 1);
-    void *b = nd_workspace_numbers(workspace, 1, size / 8 + 1);
-    if (a == NULL || b == NULL || a_blob == NULL || b_blob == NULL) {
+    const uint8_t *a = sqlite3_value_blob(argv[0]), *b = sqlite3_value_blob(argv[1]);
+    if (a == NULL || b == NULL)
         sqlite3_result_error_nomem(context);
-        return;
-    }
-    memcpy(a, a_blob, size);
-    memcpy(b, b_blob, size);
-    size_t count = size / slot_size;
-    size_t equal = slot_size == 2 ? nd_equal_slots16(a, b, count) : nd_equal_slots32(a, b, count);
-    sqlite3_result_double(context, (double)equal / (double)count);
+    else
+        sqlite3_result_double(context, (double)nd_equal_slots(a, b, count, (int32_t)slot_bits) / (double)count);
 }
 
 /* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
