@@ -95,8 +95,8 @@ ND_TARGET_AVX2 static size_t near_pairs(nd_near *near, uint64_t *out, size_t cap
 /* ---- sets ------------------------------------------------------------------------------------------------------------------- */
 
 /* One set a lane; byte counters hold the ones of up to 31 words. */
-ND_TARGET_AVX2 static inline __attribute__((always_inline)) size_t overlap_blocks(const uint64_t *query, size_t words,
-    uint64_t excess, const uint64_t *blocks, size_t block_count, const uint32_t *needed, uint32_t *out)
+ND_TARGET_AVX2 static size_t may_overlap(const uint64_t *query, size_t words, uint64_t excess, const uint64_t *blocks,
+    size_t block_count, const uint32_t *needed, uint32_t *out)
 {
     const size_t most_words = 31;
     size_t found = 0;
@@ -125,21 +125,6 @@ ND_TARGET_AVX2 static inline __attribute__((always_inline)) size_t overlap_block
             out[found++] = (uint32_t)(block * ND_SET_LANES) + (uint32_t)__builtin_ctz(hits);
     }
     return found;
-}
-
-ND_TARGET_AVX2 static size_t may_overlap(const uint64_t *query, size_t words, uint64_t excess, const uint64_t *blocks,
-    size_t block_count, const uint32_t *needed, uint32_t *out)
-{
-    switch (words) {
-    case 4:
-        return overlap_blocks(query, 4, excess, blocks, block_count, needed, out);
-    case 8:
-        return overlap_blocks(query, 8, excess, blocks, block_count, needed, out);
-    case 16:
-        return overlap_blocks(query, 16, excess, blocks, block_count, needed, out);
-    default:
-        return overlap_blocks(query, words, excess, blocks, block_count, needed, out);
-    }
 }
 
 const nd_kernels nd_kernels_compare_avx2 = {

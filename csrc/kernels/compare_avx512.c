@@ -105,9 +105,9 @@ ND_TARGET_AVX512 static size_t near_pairs(nd_near *near, uint64_t *out, size_t c
 
 /* ---- sets ------------------------------------------------------------------------------------------------------------------- */
 
-/* One set a lane, so that nothing is added across lanes; the query's words are broadcast, from registers where they fit. */
-ND_TARGET_AVX512 static inline __attribute__((always_inline)) size_t overlap_blocks(const uint64_t *query, size_t words,
-    uint64_t excess, const uint64_t *blocks, size_t block_count, const uint32_t *needed, uint32_t *out)
+/* One set a lane, so that nothing is added across lanes; the query's words are broadcast. */
+ND_TARGET_AVX512 static size_t may_overlap(const uint64_t *query, size_t words, uint64_t excess, const uint64_t *blocks,
+    size_t block_count, const uint32_t *needed, uint32_t *out)
 {
     const __m512i own = _mm512_set1_epi64((long long)excess);
     size_t found = 0;
@@ -123,21 +123,6 @@ ND_TARGET_AVX512 static inline __attribute__((always_inline)) size_t overlap_blo
             out[found++] = (uint32_t)(block * ND_SET_LANES) + (uint32_t)__builtin_ctz(hits);
     }
     return found;
-}
-
-ND_TARGET_AVX512 static size_t may_overlap(const uint64_t *query, size_t words, uint64_t excess, const uint64_t *blocks,
-    size_t block_count, const uint32_t *needed, uint32_t *out)
-{
-    switch (words) {
-    case 4:
-        return overlap_blocks(query, 4, excess, blocks, block_count, needed, out);
-    case 8:
-        return overlap_blocks(query, 8, excess, blocks, block_count, needed, out);
-    case 16:
-        return overlap_blocks(query, 16, excess, blocks, block_count, needed, out);
-    default:
-        return overlap_blocks(query, words, excess, blocks, block_count, needed, out);
-    }
 }
 
 const nd_kernels nd_kernels_compare_avx512 = {
