@@ -15,7 +15,7 @@ import pytest
 from disks import copy_files
 from support import SETS, SOON, WORDS, sqlite_shell
 
-from neardup_db import BinaryCode, CorruptIndexError, FormatError, Index, MinHash, MismatchError, NearDupError, ParameterError
+from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, MismatchError, NearDupError, ParameterError
 from neardup_db.store.database import checksums
 
 PAGE = 4096
@@ -159,16 +159,6 @@ def test_pages_in_each_other_s_place_are_found(path: Path) -> None:
     with pytest.raises(CorruptIndexError), Index(path) as index:
         assert not index.check().ok
         raise CorruptIndexError
-
-
-def test_checksums_of_another_kind_are_refused_with_the_remedy(path: Path) -> None:
-    """A file with other bytes where the checksums stand, on every page, was written by something else, and is left as it is."""
-    for end in range(PAGE, path.stat().st_size + 1, PAGE):
-        flip(path, end - 1)
-    before = path.read_bytes()
-    with pytest.raises(FormatError, match="open it with the version that wrote it"):
-        Index(path)
-    assert path.read_bytes() == before
 
 
 def test_apsw_without_the_checksums_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

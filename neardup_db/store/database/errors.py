@@ -52,8 +52,6 @@ def _damaged(path: str) -> NearDupError:
     """The error for a page that does not fit its checksum: all such pages are looked for, which reads the whole file."""
     try:
         pages = checksums.damaged_pages(path)
-    except FormatError as error:
-        return error
     except apsw.Error as error:
         return translate(error)
     shown = ", ".join(map(str, pages[:10])) + (", ..." if len(pages) > 10 else "")
