@@ -277,12 +277,15 @@ class Checker:
         similarity = "neardup_similarity('{index}', x.value, y.value)"
         keys = "neardup_probe('{index}', x.value) AS p CROSS JOIN neardup_probe('{index}', y.value) AS q WHERE p.low = q.low"
         met = "TRUE" if scheme.finds_all else f"EXISTS (SELECT 1 FROM {keys})"
-        sql = f"""SELECT m.document_id, {similarity} >= :bound AND ifnull({distance} <= :radius, TRUE) AND {met}
-                  FROM {{index}}_match AS m CROSS JOIN {{index}}_document AS a CROSS JOIN {{index}}_document AS b
-                  CROSS JOIN {{index}}_fingerprint AS x CROSS JOIN {{index}}_fingerprint AS y
-                  WHERE a.id = m.document_id AND b.id = m.other_id AND x.id = a.fingerprint_id AND y.id = b.fingerprint_id
-                      AND (m.similarity IS NOT {similarity} OR m.distance IS NOT {distance} OR m.similarity < :bound
-                           OR m.distance > :radius OR NOT {met})"""
+        sql = f"""SELECT document_id, found_similarity >= :bound AND ifnull(found_distance <= :radius, TRUE) AND met FROM (
+                      SELECT m.document_id, m.similarity, m.distance, {similarity} AS found_similarity,
+                             {distance} AS found_distance, {met} AS met
+                      FROM {{index}}_match AS m CROSS JOIN {{index}}_document AS a CROSS JOIN {{index}}_document AS b
+                      CROSS JOIN {{index}}_fingerprint AS x CROSS JOIN {{index}}_fingerprint AS y
+                      WHERE a.id = m.document_id AND b.id = m.other_id AND x.id = a.fingerprint_id AND y.id = b.fingerprint_id
+                      LIMIT -1)  -- so that SQLite computes each similarity once
+                  WHERE similarity IS NOT found_similarity OR distance IS NOT found_distance OR similarity < :bound
+                      OR distance > :radius OR NOT met"""
         bound, radius = scheme.query_bounds(None, None)
         wrong = self.db.rows(self.store.sql(sql), {"bound": bound, "radius": radius})
         unreal = {number for number, is_real in wrong if not is_real}
