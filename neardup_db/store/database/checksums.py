@@ -52,12 +52,12 @@ def vfs() -> str:
     return VFS
 
 
-def has(connection: apsw.Connection) -> bool:
+def has_checksums(connection: apsw.Connection) -> bool:
     """Whether the pages of the connection's file are checked."""
     return connection.open_vfs == VFS
 
 
-def are_in(path: str) -> bool:
+def file_has_checksums(path: str) -> bool:
     """Whether the header of a file says that its pages have checksums. SQLite is asked: a file that it has open must not be
     opened and closed by others."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
