@@ -12,18 +12,21 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from .align import Alignment
 from .escape import escape, label_html
 
-WORD_LIMIT = 400_000
+WORD_LIMIT = 200_000
 """Up to this many characters of both texts, without their equal ends, words are compared."""
 
 SENTENCE_LIMIT = 4_000_000
 """Up to this many, sentences are compared, then the words of those that differ. Beyond, everything between the equal ends is one
 difference."""
+
+MOST_ITEMS = 50_000
+"""Words, or sentences, of both texts that are compared: difflib takes about a second for so many."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -101,19 +104,11 @@ def _compared(a: str, b: str, words: bool) -> tuple[list[Part], bool]:
 
 
 def _aligned(a: list[tuple[str, str]], b: list[tuple[str, str]]) -> tuple[list[Part], bool]:
-    alignment = Alignment([key for key, _ in a], [key for key, _ in b])
-    parts = []
-    i = j = 0
-    for start, other, length in [*alignment.blocks, (len(a), len(b), 0)]:
-        parts.append(_part(a[i:start], b[j:other]))
-        i, j = start + length, other + length
-        parts.append(Part("equal", _text(a[start:i]), _text(b[other:j])))
-    return parts, alignment.complete
-
-
-def _part(a: list[tuple[str, str]], b: list[tuple[str, str]]) -> Part:
-    kind: Kind = "replace" if a and b else "delete" if a else "insert"
-    return Part(kind, _text(a), _text(b))
+    """Parts of two lists of (key, text), and whether they were compared."""
+    if a and b and len(a) + len(b) > MOST_ITEMS:
+        return [Part("replace", _text(a), _text(b))], False
+    matcher = SequenceMatcher(None, [key for key, _ in a], [key for key, _ in b])
+    return [Part(kind, _text(a[i:k]), _text(b[j:m])) for kind, i, k, j, m in matcher.get_opcodes()], True
 
 
 def _text(tokens: list[tuple[str, str]]) -> str:
