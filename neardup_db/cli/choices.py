@@ -13,7 +13,6 @@ import click
 
 from .. import limits
 from ..arrays import np
-from ..duplicates import Duplicates
 from ..errors import NearDupError, ParameterError
 from ..index import Index
 from ..located import LocatedTexts
@@ -22,7 +21,6 @@ from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Key, Match
 from .inputs.fields import ABSENT, field_value
-from .inputs.lines import RecordError
 from .inputs.passes import Passes
 from .inputs.records import InputRecord
 from .inputs.source import Source
@@ -112,8 +110,6 @@ class Choice:
         self._passes = passes
         self._values: dict[int, Any] = {}
         """Of records by their numbers; one that has no value is not there."""
-        self._without: InputRecord | None = None
-        """A record without the field."""
 
     def observe(self, record: InputRecord) -> None:
         """Takes from a record that may have a near-duplicate what the order needs."""
@@ -121,75 +117,30 @@ class Choice:
             self._values[record.number] = len(record.text)
         elif self._keep.rule == "by":
             value = field_value(record.fields, self._keep.field)
-            if value is ABSENT:
-                self._without = record
-            else:
-                self._values[record.number] = value if value == value else None  # nan is no value
+            if value is not ABSENT and value == value:  # nan is no value
+                self._values[record.number] = value
 
     def order(self, numbers: Any) -> Any:
-        """Ascending numbers of records, int64[n], in the order of preference. Values of one kind come together: numbers, then
-        texts, then others; records without a value come last, and of equal values the first record comes first."""
+        """Ascending numbers of records, int64[n], in the order of preference: numbers, then texts, then others; records without a
+        value, or with a list or an object, come last. Of equal values the first record comes first."""
         if self._keep.rule in ("first", "last"):
             return numbers if self._keep.rule == "first" else numbers[::-1]
         if self._passes.source.format in ("csv", "tsv") and self._keep.rule == "by":
             self._values = {number: _value_of_text(value) for number, value in self._values.items()}
         kinds: dict[str, list[int]] = {}
-        others: list[int] = []
         for number in numbers.tolist():
-            value = self._values.get(number)
-            kind = None if value is None else _kind(value)
-            (others if kind is None else kinds.setdefault(kind, [])).append(number)
+            kinds.setdefault(_kind(self._values.get(number)), []).append(number)
+        last = kinds.pop("", [])
         order: list[int] = []
         for kind in sorted(kinds):
             order += sorted(kinds[kind], key=self._values.__getitem__, reverse=not self._keep.smallest)
-        # what has no order comes before what is not there: an error names it
-        order += sorted(others, key=lambda number: self._values.get(number) is None)
-        return np.array(order, np.int64)
-
-    def check(self, duplicates: Duplicates, records: int) -> None:
-        """RecordError for the first record that goes whose value cannot be compared with that of the one that stays;
-        ParameterError where none of them has the field. records: how many the input has."""
-        if self._keep.rule != "by" or not len(duplicates.gone):
-            return
-        source = self._passes.source
-        pairs = zip(duplicates.gone.tolist(), duplicates.kept.tolist(), strict=True)
-        noted = has_field = False
-        for gone, kept in pairs:
-            has_field |= gone in self._values or kept in self._values
-            values = self._values.get(gone), self._values.get(kept)
-            kinds = [None if value is None else _kind(value) for value in values]
-            for number, value, kind in zip((gone, kept), values, kinds, strict=True):
-                if value is not None and kind is None:
-                    raise self._error(number, "numbers or text are needed", number, records)
-            if None in values or kinds[0] == kinds[1]:
-                continue
-            if source.format not in ("csv", "tsv"):
-                raise self._error(gone, f"{kinds[0]}; values of one kind are needed", kept, records)
-            if not noted:
-                print_note(f"--keep {self._keep}: {escaped(str(values[0]))!r} is no number, and comes after all numbers")
-            noted = True
-        if self._without is not None and not has_field:
-            raise ParameterError(
-                f"{source.name}: --keep {self._keep}: no record with a near-duplicate has a field {self._keep.field!r}; one "
-                f"{_fields(self._without)}"
-            )
-
-    def _error(self, number: int, reason: str, other: int, total: int) -> RecordError:
-        """The error of a record's value, which names its place and the value of another record."""
-        source, field = self._passes.source, self._keep.field
-        chosen = np.zeros(total, bool)
-        chosen[[number - 1, other - 1]] = True
-        records = {record.number: record for record in self._passes.chosen(chosen)}
-        value, beside = (escaped(repr(self._values[one]))[:60] for one in (number, other))
-        if number != other:
-            reason += f", and its near-duplicate {escaped(records[other].key)} has {beside}, {_kind(self._values[other])}"
-        return RecordError(source.problem(records[number], f"--keep {self._keep}: field {field!r} is {value}, {reason}"))
+        return np.array(order + last, np.int64)
 
 
-def _kind(value: Any) -> str | None:
-    """What a value can be compared with, None for nothing."""
-    if isinstance(value, (dict, list, tuple)):
-        return None
+def _kind(value: Any) -> str:
+    """Which values a value can be compared with, "" for none; their order is that of preference."""
+    if value is None or isinstance(value, (dict, list, tuple)):
+        return ""
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return "a number"
     return {"str": "text", "bool": "true or false"}.get(type(value).__name__, type(value).__name__)

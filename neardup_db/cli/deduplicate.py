@@ -108,7 +108,6 @@ def deduplicate(plan: Plan) -> Summary:
         summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
         summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
         found = duplicates_of(index, choice.order(np.fromiter(index, np.int64)), plan.connected)
-        choice.check(found, summary.records)
         removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
