@@ -27,9 +27,8 @@ LAYERS = (
     ("store.upkeep",),
     ("reader",),
     ("index", "show.report"),
-    ("tuning", "show.tuning"),
+    ("tuning",),
     ("", "demo", "duplicates"),
-    ("duckdb_rows",),
     ("frames",),
     ("cli", "datasette", "spark", "aio"),
     ("__main__",),
@@ -40,7 +39,6 @@ LAYERS = (
 LATE = {
     ("", "tuning"): "only `tune` needs it",
     ("cli.serve", "datasette"): "Datasette is an extra: only `neardup serve` needs it",
-    ("tuning.results", "show"): "the page of a result is made when it is asked for",
     ("values", "show"): "the HTML of a value is made when a notebook asks for it; values know of no page",
 }
 """Imports inside functions, with the reason; they may run upwards."""

@@ -12,7 +12,8 @@ from ..text import TextRules
 from ..values import Key
 from .advice import advised
 from .measure import subject, trial
-from .results import Border, Example, Trial, Tuning
+from .page import Tuning
+from .results import Border, Example, Trial
 from .sample import Sample
 
 __all__ = ["RULES", "Border", "Example", "Trial", "Tuner", "Tuning", "tune"]

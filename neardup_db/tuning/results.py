@@ -1,4 +1,4 @@
-"""What `tune` found: frozen values."""
+"""What `tune` found under each text rules: frozen values."""
 
 from __future__ import annotations
 
@@ -95,57 +95,3 @@ class Trial:
     def border(self) -> Border | None:
         """That of the threshold."""
         return next((border for border in self.borders if border.threshold == self.threshold), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """Which text rules and which threshold suit some texts, and why. `print` shows it as a table, `html()` as a page.
-
-    texts: how many there were; empty: those without a word, which are left out; sample: how many were compared; words: the median
-    number of words of a text; known: pairs of the truth that were compared. trials: one for each rules tried; best: the one that
-    the advice is for, None where none of them tells near-duplicates from unlike texts.
-    """
-
-    texts: int
-    empty: int
-    sample: int
-    words: int
-    known: int
-    trials: tuple[Trial, ...]
-    best: Trial | None
-    advice: str
-
-    def __str__(self) -> str:
-        low = f"{self.trials[0].histogram[0][0]:.1f}" if self.trials else ""
-        truth = self.known > 0
-        head = f"{'rules':<15} {f'{low} to 1':<14} unlike edited threshold     pairs   removed  bytes    us"
-        lines = [head + ("  recall precision" if truth else "")]
-        for trial in self.trials:
-            border = trial.border
-            shown = ["-"] * 3
-            if border is not None:
-                shown = [f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}"]
-            line = (
-                f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {shown[0]:>9} {shown[1]:>9} "
-                f"{shown[2]:>9} "
-                f"{trial.size_bytes:>6,} {trial.microseconds:>5.0f}"
-            )
-            if truth and border is not None:
-                line += f" {_percent(border.recall):>7} {_percent(border.precision):>9}"
-            lines.append(line)
-        return "\n".join([*lines, "", self.advice])
-
-    def html(self, title: str = "Text rules") -> str:
-        """A page on which a person looks at the pairs just above and just below each threshold, side by side."""
-        from ..show.tuning import tuning_page
-
-        return tuning_page(self, title)
-
-    def _repr_html_(self) -> str:
-        from ..show.tuning import tuning_html
-
-        return tuning_html(self)
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"

@@ -1,18 +1,16 @@
-"""What `neardup_db.tune` found, as a page: the pairs on the border of each threshold, side by side."""
+"""What `neardup_db.tune` found, as a table and as a page: the pairs on the border of each threshold, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from ..show.charts import histogram
+from ..show.difference import difference_html
+from ..show.escape import escape, label_html
+from ..show.style import fragment, page
 from ..values import Key
-from .charts import histogram
-from .difference import difference_html
-from .escape import escape, label_html
-from .style import fragment, page
-
-if TYPE_CHECKING:
-    from ..tuning.results import Border, Example, Trial, Tuning
+from .results import Border, Example, Trial
 
 CHANGES, LONGEST, COMPARED = 12, 300, 20_000
 """Differences shown of two texts, characters of each, and characters of a text that are compared."""
@@ -25,21 +23,54 @@ HELP = (
 HEADS = ("rules", "unlike", "edited", "threshold", "pairs", "removed", "largest", "shingles", "bytes", "µs")
 
 
-def tuning_html(tuning: Tuning) -> str:
-    """The table and the advice, for a notebook."""
-    return fragment(_table(tuning) + f"<p>{escape(tuning.advice)}</p>")
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which text rules and which threshold suit some texts, and why. `print` shows it as a table, `html()` as a page.
 
-
-def tuning_page(tuning: Tuning, title: str) -> str:
-    """All of it as an HTML document that loads and runs nothing.
-
-    >>> import neardup_db
-    >>> from neardup_db.show.tuning import tuning_page
-    >>> texts = [f"text {number} of a few <b>words</b>" for number in range(9)]
-    >>> html = tuning_page(neardup_db.tune(texts), "A page")
-    >>> "<h1" in html, "<script" in html, "<b>words" in html
-    (True, False, False)
+    texts: how many there were; empty: those without a word, which are left out; sample: how many were compared; words: the median
+    number of words of a text; known: pairs of the truth that were compared. trials: one for each rules tried; best: the one that
+    the advice is for, None where none of them tells near-duplicates from unlike texts.
     """
+
+    texts: int
+    empty: int
+    sample: int
+    words: int
+    known: int
+    trials: tuple[Trial, ...]
+    best: Trial | None
+    advice: str
+
+    def __str__(self) -> str:
+        low = f"{self.trials[0].histogram[0][0]:.1f}" if self.trials else ""
+        truth = self.known > 0
+        head = f"{'rules':<15} {f'{low} to 1':<14} unlike edited threshold     pairs   removed  bytes    us"
+        lines = [head + ("  recall precision" if truth else "")]
+        for trial in self.trials:
+            border = trial.border
+            shown = ["-"] * 3
+            if border is not None:
+                shown = [f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}"]
+            line = (
+                f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {shown[0]:>9} {shown[1]:>9} "
+                f"{shown[2]:>9} "
+                f"{trial.size_bytes:>6,} {trial.microseconds:>5.0f}"
+            )
+            if truth and border is not None:
+                line += f" {_percent(border.recall, '-'):>7} {_percent(border.precision, '-'):>9}"
+            lines.append(line)
+        return "\n".join([*lines, "", self.advice])
+
+    def html(self, title: str = "Text rules") -> str:
+        """A page on which a person looks at the pairs just above and just below each threshold, side by side."""
+        return _page(self, title)
+
+    def _repr_html_(self) -> str:
+        return fragment(_table(self) + f"<p>{escape(self.advice)}</p>")
+
+
+def _page(tuning: Tuning, title: str) -> str:
+    """All of it as an HTML document that loads and runs nothing."""
     compare = _Differences()
     parts = [
         f'<h1 dir="auto">{label_html(title)}</h1>',
@@ -111,8 +142,8 @@ def _row(trial: Trial, is_best: bool, known: bool) -> str:
     return f'<tr><th scope="row" class="nd-name">{name}</th>' + "".join(f"<td{_NUMBER}>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
+def _percent(share: float | None, none: str = "") -> str:
+    return none if share is None else f"{share:.1%}"
 
 
 def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> Iterator[str]:
