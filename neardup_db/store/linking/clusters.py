@@ -42,13 +42,14 @@ class Clusters:
 
     # ---- adding ------------------------------------------------------------------------------------------------------
 
-    def connect(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
-        """Record the edges of an added document and join the clusters that it touches."""
+    def connect(self, document_id: int, neighbours: Sequence[Neighbour], now: int, *, is_new: bool = True) -> None:
+        """Record the edges that a document, or a further code of a stored one, brings and join the clusters that it touches."""
         if not neighbours:
             return
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        labels = {neighbour.cluster_id for neighbour in neighbours}
-        self._join(labels | {ALONE + document_id}, large=len(neighbours) >= limits.CROWD, new_from=document_id)
+        own = ALONE + document_id if is_new else self._label_of(document_id)
+        labels = {own, *(neighbour.cluster_id for neighbour in neighbours)}
+        self.join(labels, large=len(neighbours) >= limits.CROWD, new_from=document_id if is_new else ALL)
 
     def connect_many(
         self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int, *, are_new: bool = True
@@ -85,61 +86,45 @@ class Clusters:
             (matched if is_visible else met).add(document_id)
         self.edges.record(batch.edges, now)
         for labels, large in batch.joined():
-            if are_new:
-                self._join(labels, large=large, new_from=documents[0][0])
-            else:
-                self._join_stored(labels)
+            self.join(labels, large=large, new_from=documents[0][0] if are_new else ALL)
         return matched, met - matched
 
     def join_two(self, a: int, b: int) -> None:
         """Make one cluster of those of two documents between which an edge was recorded."""
-        self._join_stored({self._label_of(a), self._label_of(b)})
+        self.join({self._label_of(a), self._label_of(b)})
 
     def in_same_cluster(self, a: int, b: int) -> bool:
         """Whether two documents are in one cluster."""
         return self._label_of(a) == self._label_of(b)
 
-    def connect_further(self, document_id: int, neighbours: Sequence[Neighbour], now: int) -> None:
-        """Record the edges that a further code of a document brings, and join the clusters that it touches."""
-        if neighbours:
-            self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
-            self._join_stored({self._label_of(document_id), *(neighbour.cluster_id for neighbour in neighbours)})
-
     def _label_of(self, document_id: int) -> int:
         label = self.documents.label(document_id)
         return ALONE + document_id if label is None else label
-
-    def join(self, labels: set[int], *, large: bool, new_from: int) -> None:
-        """Make one cluster of several, of which some may be of documents that are just added: those from `new_from` on."""
-        if max(labels) >= ALONE + new_from:
-            self._join(labels, large=large, new_from=new_from)
-        else:
-            self._join_stored(labels)
 
     def remove_documents(self, document_ids: Sequence[int]) -> None:
         """Documents that are set aside are in no cluster."""
         self._label(document_ids, None)
 
-    def _join_stored(self, labels: set[int]) -> None:
-        """`_join` where no document is just added: the id of each may be the label of a cluster that it was in."""
-        if min(labels) >= ALONE:
-            self._label([label - ALONE for label in sorted(labels)], self._new_label())
-        elif len(labels) > 1:
-            self._join(labels, large=False, new_from=ALL)
+    def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
+        """Make one cluster of several. The smaller ones take the largest one's label. Where none has a label, the id of the
+        newest document becomes it if that one is just added; the id of a stored document may have been a label before.
 
-    def _join(self, labels: set[int], *, large: bool, new_from: int) -> None:
-        """Make one cluster of several. The smaller ones take the largest one's label; where none has a label, the newest
-        document's id becomes it: that one is just added, so its id never was a label. large: make the cluster a crowd.
-        new_from: documents from this id on are just added, so that their label is no change."""
+        large: make the cluster a crowd, if a document is just added. new_from: documents from this id on are just added, so their
+        label is no change."""
+        if len(labels) < 2:
+            return
         self.documents.require_numbers(labels)
+        is_new = max(labels) >= ALONE + new_from
         named = {label for label in labels if label < ALONE}
         crowds = self.crowds.labels_among(named)
         if len(named) > 1:
             sizes = self._sizes(named)
             largest = max(named, key=lambda label: (sizes[label], label in crowds, -label))
+        elif named:
+            largest = next(iter(named))
         else:
-            largest = next(iter(named), max(labels) - ALONE)
-        if crowds or (large and self.store.table.has_crowds):
+            largest = max(labels) - ALONE if is_new else self._new_label()
+        if crowds or (large and is_new and self.store.table.has_crowds):
             self.crowds.gather(largest, labels - {largest} if largest in crowds else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
         smaller = [label for label in named if label != largest]

@@ -120,7 +120,7 @@ class PartWriter(Writer):
         documents.drop([], gone)
         for record, sketch, document in known:
             place = Place(document)
-            clusters.connect_further(document.id, self._neighbours(record, sketch, place, now), now)
+            clusters.connect(document.id, self._neighbours(record, sketch, place, now), now, is_new=False)
         if changed:
             new = first_new, documents.last_fingerprint_id()
             connect_codes(clusters, changed, new, LATEST, MAX_ID, now)
@@ -219,7 +219,7 @@ class PartWriter(Writer):
         if self.store.record_matches:
             if neighbours is None:
                 neighbours = self._neighbours(record, sketch, place, now)
-            self.clusters.connect_further(existing.id, neighbours, now)
+            self.clusters.connect(existing.id, neighbours, now, is_new=False)
         return "added" if place.replaced is None else "replaced"
 
     def _update(self, document_id: int, record: Record) -> None:
