@@ -223,57 +223,6 @@ def test_replace_fires_no_delete_trigger(app: Followed, recursive: str) -> None:
     assert keys(index) == {2}
 
 
-UNIQUES = {
-    "two columns": ("CREATE UNIQUE INDEX u ON t (a, b)", "(1, 'x', 'y')", "(2, 'x', 'y')"),
-    "a collation": ("CREATE UNIQUE INDEX u ON t (a COLLATE NOCASE DESC)", "(1, 'x', 'y')", "(2, 'X', 'z')"),
-    "an expression": ("CREATE UNIQUE INDEX u ON t (lower(a) COLLATE RTRIM, b DESC)", "(1, 'x', 'y')", "(2, 'X ', 'y')"),
-    "a condition": (
-        'CREATE UNIQUE INDEX "u (where" ON t (a) /* , b */ WHERE b = \'where\' AND (a IS NOT NULL)',
-        "(1, 'x', 'where')", "(2, 'x', 'where')",
-    ),
-    "both": ("CREATE UNIQUE INDEX u ON t (substr(a, 1, 1)) where b > 'a,b'", "(1, 'xa', 'y')", "(2, 'xb', 'y')"),
-    "a generated column": ("CREATE UNIQUE INDEX u ON t (g)", "(1, 'x', 'y')", "(2, 'X', 'z')"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", UNIQUES)
-def test_victims_by_any_unique_index(app: Followed, name: str) -> None:
-    """A unique index of several columns, of expressions, with a condition or a collation: what REPLACE removes by it is gone, by
-    INSERT and by UPDATE."""
-    made, first, second = UNIQUES[name]
-    app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b TEXT, body TEXT DEFAULT 'oak elm', g AS (lower(a)))")
-    app.run(made)
-    index = app.index()
-    index.follow("t")
-    app.run(f"INSERT INTO t (id, a, b) VALUES {first}")
-    right(index)
-    app.run(f"REPLACE INTO t (id, a, b) VALUES {second}")
-    assert app.run("SELECT id FROM t") == [[2]]
-    right(index)
-    assert keys(index) == {2}
-    app.run("INSERT INTO t (id) VALUES (3)")
-    right(index)
-    a, b = app.run("SELECT a, b FROM t WHERE id = 2")[0]
-    app.run("UPDATE OR REPLACE t SET a = ?, b = ? WHERE id = 3", a, b)
-    assert app.run("SELECT id FROM t") == [[3]]
-    right(index)
-    assert keys(index) == {3}
-
-
-def test_the_victims_of_a_unique_index_that_came_later(app: Followed) -> None:
-    """What REPLACE deletes by a unique index that the application makes later is gone after the next sync."""
-    index = app.following("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, url TEXT)")
-    app.run("INSERT INTO articles VALUES (1, 'oak elm', 'u'), (2, 'fir yew', 'v')")
-    index.sync()
-    app.run("CREATE UNIQUE INDEX urls ON articles (url)")
-    app.run("REPLACE INTO articles VALUES (3, 'box bay', 'u')")
-    report = index.sync()
-    assert report.compared == "rows of 'articles' changed without a note, as REPLACE deletes them" and report.deleted == 1
-    app.run("REPLACE INTO articles VALUES (4, 'box bay', 'u')")
-    right(index)
-    assert keys(index) == {2, 4}
-
-
 @pytest.mark.parametrize("words", ["OR IGNORE", "OR REPLACE", "OR FAIL", "OR ABORT", "OR ROLLBACK", ""])
 def test_the_statements_own_conflict_rule_never_meets_ours(app: Followed, words: str) -> None:
     """Writes of the same key again and again, by statements with every conflict rule, never fail because of a trigger."""
@@ -988,33 +937,6 @@ def test_temporary_tables_and_triggers_with_our_names() -> None:
     assert connection.execute("SELECT count(*) FROM temp.sqlite_schema").get == 3
 
 
-EXPRESSIONS = {
-    "a partial index": "CREATE UNIQUE INDEX u ON articles (json_extract(lang, '$.slug')) WHERE json_valid(lang)",
-    "a string in double quotes": """CREATE UNIQUE INDEX u ON articles (json_extract(lang, "$.slug")) WHERE json_valid(lang)""",
-    "a plain expression": "CREATE UNIQUE INDEX u ON articles (lower(slug))",
-}
-
-
-@pytest.mark.parametrize("name", EXPRESSIONS)
-def test_unique_indexes_of_expressions(name: str) -> None:
-    """Writes do not compute an expression but as the application's own index does; DROP COLUMN and DROP INDEX pass."""
-    connection = apsw.Connection(":memory:")
-    connection.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT, views INTEGER)")
-    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 1)
-    connection.execute(EXPRESSIONS[name])
-    index = Index(connection, SETS, text=WORDS)
-    index.follow("articles")
-    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
-    connection.execute("INSERT INTO articles (body, lang) VALUES ('oak elm', 'no json'), ('fir yew', '{}')")
-    connection.execute("UPDATE articles SET lang = 'none' WHERE id = 2")
-    connection.execute("ALTER TABLE articles DROP COLUMN views")
-    assert right(index).added == 2
-    connection.execute("DROP INDEX u")
-    connection.execute("ALTER TABLE articles DROP COLUMN slug")
-    connection.execute("INSERT INTO articles (body) VALUES ('box bay')")
-    assert right(index) == SyncReport(added=1)
-
-
 def test_a_write_costs_the_same_whatever_the_table_has() -> None:
     """An INSERT runs as many steps of SQLite's machine with 5,000 rows as with 10, also after a unique index was dropped."""
     connection = apsw.Connection(":memory:")
@@ -1055,6 +977,11 @@ REPLACED = {
         "id TEXT PRIMARY KEY, body TEXT",
         ["INSERT INTO articles VALUES ('a', 'oak elm')"],
         "REPLACE INTO articles (rowid, id, body) VALUES (1, 'b', 'fir yew')",
+    ),
+    "expressions and a condition": (
+        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT",
+        ["CREATE UNIQUE INDEX u ON articles (lower(slug)) WHERE slug > ''", "INSERT INTO articles VALUES (1, 'oak elm', 'a')"],
+        "REPLACE INTO articles VALUES (2, 'fir yew', 'A')",
     ),
     "a key in another case": (
         "id TEXT PRIMARY KEY COLLATE NOCASE, body TEXT",
@@ -1124,22 +1051,6 @@ def test_triggers_of_the_application_that_fire_first(app: Followed) -> None:
     app.run("DELETE FROM articles WHERE id = 3")
     for one in (index, other, index):
         assert one.sync().compared == ""
-
-
-@pytest.mark.parametrize("name", ["old", "new", "OLD", "rowid", "neardup", "select"])
-def test_tables_with_names_of_sql(app: Followed, name: str) -> None:
-    """Each row is noted once, and what REPLACE deletes is found."""
-    app.run(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, body TEXT, slug TEXT UNIQUE)')
-    index = app.index()
-    index.follow(name.swapcase())
-    right(index)
-    for number in range(5):
-        app.run(f"""INSERT INTO "{name}" VALUES (?, 'oak elm', ?)""", number, f"s{number}")
-    assert pending(index) == 5
-    right(index)
-    app.run(f"""UPDATE OR REPLACE "{name}" SET slug = 's1', body = 'fir' WHERE id = 2""")
-    right(index)
-    assert keys(index) == {0, 2, 3, 4}
 
 
 @pytest.mark.usefixtures("small_limits")
