@@ -223,20 +223,6 @@ def test_replace_fires_no_delete_trigger(app: Followed, recursive: str) -> None:
     assert keys(index) == {2}
 
 
-@pytest.mark.parametrize("words", ["OR IGNORE", "OR REPLACE", "OR FAIL", "OR ABORT", "OR ROLLBACK", ""])
-def test_the_statements_own_conflict_rule_never_meets_ours(app: Followed, words: str) -> None:
-    """Writes of the same key again and again, by statements with every conflict rule, never fail because of a trigger."""
-    index = app.following()
-    app.run(f"INSERT {words} INTO articles (id, body, slug) VALUES (1, 'oak elm', 'a')")
-    for body in ("fir yew", "box bay"):
-        app.run(f"UPDATE {words} articles SET body = ? WHERE id = 1", body)
-        app.run("INSERT OR IGNORE INTO articles (id, body) VALUES (1, 'never')")
-        app.run("INSERT INTO articles (id, body) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET body = body || ' elm'")
-        app.run("DELETE FROM articles WHERE id = 7")
-    right(index)
-    assert index.query("box bay elm")[0].key == 1
-
-
 MIGRATIONS = {
     "new, copied, renamed, as Django does": """
         CREATE TABLE new__articles (id INTEGER PRIMARY KEY, body TEXT, lang TEXT, slug TEXT UNIQUE, views INTEGER, more TEXT);
@@ -438,19 +424,6 @@ def test_forms_of_keys(app: Followed, name: str, end: str) -> None:
     app.run("""DELETE FROM "my ""table\"""")
     right(index)
     assert keys(index) == set()
-
-
-def test_keys_that_are_equal_in_one_language_only(app: Followed) -> None:
-    """A key column without regard to case: the row of 'A' is not the document 'a'."""
-    index = app.following("CREATE TABLE articles (id TEXT PRIMARY KEY COLLATE NOCASE, body)")
-    app.run("INSERT INTO articles VALUES ('a', 'oak elm')")
-    right(index)
-    app.run("UPDATE articles SET id = 'A'")
-    right(index)
-    assert keys(index) == {"A"}
-    app.run("REPLACE INTO articles VALUES ('a', 'fir yew')")
-    right(index)
-    assert keys(index) == {"a"}
 
 
 @pytest.mark.usefixtures("small_limits")
