@@ -25,7 +25,7 @@ from neardup_db.cli.inputs import passes
 from neardup_db.cli.inputs.numbers import Numbers
 from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.places import Places
-from neardup_db.cli.inputs.records import ReadOptions
+from neardup_db.cli.inputs.source import ReadOptions
 from neardup_db.store.database.open import open_scratch
 from neardup_db.system import IS_WINDOWS
 

@@ -15,8 +15,8 @@ import zstandard
 from neardup_db.cli.inputs.files import InputError
 from neardup_db.cli.inputs.lines import RecordError
 from neardup_db.cli.inputs.opening import open_source
-from neardup_db.cli.inputs.records import ReadOptions, format_of
-from neardup_db.cli.inputs.source import Source
+from neardup_db.cli.inputs.records import format_of
+from neardup_db.cli.inputs.source import ReadOptions, Source
 from neardup_db.cli.inputs.stream import Arrivals, StreamSource
 from neardup_db.cli.outputs import check_output, replacing
 from neardup_db.errors import ParameterError

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from neardup_db.cli import main
 from neardup_db.cli.inputs.opening import open_source
-from neardup_db.cli.inputs.records import ChangedError, ReadOptions
+from neardup_db.cli.inputs.source import ChangedError, ReadOptions
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
 CAT = "a cat sat on the mat and looked at the birds in the old tree"
@@ -64,15 +64,6 @@ def test_pairs_reads_each_file_of_csv_by_its_own_columns(tmp_path: Path) -> None
 
 
 # ---- what stays --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ids", [[1, 2, 3, 4, 5], ["a", None, "c", None, "e"]])
-def test_lists_of_a_table_that_cannot_be_compared_are_named(tmp_path: Path, ids: list[object]) -> None:
-    """A value that is a list is an error that names its row, also of a table whose later rows are left out."""
-    table = table_file(tmp_path / "a.parquet", uid=ids, text=[FOX, CAT, FOX, OWL, CAT], tags=[[n] for n in range(5)])
-    told = refused("dedup", table, "-o", tmp_path / "o.parquet", "--keep", "by:tags", "--id-field", "uid", "--on-error", "skip")
-    assert f"{table}, row 3: --keep by:tags: field 'tags' is [2], numbers or text are needed" in told
-    assert not (tmp_path / "o.parquet").exists()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

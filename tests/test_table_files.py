@@ -27,7 +27,7 @@ from neardup_db import Index, MinHash, limits
 from neardup_db.cli import main
 from neardup_db.cli.inputs.files import InputError, Inputs, NamedFile
 from neardup_db.cli.inputs.passes import Marks
-from neardup_db.cli.inputs.records import ChangedError, ReadOptions
+from neardup_db.cli.inputs.source import ChangedError, ReadOptions
 from neardup_db.cli.inputs.table_passes import TablePasses
 from neardup_db.cli.inputs.tables import TableSource
 from neardup_db.cli.screen import Meter

@@ -21,7 +21,7 @@ from neardup_db.cli import main
 from neardup_db.cli.inputs.files import InputError
 from neardup_db.cli.inputs.opening import open_source, passes_of
 from neardup_db.cli.inputs.passes import Marks
-from neardup_db.cli.inputs.records import ReadOptions
+from neardup_db.cli.inputs.source import ReadOptions
 from neardup_db.cli.screen import Meter
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"

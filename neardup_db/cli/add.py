@@ -19,8 +19,7 @@ from ..values import AddReport
 from .command import command
 from .feed import feed, warnings_as_notes
 from .inputs.opening import open_source, paths_named
-from .inputs.records import InputRecord
-from .inputs.source import Source
+from .inputs.source import InputRecord, Source
 from .options import (
     Count,
     if_exists_option,

@@ -22,8 +22,7 @@ from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Key, Match
 from .inputs.fields import ABSENT, field_value
 from .inputs.passes import Passes
-from .inputs.records import InputRecord
-from .inputs.source import Source
+from .inputs.source import InputRecord, Source
 from .inputs.tables import TableSource
 from .options import open_index
 from .output import escaped, print_note

@@ -33,7 +33,7 @@ from .feed import feed
 from .inputs.fields import ABSENT, field_value
 from .inputs.lines import Problem, RecordError
 from .inputs.passes import Passes, in_pieces
-from .inputs.records import InputRecord
+from .inputs.source import InputRecord
 from .output import escaped
 from .screen import Meter
 

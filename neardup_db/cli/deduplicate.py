@@ -21,8 +21,8 @@ from .comparing import OF_DATABASE, Comparison, name_of
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
 from .inputs.passes import Marks, Passes
-from .inputs.records import ChangedError, format_of
-from .inputs.source import Source
+from .inputs.records import format_of
+from .inputs.source import ChangedError, Source
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import open_output, replacing, room_for
 from .screen import Meter

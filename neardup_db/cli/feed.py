@@ -17,8 +17,7 @@ from ..parameters import quoted_key
 from ..values import MOST_PROBLEMS, AddReport, Key
 from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
-from .inputs.records import InputRecord
-from .inputs.source import Source
+from .inputs.source import InputRecord, Source
 from .output import print_note
 from .screen import Meter
 from .wording import worded

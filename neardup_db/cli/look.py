@@ -22,8 +22,7 @@ from .inputs.binary import HEAD_BYTES, why_not_text
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
 from .inputs.passes import in_pieces
-from .inputs.records import InputRecord
-from .inputs.source import Source
+from .inputs.source import InputRecord, Source
 from .options import (
     INPUT_NAMES,
     Count,

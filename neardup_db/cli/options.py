@@ -24,7 +24,8 @@ from ..system import reachable, real_path
 from ..text import TextRules
 from ..values import ANY_GROUP, AnyGroup, Key
 from .inputs.encodings import encoding_of
-from .inputs.records import FORMATS, ReadOptions
+from .inputs.records import FORMATS
+from .inputs.source import ReadOptions
 from .output import print_note
 from .wording import about, in_options
 

@@ -14,8 +14,8 @@ from ..system import real_path
 from ..values import Key, Match, Skipped
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
-from .inputs.records import InputRecord, format_of
-from .inputs.source import Source
+from .inputs.records import format_of
+from .inputs.source import InputRecord, Source
 from .output import add_afterword, json_line, plain
 from .outputs import check_kind, check_output, open_output, replacing, room_for
 from .wording import worded

@@ -16,8 +16,7 @@ from .command import command
 from .difference import Change, changes
 from .inputs.files import STDOUT
 from .inputs.opening import open_source
-from .inputs.records import ReadOptions
-from .inputs.source import Source
+from .inputs.source import ReadOptions, Source
 from .options import input_options, json_option, read_options
 from .output import counted, emit, emit_json, escaped, note_problems, plain, print_note
 from .outputs import check_output, room_in, write_text

@@ -21,7 +21,7 @@ from ..values import Key
 from .command import command
 from .inputs.lines import Problem
 from .inputs.marked import fields_of, require_fields
-from .inputs.records import InputRecord
+from .inputs.source import InputRecord
 from .inputs.stream import Arrivals, StreamSource, stopped_by_signals
 from .options import (
     is_new,

@@ -11,7 +11,7 @@ from ..outputs import open_output
 from .encodings import BOM
 from .files import InputFile, packing_of
 from .places import Places
-from .records import ChangedError
+from .source import ChangedError
 
 if TYPE_CHECKING:  # what it draws with is slow to import
     from ..screen import Meter

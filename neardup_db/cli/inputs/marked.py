@@ -14,7 +14,8 @@ from ..outputs import open_output
 from .encodings import BOM
 from .files import InputError, packing_of
 from .places import Places
-from .records import ChangedError, RecordSource
+from .records import RecordSource
+from .source import ChangedError
 
 if TYPE_CHECKING:  # what it draws with is slow to import
     from ..screen import Meter

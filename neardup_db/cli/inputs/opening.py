@@ -13,8 +13,8 @@ from typing import cast
 from .encodings import UTF8, converted
 from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
 from .passes import Passes, TextPasses
-from .records import FORMATS, ReadOptions, RecordSource, format_of, format_of_file
-from .source import Source
+from .records import FORMATS, RecordSource, format_of, format_of_file
+from .source import ReadOptions, Source
 from .table_files import TABLE_FORMATS
 from .table_passes import TablePasses
 from .tables import TableSource

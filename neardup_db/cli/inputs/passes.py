@@ -15,8 +15,8 @@ from ...values import Key
 from .copies import copy_records
 from .marked import write_marked
 from .places import Places
-from .records import InputRecord, RecordSource
-from .source import Source
+from .records import RecordSource
+from .source import InputRecord, Source
 
 if TYPE_CHECKING:  # what it draws with is slow to import
     from ..screen import Meter

@@ -11,7 +11,8 @@ from ...arrays import np
 from .files import InputFile
 from .lines import RecordError
 from .numbers import Numbers
-from .records import ChangedError, InputRecord, Place, RecordSource
+from .records import RecordSource
+from .source import ChangedError, InputRecord, Place
 
 
 class Places:

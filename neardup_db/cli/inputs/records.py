@@ -11,23 +11,18 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...parameters import quoted
-from ...values import MOST_PROBLEMS
 from .binary import HEAD_BYTES, known_kind, why_not_text
-from .encodings import BOM, UTF8, refuse_utf16
+from .encodings import BOM, refuse_utf16
 from .fields import ABSENT, field_value, joined_names, kind, pop_field
-from .files import InputError, InputFile, Inputs, state_of
+from .files import InputError, InputFile, Inputs
 from .lines import END, LineFile, Lines, Problem, RecordError, Rows, too_long
+from .source import ChangedError, InputRecord, Place, ReadOptions, Source, clean_key, integer_key
 
 FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 """Formats of a file with many records; a folder of texts has none."""
-
-DEFAULT_MAX_BYTES = 64_000_000
-"""Longest line, CSV row or text file unless the caller says otherwise."""
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -36,84 +31,6 @@ _SUFFIXES = {
 
 _NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
 """Formats whose records have no fields."""
-
-
-class Place(NamedTuple):
-    """Where a record stands. line: where it begins (1 for a file of text); start: its first byte in the unpacked file."""
-
-    line: int
-    start: int
-
-
-class ChangedError(InputError):
-    """A file is not as it was when it was read first."""
-
-
-def require_state(states: dict[Path, tuple[int, int]], path: Path, name: str, state: tuple[int, int] | None = None) -> None:
-    """ChangedError where a file is not as in `states`, which takes that of a file that is not there yet. state: None to look."""
-    try:
-        state = state_of(path.stat()) if state is None else state
-    except FileNotFoundError as error:
-        if path not in states:
-            raise InputError(f"{name}: no such file or folder") from error
-        raise ChangedError(f"{name} was removed while it was read: run it again when nobody writes to it") from error
-    if states.setdefault(path, state) != state:
-        raise ChangedError(f"{name} changed while it was read: run it again when nobody writes to it")
-
-
-class InputRecord(NamedTuple):
-    """One record of an input.
-
-    key: the record's id, or file and line if it has none ("posts.jsonl:17"); named: True for a key of file and line; text: the
-    text to compare; raw: the record's bytes in the input, line end included (in a folder of texts: the file's bytes; none of
-    a row of a table); number: 1, 2, ... in the order of the input, counting only usable records; line, start: as in `Place`;
-    fields: the other fields; path: its file.
-    """
-
-    key: str | int
-    text: str
-    raw: bytes
-    number: int
-    line: int
-    start: int
-    fields: dict[str, Any]
-    path: Path
-    named: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the record in the input; of a row of a table about those of its text."""
-        return len(self.raw) or len(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How an input is read.
-
-    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for
-    "id", else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers;
-    integer_texts: fields of the text may be integers, which are taken by their digits; typed_ids: ids that are integers stay
-    integers; delimiter: between columns, None for that of the format; encoding: as Python names it; on_error: "raise", or
-    "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a folder; source_name:
-    name of the input in the keys of records without an id, None for the file's name; one_header: shards of CSV or TSV must
-    have the same columns; other_fields: the columns of a table that become the fields of its records, None for all; records
-    of text have all of theirs, and of these also what is their text or id.
-    """
-
-    format: str | None = None
-    id_field: str | None = None
-    text_fields: tuple[str, ...] = ("text",)
-    integer_keys: bool = False
-    integer_texts: bool = False
-    typed_ids: bool = False
-    delimiter: str | None = None
-    encoding: str = UTF8
-    on_error: str = "raise"
-    max_bytes: int = DEFAULT_MAX_BYTES
-    glob: str = "*"
-    source_name: str | None = None
-    one_header: bool = False
-    other_fields: tuple[str, ...] | None = ()
 
 
 def format_of(path: Path) -> str | None:
@@ -133,26 +50,14 @@ def _suffix(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-class RecordSource:
-    """An input of records: iterate it for its `InputRecord`s; every iteration starts at the beginning.
-
-    `format` is one of FORMATS, or "folder" for a folder of texts; `files` are read one after another. `skipped`, `problems` and
-    `replaced` describe the last iteration: how many records were left out because of an error, the first MOST_PROBLEMS of them
-    with the reasons, and how many records held invalid UTF-8, read as U+FFFD. `header` is the header row of CSV and TSV.
-    """
+class RecordSource(Source):
+    """An input of text, as `Source` says. `header` is the header row of CSV and TSV."""
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
-        self.name, self.format = inputs.name, inputs.format
-        self.options = options
-        self.files = [file.path for file in inputs.files]
-        self.size_bytes = sum(file.stat().st_size for file in self.files)
-        self._named = {file.path: file for file in inputs.files}
+        super().__init__(inputs, options)
         self._text_field: Any = options.text_fields[0] if len(options.text_fields) == 1 else None
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
-        self._states: dict[Path, tuple[int, int]] = {}
-        self.on_left_out: Callable[[Problem], object] = lambda problem: None
         self._require_fitting()
-        self._start()
 
     def _require_fitting(self) -> None:
         """InputError where an option has no meaning for the format."""
@@ -165,10 +70,8 @@ class RecordSource:
             raise InputError(f"{self.name}: --delimiter is for CSV and TSV: leave it out, or add --format csv")
 
     def _start(self) -> None:
+        super()._start()
         self.header = b""
-        self.skipped = 0
-        self.problems: list[Problem] = []
-        self.replaced = 0
         self._columns: dict[Path, Sequence[str]] = {}
         """Of each file of CSV or TSV the names of its columns."""
         self._number = 0
@@ -201,10 +104,10 @@ class RecordSource:
     def opened(self, path: Path) -> Iterator[InputFile]:
         """One of the files, open. ChangedError where it is not as it was when it was opened first."""
         named = self._named[path]
-        self._file, self._called, self._key_name = path, named.name, _clean(named.key)
-        require_state(self._states, path, named.name)
+        self._file, self._called, self._key_name = path, named.name, clean_key(named.key)
+        self.require_state(path)
         with InputFile(path, named.name, named.packing) as file:
-            require_state(self._states, path, named.name, file.state)
+            self.require_state(path, file.state)
             self._require_text(file)
             self._input = file
             yield file
@@ -220,15 +123,6 @@ class RecordSource:
         if why is not None:
             others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
             raise InputError(f"{file.name}: {why}{others}")
-
-    def require_unchanged(self) -> None:
-        """ChangedError where a file is not as it was when it was opened first."""
-        for path in self._states:
-            require_state(self._states, path, self._named[path].name)
-
-    def relative_path(self, path: Path) -> Path:
-        """The path of one of the files below the folder that was named."""
-        return self._named[path].below
 
     def start_again(self) -> None:
         """Sets `position` to 0, for another pass over the files."""
@@ -266,11 +160,6 @@ class RecordSource:
         file = self._named[record.path].name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 
-    def add_problem(self, problem: Problem) -> None:
-        """Adds to `problems`, up to MOST_PROBLEMS."""
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(problem)
-
     # ---- the kinds -----------------------------------------------------------------------------------------------------
 
     def _json_lines(self, lines: Lines) -> Iterator[InputRecord]:
@@ -283,7 +172,7 @@ class RecordSource:
                     continue
                 record = self._json_record(line, Place(lines.number, lines.start))
             except RecordError as error:
-                self._skip_record(error)
+                self.skip_record(error)
             else:
                 yield record
 
@@ -411,7 +300,7 @@ class RecordSource:
         if value == "" and self.format in ("csv", "tsv"):  # which have no null
             value, name = None, ""
         if type(value) is str and not self.options.integer_keys:
-            key = _clean(value)
+            key = clean_key(value)
             self.replaced += key != value
             return key
         if value is None:
@@ -425,12 +314,9 @@ class RecordSource:
         if not self.options.integer_keys:
             return value if self.options.typed_ids else str(value)
         try:
-            number = int(value)
+            return integer_key(value, f"field {name!r}")
         except ValueError as error:
-            raise self._error(line, f"field {name!r} is {quoted(value)}, no integer as --key-type int says") from error
-        if not -(1 << 63) <= number < 1 << 63:
-            raise self._error(line, f"field {name!r} is {quoted(number)}, outside the 64-bit integers; use --key-type text")
-        return number
+            raise self._error(line, str(error)) from error
 
     def _decode(self, raw: bytes) -> str:
         """Text of UTF-8 bytes; every invalid sequence becomes U+FFFD and is counted, once a piece."""
@@ -448,16 +334,8 @@ class RecordSource:
         try:
             return read(*arguments)
         except RecordError as error:
-            self._skip_record(error)
+            self.skip_record(error)
             return None
-
-    def _skip_record(self, error: RecordError) -> None:
-        """Counts a record that cannot be used, or raises the error unless such records are skipped."""
-        if self.options.on_error != "skip":
-            raise error
-        self.skipped += 1
-        self.add_problem(error.problem)
-        self.on_left_out(error.problem)
 
 
 _JSON = json.JSONDecoder()
@@ -471,11 +349,6 @@ def _json_value(line: str) -> Any:
         if line[end:] in ("\n", "\r\n", ""):
             return value
     return _JSON.decode(line)
-
-
-def _clean(key: str) -> str:
-    """A key that can be stored as UTF-8: lone surrogates become U+FFFD."""
-    return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _is_blank(line: bytes) -> bool:

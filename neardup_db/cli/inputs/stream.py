@@ -11,7 +11,8 @@ from pathlib import Path
 from .encodings import BOM, UTF8, Converter
 from .files import STDIN, InputError, Inputs, NamedFile
 from .lines import Problem
-from .records import InputRecord, ReadOptions, RecordSource
+from .records import RecordSource
+from .source import InputRecord, ReadOptions
 from .waiting import Waiting
 
 _FIRST_LINE = 1 << 16

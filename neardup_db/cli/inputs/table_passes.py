@@ -13,7 +13,7 @@ from ...arrays import np
 from ..outputs import open_output
 from .files import InputError
 from .passes import Marks, Passes, Piece
-from .records import InputRecord
+from .source import InputRecord
 from .tables import Rows, TableSource
 
 if TYPE_CHECKING:

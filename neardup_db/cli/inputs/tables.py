@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, cast
 from ... import arrow, limits
 from ...arrays import np
 from ...located import LocatedTexts, fitting
-from ...parameters import quoted
-from ...values import MOST_PROBLEMS, Key
+from ...values import Key
 from .encodings import UTF8
 from .files import InputError, Inputs
 from .lines import Problem, RecordError, too_long
-from .records import ChangedError, InputRecord, ReadOptions, _clean, require_state
+from .source import ChangedError, InputRecord, ReadOptions, Source, clean_key, integer_key
 from .table_files import Part, TableFile, open_table, pyarrow_for
 
 _REMEDY = "Name the columns with --id-field and --text-field."
@@ -53,31 +52,24 @@ class Rows(NamedTuple):
         return self._replace(part=part)
 
 
-class TableSource:
+class TableSource(Source):
     """An input of rows, as `Source` says; its files, of one format of TABLE_FORMATS, have one schema. `left_out` has the places,
     from 0, of the rows that the last iteration, or `sketched`, left out."""
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
-        self.name, self.format, self.options = inputs.name, inputs.format, options
-        self.files = [file.path for file in inputs.files]
-        self._named = {file.path: file for file in inputs.files}
+        super().__init__(inputs, options)
         if not self.files:
             raise InputError(f"{self.name}: no files; choose some with --glob")
         if options.delimiter is not None or options.encoding != UTF8:
             raise InputError(f"{self.name}: --delimiter and --encoding are for text, not for tables: leave them out")
         self.pa = pyarrow_for(self.name)
-        self.size_bytes = sum(file.stat().st_size for file in self.files)
-        self._states: dict[Path, tuple[int, int]] = {}
         self._counts: dict[Path, list[int]] = {file: [] for file in self.files}
-        self.on_left_out: Callable[[Problem], object] = lambda problem: None
-        self._start()
         self.schema = self._common_schema()
         self._texts = [self._column(field, _is_text, "strings", "--text-field") for field in options.text_fields]
         self.id_column = self._id_column()
 
     def _start(self) -> None:
-        self.skipped = self.replaced = 0
-        self.problems: list[Problem] = []
+        super()._start()
         self.left_out: list[int] = []
 
     # ---- the schema ----------------------------------------------------------------------------------------------------
@@ -139,27 +131,15 @@ class TableSource:
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[TableFile]:
         """One of the files, open. ChangedError where it is, or afterwards is, not as it was when it was opened first."""
-        self._require_state(path)
+        self.require_state(path)
         try:
             yield open_table(path, self._named[path].name, self.format)
         except (InputError, UnicodeDecodeError) as error:
-            self._require_state(path)
+            self.require_state(path)
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{self._named[path].name}: damaged, a name in it is no UTF-8 ({error})") from error
-        self._require_state(path)
-
-    def relative_path(self, path: Path) -> Path:
-        """The path of one of the files below the folder that was named."""
-        return self._named[path].below
-
-    def _require_state(self, path: Path) -> None:
-        require_state(self._states, path, self._named[path].name)
-
-    def require_unchanged(self) -> None:
-        """ChangedError where a file is not as it was when it was opened first."""
-        for path in self.files:
-            self._require_state(path)
+        self.require_state(path)
 
     @property
     def position(self) -> int:
@@ -275,7 +255,7 @@ class TableSource:
         places = np.flatnonzero(wanted)
         ids = self._ids(batch)
         fields = self._fields(batch)
-        name = _clean(self._named[rows.path].key)
+        name = clean_key(self._named[rows.path].key)
         for i, text in zip(places.tolist(), texts.at_indexes(places).to_list(), strict=True):
             self.replaced += isinstance(text, bytes)
             try:
@@ -292,17 +272,11 @@ class TableSource:
         """An id as a key of the type that is asked for; None where there is none. ValueError with the reason."""
         value = _decoded(value)
         if not self.options.integer_keys:
-            return value if value is None or (self.options.typed_ids and isinstance(value, int)) else _clean(str(value))
+            return value if value is None or (self.options.typed_ids and isinstance(value, int)) else clean_key(str(value))
         column = ".".join(cast(list[str], self.id_column))
         if value is None:
             raise ValueError(f"the column {column!r} is null, and --key-type int needs an id: use --key-type text")
-        try:
-            number = int(value)
-        except ValueError as error:
-            raise ValueError(f"the column {column!r} is {quoted(value)}, no integer as --key-type int says") from error
-        if not -(1 << 63) <= number < 1 << 63:
-            raise ValueError(f"the column {column!r} is {quoted(number)}, outside the 64-bit integers; use --key-type text")
-        return number
+        return integer_key(value, f"the column {column!r}")
 
     def _require_keys(self) -> None:
         """InputError where ids cannot be the keys of an index. In the outputs of `neardup dedup` all of them have a name."""
@@ -363,22 +337,13 @@ class TableSource:
 
     def _skip_row(self, rows: Rows, i: int, reason: str) -> None:
         """Counts row i of some, which cannot be used, or raises the error unless such rows are skipped."""
-        problem = RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason)
-        if self.options.on_error != "skip":
-            raise RecordError(problem)
+        error = RecordError(RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason))
+        self.skip_record(error)
         self.left_out.append(rows.place + i)
-        self.skipped += 1
-        self.add_problem(problem)
-        self.on_left_out(problem)
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
         """The Problem of a row that was read but cannot be used."""
         return RowProblem(self._named[record.path].name, record.line, record.key, reason)
-
-    def add_problem(self, problem: Problem) -> None:
-        """Adds to `problems`, up to MOST_PROBLEMS."""
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(problem)
 
 
 def _column_of(array: Any) -> arrow.Column:
