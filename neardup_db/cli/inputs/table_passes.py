@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -18,9 +18,6 @@ from .tables import Rows, TableSource
 
 if TYPE_CHECKING:
     from ..screen import Meter
-
-CLUSTER, DUPLICATE_OF, SIMILARITY, AGAINST = "cluster", "duplicate_of", "similarity", "against"
-"""The columns that --mark adds, the last one with --against."""
 
 
 class TablePasses(Passes):
@@ -38,33 +35,32 @@ class TablePasses(Passes):
         pass
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
-        rows_wanted, left_out = self._of_rows(wanted), np.sort(self.source.left_out)
+        rows_wanted = self._of_rows(wanted)
         for rows, texts in self.source.text_rows(limits.PIECE_RECORDS, rows_wanted):
             here = rows_wanted[rows.place : rows.place + len(texts)]
             places = rows.place + np.flatnonzero(here)
             if len(places):
-                numbers = places + 1 - np.searchsorted(left_out, places)
-                yield from self.source.records(rows, texts, here, iter(numbers.tolist()))
+                yield from self.source.records(rows, texts, here, iter(self._numbers(places)))
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        mask, added = self._of_rows(kept), None if marks is None else _Added(self, marks)
+        mask = self._of_rows(kept)
         rows = self.source.rows(None, limits.PLACES_AT_ONCE, mask)
-        self._write(rows, mask, output, self.source.files[0], added, meter)
+        self._write(rows, mask, output, self.source.files[0], marks, meter)
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        mask, added = self._of_rows(kept), None if marks is None else _Added(self, marks)
+        mask = self._of_rows(kept)
         left = dict(outputs)
         for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
-            self._write(rows, mask, left.pop(path), path, added, meter)
+            self._write(rows, mask, left.pop(path), path, marks, meter)
         for path, output in left.items():  # of which no row is wanted
-            self._write(iter(()), mask, output, path, added, meter)
+            self._write(iter(()), mask, output, path, marks, meter)
 
     def _write(
-        self, some: Iterator[Rows], mask: Any, output: Path, path: Path, added: _Added | None, meter: Meter
+        self, some: Iterator[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter
     ) -> None:
         """Writes the rows that bool[n] chooses into a file of the kind of another one."""
         source = self.source
-        schema = source.schema if added is None else added.schema
+        schema = source.schema if marks is None else self._marked_schema(marks)
         with source.opened(path) as like, open_output(output, None) as file, _until_error(file) as sink:
             with _writable(source):
                 table = like.output(sink, schema)
@@ -74,8 +70,8 @@ class TablePasses(Passes):
                 with _writable(source):
                     if not here.all():
                         columns = [_chosen(source.pa, column, here) for column in columns]
-                    if added is not None:
-                        columns += added.columns(rows.place + np.flatnonzero(here))
+                    if marks is not None:
+                        columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
                     if len(columns[0]):
                         table.write_batch(source.pa.RecordBatch.from_arrays(columns, schema=schema))
                 meter.advance(source.position)
@@ -92,80 +88,40 @@ class TablePasses(Passes):
         of_rows[of_rows] = of_records
         return of_rows
 
+    def _numbers(self, places: Any) -> list[int]:
+        """The numbers of the records in rows at some places."""
+        numbers: list[int] = (places + 1 - np.searchsorted(np.sort(self.source.left_out), places)).tolist()
+        return numbers
+
+    def _marked_schema(self, marks: Marks) -> Any:
+        """The schema of the input with the columns of --mark behind its own. Integer ids keep their type; others are text."""
+        source, pa = self.source, self.source.pa
+        kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
+        kinds = {"cluster": pa.int64(), "similarity": pa.float64()}
+        if pa.types.is_integer(kind):
+            kinds["duplicate_of"] = kind
+        schema = source.schema
+        for name in marks.columns([]):
+            if name in schema.names:
+                raise InputError(f"{source.name}: there is a column {name!r} already, which --mark adds: rename it first")
+            schema = schema.append(pa.field(name, kinds.get(name, pa.string())))
+        return schema
+
+    def _mark_arrays(self, marks: Marks, schema: Any, places: Any) -> list[Any]:
+        """The columns of --mark for rows at some places."""
+        source, pa = self.source, self.source.pa
+        columns = marks.columns(self._numbers(places))
+        if schema.field("duplicate_of").type == pa.string():
+            columns["duplicate_of"] = [None if key is None else str(key) for key in columns["duplicate_of"]]
+        elif unnamed := next((key for key in columns["duplicate_of"] if isinstance(key, str)), None):
+            raise InputError(
+                f"{source.name}: the row {unnamed} stays in the place of others and has no id, so 'duplicate_of' cannot name it: "
+                f"fill the column {'.'.join(source.id_column or ())!r}, or name another with --id-field"
+            )
+        return [pa.array(values, schema.field(name).type) for name, values in columns.items()]
+
     def close(self) -> None:
         pass
-
-
-class _Added:
-    """The columns of --mark. schema: that of the input with them behind its own; the ids are of the type that they have in the
-    input."""
-
-    def __init__(self, passes: TablePasses, marks: Marks) -> None:
-        source = self._source = passes.source
-        pa = source.pa
-        for name in (CLUSTER, DUPLICATE_OF, SIMILARITY, *([] if marks.against is None else [AGAINST])):
-            if name in source.schema.names:
-                raise InputError(f"{source.name}: there is a column {name!r} already, which --mark adds: rename it first")
-        kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
-        self._kind, self._plain = kind, without_views(pa, kind)
-        self.schema = source.schema.append(pa.field(CLUSTER, pa.int64())).append(pa.field(DUPLICATE_OF, kind))
-        self.schema = self.schema.append(pa.field(SIMILARITY, pa.float64()))
-        self._against = marks.against
-        if marks.against is not None:
-            self.schema = self.schema.append(pa.field(AGAINST, pa.string()))
-        total = len(marks.cluster) + len(source.left_out)
-        is_record = np.ones(total, bool)
-        is_record[source.left_out] = False
-        places = self._places = np.flatnonzero(is_record)
-        self._clusters, self._staying = np.zeros(total, np.int64), np.full(total, -1, np.int64)
-        self._clusters[places] = marks.cluster
-        self._similarities = np.zeros(total)
-        self._similarities[places] = marks.similarity
-        is_marked = marks.duplicate_of > 0
-        self._staying[places[is_marked]] = places[marks.duplicate_of[is_marked] - 1]
-        self._named = np.unique(self._staying[self._staying >= 0])
-        """The places of the rows whose ids are written beside others."""
-        numbers = np.searchsorted(places, self._named) + 1
-        self._ids = self._read_ids(total, lambda which: marks.names(numbers[which].tolist()))
-
-    def _read_ids(self, total: int, names: Callable[[Any], list[Any]]) -> Any:
-        """The ids of those rows, in their order."""
-        source, pa = self._source, self._source.pa
-        if source.id_column is None:
-            return pa.array([str(name) for name in names(slice(None))], self._plain)
-        wanted = np.zeros(total, bool)
-        wanted[self._named] = True
-        parts = []
-        for rows in source.rows([".".join(source.id_column)], limits.PLACES_AT_ONCE, wanted):
-            column = source.column(rows.part.batch, source.id_column)
-            here = wanted[rows.place : rows.place + len(column)]
-            parts.append(column.cast(self._plain).filter(pa.array(here)))
-        ids = pa.chunked_array(parts, self._plain).unify_dictionaries().combine_chunks()
-        if isinstance(ids, pa.ChunkedArray):  # of no rows, or of many bytes
-            ids = pa.concat_arrays([*ids.chunks, pa.array([], self._plain)])
-        nulls = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
-        if not len(nulls):
-            return ids
-        if self._plain not in (pa.string(), pa.large_string()):
-            raise InputError(
-                f"{source.name}: row {self._named[nulls[0]] + 1} stays in the place of others and has no id, so {DUPLICATE_OF!r} "
-                f"cannot name it: fill the column {'.'.join(source.id_column)!r}, or name another with --id-field"
-            )
-        given = np.full(len(ids), None, object)
-        given[nulls] = names(nulls)
-        return source.pa.compute.coalesce(ids, pa.array(given, self._plain))
-
-    def columns(self, places: Any) -> list[Any]:
-        """The columns of rows at some places."""
-        pa = self._source.pa
-        clusters, staying = self._clusters[places], self._staying[places]
-        ids = self._ids.take(pa.array(np.searchsorted(self._named, staying), mask=staying < 0))
-        columns = [pa.array(clusters, mask=clusters == 0), ids.cast(self._kind)]
-        columns.append(pa.array(self._similarities[places], mask=staying < 0))
-        if self._against is not None:
-            numbers = np.searchsorted(self._places, places) + 1
-            columns.append(pa.array(self._against(numbers.tolist()), pa.string()))
-        return columns
 
 
 class _Sink:
