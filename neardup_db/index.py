@@ -73,8 +73,8 @@ from .store.upkeep.repair import Repair
 from .store.writing.columns import Codes, Table, code_records
 from .store.writing.ingest import Ingest, IngestOptions
 from .store.writing.outcomes import OnOutcome, Outcome
-from .store.writing.parts import PartWriter
 from .store.writing.window import change_window
+from .store.writing.writer import Writer
 from .text import TextRules
 from .values import ANY_GROUP, AddReport, AnyGroup, Changes, CheckReport, Key, Match, Part, Record, SyncReport
 
@@ -151,7 +151,7 @@ class Index(Reader):
             self._target = f"connection to {store.db.connection.filename or ':memory:'!r}"
         self._closed = False
         own = self._readers.own
-        self._writer = PartWriter(store, own.documents, own.search, own.clusters)
+        self._writer = Writer(store, own.documents, own.search, own.clusters)
         self._follower = Follower(store, own.documents, self._writer)
         self._readers.before = self._follower.catch_up
         try:

@@ -23,11 +23,11 @@ from ..layout.state import Store
 from ..linking.dismissing import adopt
 from ..readers import StoreReader, StoreReaders
 from ..writing.ingest import Ingest, IngestOptions
-from ..writing.parts import PartWriter
 from ..writing.stored import Stored
+from ..writing.writer import Writer
 
 
-def merge(mine: StoreReader, writer: PartWriter, given: Any, options: IngestOptions) -> AddReport:
+def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions) -> AddReport:
     """`add_many` of the documents of another index: of its readers, or of the file at a path. All are of one state of it."""
     store = mine.store
     with _opened(given, store) as others:

@@ -17,7 +17,7 @@ from ..database.errors import translated
 from ..layout.following import PREFIX, SCAN, Following
 from ..layout.state import Store
 from ..readers import StoreReaders
-from ..writing.parts import PartWriter
+from ..writing.writer import Writer
 from . import triggers
 from .compare import Comparison
 from .rows import Rows
@@ -30,7 +30,7 @@ from .taking import Taking
 class Follower:
     """Of one open index."""
 
-    def __init__(self, store: Store, documents: Documents, writer: PartWriter) -> None:
+    def __init__(self, store: Store, documents: Documents, writer: Writer) -> None:
         self.store = store
         self.documents = documents
         self.writer = writer

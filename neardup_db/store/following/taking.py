@@ -12,7 +12,7 @@ from ...values import MOST_PROBLEMS, Key, Record, Skipped, SyncReport
 from ..asking.documents import Documents
 from ..layout.state import Store
 from ..writing.ingest import Ingest, IngestOptions
-from ..writing.parts import PartWriter
+from ..writing.writer import Writer
 from . import triggers
 from .rows import Place, Row, Rows
 from .scan import Scan, lost_triggers, read_scan, unseen_deletes, write_scan
@@ -29,7 +29,7 @@ class Taking:
     A change says only that a row is, or was, at a key. The row that is there now decides, so a key may be looked at any number of
     times, in any order."""
 
-    def __init__(self, store: Store, documents: Documents, writer: PartWriter, limit: int | None, full: bool) -> None:
+    def __init__(self, store: Store, documents: Documents, writer: Writer, limit: int | None, full: bool) -> None:
         self.store = store
         self.writer = writer
         self.full = full

@@ -32,10 +32,10 @@ from .background import Background, Work
 from .code_segment import CodeSegment, Owners
 from .columns import Codes, Row, Rows, Table, size_of
 from .outcomes import OnOutcome, Outcomes
-from .parts import PartWriter
 from .segment import Batch
 from .short_texts import TokenCounts
 from .stored import Stored, StoredRows
+from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Ingest:
     while the next records are read. The records' own iterator, and `progress`, may query the index: `settle` runs first, so they
     find all earlier records complete. They must not write to it."""
 
-    def __init__(self, store: Store, documents: Documents, writer: PartWriter, options: IngestOptions) -> None:
+    def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
         self.store = store
         self.documents = documents
         self.writer = writer
