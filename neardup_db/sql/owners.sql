@@ -1,3 +1,4 @@
 -- The visible documents of fingerprints.
-SELECT d.fingerprint_id, d.id, d.key FROM {carray}(?1) AS f CROSS JOIN {index}_document AS d
-WHERE d.fingerprint_id = f.value AND {visible}
+SELECT v.fingerprint_id, d.id, d.key
+FROM (SELECT value AS fingerprint_id FROM {carray}(?1)) AS v CROSS JOIN {index}_document AS d
+WHERE {has_code} AND {visible}

@@ -21,7 +21,8 @@ from ..database.errors import damaged
 from ..layout.candidates import MAX_ID
 from ..layout.state import Store
 from .dismissed import NONE, Dismissed
-from .documents import ACROSS_GROUPS, OF_GROUP, Documents
+from .documents import Documents
+from .fingerprints import ACROSS_GROUPS, OF_GROUP
 from .parts import nearest_codes
 from .search import Search
 

@@ -13,7 +13,7 @@ from ... import limits
 from ...arrays import np
 from ...values import Match
 from ..layout.sketches import Sketch, Sketches
-from .documents import ACROSS_GROUPS
+from .fingerprints import ACROSS_GROUPS
 from .question import Question
 from .search import Search
 

@@ -11,7 +11,7 @@ from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Store
-from .documents import ACROSS_GROUPS
+from .fingerprints import ACROSS_GROUPS
 from .question import Question
 from .search import Search
 

@@ -19,7 +19,8 @@ from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Query, Store
 from .dismissed import Dismissed
-from .documents import ACROSS_GROUPS, DocumentRow, Documents
+from .documents import DocumentRow, Documents
+from .fingerprints import ACROSS_GROUPS
 from .parts import nearest_codes
 from .question import USUAL, Question
 

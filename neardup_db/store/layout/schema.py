@@ -33,7 +33,7 @@ ALONE = 2**62
 smaller. SQL texts say {alone}."""
 
 
-FRAGMENTS = ("visible", "coded", "nearer", "best_part")
+FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part")
 """Files of sql/ that are parts of others, which have their names in braces."""
 
 WITH_PARTS = {
@@ -43,16 +43,15 @@ WITH_PARTS = {
     "nearest": "nearest_parts",
     "count": "count_parts",
     "neighbours": "neighbours_parts",
-    "owners": "owners_parts",
-    "members": "members_parts",
-    "filed": "filed_parts",
     "exported": "exported_parts",
-    "asked": "asked_parts",
-    "unused": "unused_parts",
-    "copies": "copies_parts",
 }
-"""The files of sql/ that go from fingerprints to documents, and those that take their place in an index with parts, where a
-document may have several fingerprints. `Store.frame` is the only one to choose."""
+"""The files of sql/ that have a twin for indexes with parts, where a document may have several fingerprints: they look for its
+best code, or one text would be slower for every index. `Store.frame` is the only one to choose."""
+
+ONE_CODE = {"{codes}": "{index}_document", "{has_code}": "d.fingerprint_id = v.fingerprint_id"}
+SEVERAL_CODES = {"{codes}": "{document_codes}", "{has_code}": "{coded}"}
+"""In an index without parts, and in one with them: a row for each fingerprint of a document, and the condition that a document d
+has the fingerprint v."""
 
 
 @cache

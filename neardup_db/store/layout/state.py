@@ -481,8 +481,9 @@ class Store:
         return text
 
     def _filled(self, text: str) -> str:
-        for name, stored in (_STORED_ASIDE if self.allows else _STORED).items():
-            text = text.replace(name, stored)
+        codes = schema.SEVERAL_CODES if self.has_parts else schema.ONE_CODE
+        for name, meant in {**(_STORED_ASIDE if self.allows else _STORED), **codes}.items():
+            text = text.replace(name, meant)
         text = schema.with_fragments(text).replace("{index}", self.name)
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 

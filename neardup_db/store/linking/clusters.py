@@ -14,7 +14,8 @@ from operator import itemgetter
 
 from ... import limits
 from ...values import Cluster, Key
-from ..asking.documents import ACROSS_GROUPS, EVER, OF_GROUP, Documents
+from ..asking.documents import EVER, Documents
+from ..asking.fingerprints import ACROSS_GROUPS, OF_GROUP
 from ..asking.joins import Joins
 from ..asking.search import Neighbour, Search
 from ..layout.schema import ALONE

@@ -8,7 +8,8 @@ from itertools import islice
 from ... import limits
 from ...errors import CorruptIndexError
 from ...values import CheckReport
-from ..asking.documents import ACROSS_GROUPS, EVER
+from ..asking.documents import EVER
+from ..asking.fingerprints import ACROSS_GROUPS
 from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
 from ..following.compare import Comparison
