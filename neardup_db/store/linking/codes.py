@@ -125,24 +125,30 @@ def _matched(
     codes: Sequence[AddedCode], older: dict[int, _Older], partners: dict[int, list[int]], alone: set[int]
 ) -> tuple[set[int], set[int]]:
     """The places of the codes that match, and of those of which the pairs that were found do not tell."""
+    first = _first_visible(codes)
+
+    def matches(place: int, code: AddedCode, number: int) -> bool:
+        """Whether a visible document of another key had the fingerprint before this code came."""
+        if number in older and older[number].has_other_than(code.document_id):
+            return True
+        return any(other < place and document_id != code.document_id for other, document_id in first.get(number, ()))
+
+    matched: set[int] = set()
+    unsure: set[int] = set()
+    for place, code in enumerate(codes):
+        if code.document_id not in alone:
+            like = code.fingerprint_id, *partners.get(code.fingerprint_id, ())
+            is_known = any(matches(place, code, number) for number in like)
+            (matched if is_known else unsure).add(place)
+    return matched, unsure
+
+
+def _first_visible(codes: Sequence[AddedCode]) -> dict[int, list[tuple[int, int]]]:
+    """Of each fingerprint the first two visible documents that have it, as (place of the code, document): one of two is not the
+    document that asks."""
     first: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    """Of each fingerprint the first two visible documents here that have it, with the places of their codes."""
     for place, code in enumerate(codes):
         known = first[code.fingerprint_id]
         if code.is_visible and len(known) < 2 and all(document_id != code.document_id for _, document_id in known):
             known.append((place, code.document_id))
-    matched: set[int] = set()
-    unsure: set[int] = set()
-    for place, code in enumerate(codes):
-        if code.document_id in alone:
-            continue
-        for number in (code.fingerprint_id, *partners.get(code.fingerprint_id, ())):
-            if number in older and older[number].has_other_than(code.document_id):
-                matched.add(place)
-                break
-            if any(other < place and document_id != code.document_id for other, document_id in first.get(number, ())):
-                matched.add(place)
-                break
-        else:
-            unsure.add(place)
-    return matched, unsure
+    return first

@@ -254,13 +254,12 @@ class Writer:
         return "replaced" if existing is not None and existing.is_visible(now) else "added"
 
     def _store_further(
-        self, record: Record, sketch: Sketch, document: DocumentRow, place: Place, neighbours: list[Neighbour] | None, now: int
+        self, record: Record, sketch: Sketch, document: DocumentRow, place: Place, neighbours: list[Neighbour], now: int
     ) -> Outcome:
-        """Store one of several codes of a document. Returns "added" | "replaced". neighbours: None = not known."""
+        """Store one of several codes of a document. Returns "added" | "replaced"."""
         fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
         if place.replaced is not None:
             self._replace(document, place.codes or [], place.replaced, fingerprint_id, now)
-            neighbours = None  # the clusters are others now
         else:
             if not place.codes and document.fingerprint_id is not None:
                 self.documents.parts.add(document.id, None, document.fingerprint_id)
@@ -272,7 +271,7 @@ class Writer:
             self.clusters.changes.note_codes([(document.id, record.key)])
         self._update(document.id, record)
         if self.store.record_matches:
-            if neighbours is None:
+            if place.replaced is not None:  # clusters may have been split
                 neighbours = self._neighbours(record, sketch, place, now)
             self.clusters.connect(document.id, neighbours, now, is_new=False)
         return "added" if place.replaced is None else "replaced"
