@@ -1,7 +1,7 @@
 """Near-duplicates of data frames: of pandas, polars (lazy ones too), pyarrow and DuckDB, through narwhals (the extra `frames`).
 
-What comes in goes out: the same type with the same columns, in the same order. A lazy frame is collected once. A DuckDB relation
-is collected into a pyarrow table, and so is the result, which DuckDB queries by its name.
+What comes in goes out: the same type with the same columns, in the same order. A lazy frame is collected once. For a relation the
+result is a query over it, which raises an error if the relation returns other rows by then.
 
 A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. A null, and a
 text without a word, is no near-duplicate of anything.
@@ -25,6 +25,7 @@ except ModuleNotFoundError as error:
 
 from . import native
 from .arrays import np
+from .duckdb_rows import RelationRows
 from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
 from .index import Index
@@ -78,7 +79,7 @@ def drop_near_duplicates(
     >>> drop_near_duplicates(stories, "body")["id"].to_list()
     [1, 3]
     """
-    opened = _Opened("frame", frame)
+    opened = _Opened("frame", frame, text, order_by, group)
     rule = _Rule(threshold, scheme, rules)
     order = _Order(opened, text, keep, order_by)
     kept = np.ones(len(opened.frame), np.bool_)
@@ -116,7 +117,7 @@ def mark_near_duplicates(
     >>> mark_near_duplicates(stories, "body").rows()[1]
     ('the quick brown fox', 0, 0, 1.0)
     """
-    opened = _Opened("frame", frame)
+    opened = _Opened("frame", frame, text, order_by, group, key)
     for name in _MARKS:
         if name in opened.columns:
             raise ParameterError(f"the frame has a column {name!r} already, which would be overwritten: rename or drop it")
@@ -211,7 +212,7 @@ def _listing(
             if value is not None:
                 raise ParameterError(f"{name}={quoted(value)} is for a data frame, and source is an index: leave {name}= out")
         return _frame_of(listed(source, threshold), nw.Implementation.from_backend(backend or "pandas"), None).to_native()
-    opened = _Opened("source", source)
+    opened = _Opened("source", source, text, group, key)
     if text is None:
         raise ParameterError("source is a data frame: name the column of texts, as in pairs_frame(frame, 'body')")
     rule, names = _Rule(THRESHOLD if threshold is None else threshold, scheme, rules), opened.names(key)
@@ -322,7 +323,7 @@ def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> lis
         both = isinstance(against.scheme, SetScheme) and isinstance(rule.scheme, SetScheme)
         found = asked(against, group=ANY_GROUP, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
     else:
-        with _indexed(_Opened("against", against), text, rule) as index:
+        with _indexed(_Opened("against", against, text), text, rule) as index:
             found = asked(index)
     return [row for row, matches in zip(numbers, found, strict=True) if matches]
 
@@ -331,11 +332,11 @@ def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> lis
 
 
 class _Opened:
-    """A data frame, in memory. What is made of it has the type that was given, of a relation that of pyarrow.
+    """A data frame, in memory; of a relation only the columns of those names. What is made of it has the type that was given.
 
     Raises ParameterError for what is no data frame, and for a lazy one that cannot be made again."""
 
-    def __init__(self, name: str, given: Any) -> None:
+    def __init__(self, name: str, given: Any, text: Any, *compared: Any) -> None:
         try:
             opened: Any = nw.from_native(given)
         except TypeError as error:
@@ -349,27 +350,47 @@ class _Opened:
         self._name = name
         self._is_native = not isinstance(given, (nw.DataFrame, nw.LazyFrame))
         self._is_lazy = isinstance(opened, nw.LazyFrame)
+        self._rows: RelationRows | None = None
         self.columns: list[str] = opened.collect_schema().names()
         if self._is_lazy:
             made_by = opened.implementation
-            if not (made_by.is_polars() or made_by.is_duckdb()):
+            if made_by.is_duckdb() and text in self.columns:
+                names = [one for given in compared for one in ([given] if isinstance(given, str) else given or ())]
+                self._rows = RelationRows(opened.to_native(), text, [one for one in names if one in self.columns])
+                opened = nw.from_native(self._rows.table)
+            elif not (made_by.is_polars() or made_by.is_duckdb()):
                 raise ParameterError(f"{name} is a lazy frame of {made_by.value}: collect it into pandas, polars or pyarrow")
-            self._is_lazy = made_by.is_polars()
-            opened = opened.collect()
+            else:
+                opened = opened.collect()
         self.frame: nw.DataFrame[Any] = opened
 
     def filtered(self, rows: Any) -> Any:
         """The rows that bool[n] chooses."""
-        return self._finish_frame(_filtered(self.frame, rows))
+        return self._finish_frame(
+            _filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows))
+        )
 
     def extended(self, columns: dict[str, list[Any]], key: str | None) -> Any:
         """The frame with further columns: numbers, or values of the column `key`; None is null."""
-        return self._finish_frame(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
+        if self._rows is None:
+            return self._finish_frame(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
+        return self._finish_frame(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
 
     def new_frame(self, columns: Columns, key: str | None) -> Any:
         """A frame of other columns."""
-        dtype = nw.Int64 if key is None else self.frame.schema[key]
-        return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
+        if self._rows is None:
+            dtype = nw.Int64 if key is None else self.frame.schema[key]
+            return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
+        return self._finish_frame(nw.from_native(self._rows.from_columns(self._in_sql(columns, key))))
+
+    def _in_sql(self, columns: Columns, key: str | None) -> dict[str, tuple[str, list[Any]]]:
+        """Columns with their types."""
+        of_keys = "BIGINT" if key is None or self._rows is None else self._rows.type_of(key)
+        kinds = {nw.Int64: "BIGINT", nw.Float64: "DOUBLE"}
+        return {
+            name: (kinds[_TYPES[name]] if name in _TYPES else of_keys, values if isinstance(values, list) else values.tolist())
+            for name, values in columns.items()
+        }
 
     def _finish_frame(self, frame: Any) -> Any:
         if self._is_lazy and not isinstance(frame, nw.LazyFrame):
