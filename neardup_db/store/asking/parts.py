@@ -84,10 +84,6 @@ class Parts:
         for _, rows in groupby(self.db.stream(self.store.sql(sql), (now,)), itemgetter(0)):
             yield [row[1] for row in rows]
 
-    def has_rows(self) -> bool:
-        """Whether any document has rows here."""
-        return self.store.has_parts and self.db.value(self.store.sql("SELECT 1 FROM {index}_part LIMIT 1")) is not None
-
     def next_number(self) -> int:
         """The number that the next code gets."""
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) + 1 FROM {index}_part"))
