@@ -29,6 +29,7 @@ LAYERS = (
     ("index", "show.report"),
     ("tuning",),
     ("", "demo", "duplicates"),
+    ("duckdb_rows",),
     ("frames",),
     ("cli", "datasette", "spark", "aio"),
     ("__main__",),
