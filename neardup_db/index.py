@@ -1,4 +1,4 @@
-"""The face of the package: one near-duplicate index in a SQLite database."""
+"""The main class, `Index`: a near-duplicate index in a SQLite database."""
 
 from __future__ import annotations
 
@@ -81,28 +81,26 @@ from .values import ANY_GROUP, AddReport, AnyGroup, Changes, CheckReport, Key, M
 DEFAULT_NAME = "neardup"
 
 _CODE = object()
-"""Stands for the text of a document that is a code."""
+"""Placeholder for the text of a document that is a code."""
 
 
 class Index(Reader):
     """A near-duplicate index in one SQLite database.
 
-    target: a path, `":memory:"`, or an open connection of apsw, sqlite3 or pysqlite3, whose transactions stay the caller's (see
-    docs/reference/applications.md). A missing or empty file is created when `scheme` is given; afterwards the file knows its
-    parameters, and those given again are compared with it.
-    text: the TextRules, `TextRules()` unless given; for texts of fewer than about 50 words `TextRules.chars(shingle=3)`. name:
-    several indexes, and tables of your own, may share a database. store_text: keep the texts in the file (default False).
-    record_matches: look for matches on every add, record them and keep clusters (default True). checksums: True makes a file
-    with a checksum in every page, so that each damaged byte of it is an error (default False; decided when the file is
-    created). window: for how long documents stay (a timedelta), or how many of the last ones do (an int); with each that is
-    added, those that fall out are removed (default None: all stay; `set_window` changes it). durability: "full" (an acknowledged
-    write survives a power cut) or "normal" (it survives a crash of the program).
-    read_only: every write is a ReadOnlyError (default False). attach: allow an index inside another program's database.
-    timeout: seconds to wait for another writer, or for another thread that uses this object.
+    target: a path, `":memory:"`, or your own connection of apsw, sqlite3 or pysqlite3, whose transactions stay yours (see
+    docs/reference/applications.md). scheme: creates a missing or empty file; the file stores all parameters, and later calls may
+    omit them or must agree with them.
+    text: the TextRules, by default `TextRules()`; use `TextRules.chars(shingle=3)` for texts below about 50 words. name: several
+    indexes, and your own tables, may share a database. store_text: keep the texts in the file (default False). record_matches:
+    search for matches on every add, record them and maintain clusters (default True). checksums: store a checksum in every page
+    of a new file, so that every damaged byte is an error (default False). window: how long documents stay (a timedelta), or how
+    many of the latest (an int); adds remove what leaves it (default None: all stay). durability: "full" (an acknowledged write
+    survives a power cut) or "normal" (it survives a crash of the program). read_only: every write raises ReadOnlyError. attach:
+    allow an index inside another program's database. timeout: seconds to wait for another writer or thread.
 
-    Threads may share an Index: they write in turns and read at the same time, each by its own connection (in memory, and on a
-    connection that was given, they read in turns too). A forked process opens its own. A pickled Index is its path and options:
-    the process that gets it opens the file. Raises ParameterError, FormatError, MismatchError, BusyError.
+    Threads may share an Index: they write in turns and read in parallel, each through its own connection (in memory, and on your
+    own connection, they read in turns too). A forked process opens its own Index. A pickled Index consists of path and options.
+    Raises ParameterError, FormatError, MismatchError, BusyError.
 
     >>> from neardup_db import Index, MinHash
     >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -164,8 +162,8 @@ class Index(Reader):
     # ---- the object --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the index, after what other threads are asking it just now; a connection that was given stays open. Closing again
-        does nothing. Every later call raises ClosedError.
+        """Close the index after the running queries of other threads. Your own connection stays open. Closing again does nothing;
+        every other call raises ClosedError.
 
         >>> from neardup_db import Index, MinHash
         >>> index = Index(":memory:", MinHash())
@@ -186,7 +184,7 @@ class Index(Reader):
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Path and options. The Index that is made of them, by pickle or copy, has connections of its own and creates no file."""
+        """Path and options. An Index restored by pickle or copy opens its own connections and creates no file."""
         db, choices = self._store.db, self._store.shared.choices[0]
         if db.another is None:
             raise TypeError(
@@ -217,14 +215,13 @@ class Index(Reader):
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
-        """Store a document; returns its matches among the earlier ones, best first, at most `limit`.
+        """Store a document and return at most `limit` of its earlier matches, best first.
 
-        metadata: anything JSON can hold. group: duplicates are sought within it only; keys are unique in the whole index.
-        expires_at: when the document expires, an aware datetime, Unix seconds, or a timedelta from now on, between the years 2000
-        and 2200. ttl: after how many seconds, or which timedelta, in place of `expires_at`. if_exists: "error", "replace" (the
-        document becomes the newest) or "ignore"; a key of another group is a DuplicateKeyError in any case. With a window
-        what falls out now is still compared. Without `record_matches` nothing is looked for. Raises DuplicateKeyError,
-        ParameterError, BusyError, ReadOnlyError.
+        metadata: any JSON value. group: search for duplicates within this group only; keys are unique in the whole index.
+        expires_at: an aware datetime, Unix seconds, or a timedelta from now, between the years 2000 and 2200. ttl: seconds or a
+        timedelta, instead of `expires_at`. if_exists: "error", "replace" (the document becomes the newest) or "ignore"; a key of
+        another group always raises DuplicateKeyError. Documents that leave the window with this add are still compared. Without
+        `record_matches` the result is empty. Raises DuplicateKeyError, ParameterError, BusyError, ReadOnlyError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -249,12 +246,12 @@ class Index(Reader):
         if_exists: IfExists = "error",
         limit: int = 10,
     ) -> list[Match]:
-        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes).
+        """`add` for a bit code of the application (BinaryCode, SimHash, BitSampling).
 
-        part: a name, text or an integer, of this code among several of the key (BinaryCode only): rotations of a picture, frames
-        of a film. The first code of a key brings the document; a further one, with another part, is added to it. `if_exists`
-        looks at key and part: "replace" replaces that code only. metadata and expiry of a further code, where given, become
-        those of the document; its group has to be the same. An answer has a key once, with its best code.
+        part: the name (text or integer) of this code among several codes of the key (BinaryCode only), such as the rotations of a
+        picture. The first code of a key creates the document; codes with other parts are added to it. `if_exists` then applies to
+        key and part. Given metadata and expiry replace the document's; the group must be the same. Results contain each key once,
+        with its best code.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -283,11 +280,11 @@ class Index(Reader):
         limit: int = 10,
         on_match: OnMatch | None = None,
     ) -> list[Match]:
-        """Store a document unless something matches it, in one transaction.
+        """Store a document unless it has matches, in one transaction.
 
-        Returns the matches, best first, at most `limit`; an empty list means that it was new and is stored. on_match="touch":
-        the best match counts as seen again (last_seen, times_seen) and takes over the expiry where one is given. The other
-        arguments and the errors are those of `add`. A key that exists is an error also where the text has matches.
+        Returns at most `limit` matches, best first; an empty list means that the document was stored. on_match="touch": count the
+        best match as seen again (last_seen, times_seen), and give it the expiry of this call, if any. Other arguments and errors
+        as for `add`. An existing key is an error even if the text has matches.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -315,7 +312,7 @@ class Index(Reader):
         limit: int = 10,
         on_match: OnMatch | None = None,
     ) -> list[Match]:
-        """`add_if_new` for a code of bits; part: as of `add_code`. Codes of the same key are no match.
+        """`add_if_new` for a bit code. part: as for `add_code`. Codes of the same key do not match each other.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -348,32 +345,28 @@ class Index(Reader):
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings, from any iterable; or the rows of a data frame.
+        """Store many documents from an iterable of (key, text) pairs or mappings, or from a data frame, with bounded memory.
 
-        The fields of a mapping have the names of `add`'s arguments; any other field makes a wrong record. Or key, text, group and
-        metadata name the fields, as they name columns: then each record must have the named fields, and others are ignored.
+        The fields of a mapping are named like `add`'s arguments; other fields make a record invalid. If key, text, group or
+        metadata name fields, each record must have these, and other fields are ignored.
 
-        A data frame is whatever Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a DataFrame of pandas (2.2 and
-        later) or polars, a DuckDB relation. key, text, group: the names of its columns. metadata: those that make up each row's
-        metadata, {name: value}. Texts are read where they stand, in any layout of Arrow's strings. Keys and groups are strings,
-        integers or binary. A null key or text makes a wrong record; a null group is none.
+        A data frame is anything that Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas (2.2 or later) or
+        polars DataFrame, a DuckDB relation. key, text, group: column names. metadata: the columns of each row's metadata,
+        {name: value}. Keys and groups are strings, integers or binary. A null key or text makes a record invalid; a null group
+        means no group.
 
-        Large batches, sorted table writes, bounded memory. commit_every: a transaction for every so many records; None = one for
-        all. on_error="skip": a wrong record is counted and left out. only_new: as `add_if_new` one by one, in order.
-        progress: called now and then with the number of records taken so far, in the end with that of all.
+        commit_every: commit after this many records; None for one transaction. on_error="skip": skip and count invalid records.
+        only_new: like `add_if_new` for each record in order. progress: called at times with the number of records so far.
 
-        on_outcome: called as `f(key, outcome, match)` for each record, in order, once the transaction that it belongs to is
-        committed. "added", "replaced": stored, with its best match among the earlier documents, None where it has none or
-        the index records no matches. "duplicate": refused by only_new, with the Match that it was refused for. "ignored":
-        if_exists="ignore", and the key was there; None. "skipped": wrong, with a Skipped instead of a match; the key is None
-        where there is none. In a transaction of the caller's the calls come at the end of each part, and hold if that
-        transaction commits. They wait in memory for the commit, so give commit_every for millions. The function may use the
-        index. What it raises ends `add_many`, and what was committed stays.
+        on_outcome: called as `f(key, outcome, match)` for each record, in order, after its transaction is committed. The outcome
+        is "added" or "replaced" (with the best earlier match, if any), "duplicate" (with the match because of which only_new
+        refused it), "ignored" (if_exists="ignore" and an existing key) or "skipped" (with a Skipped instead of a match). Inside
+        your own transaction the calls come at the end of each part. Pending calls wait in memory, so use commit_every for
+        millions of records. The function may use the index; an exception from it ends `add_many`.
 
-        The iterable, and `progress`, may query the index, and see every record yielded before. What they would write to it is
-        refused. The report names the first records that were left out.
+        The iterable and `progress` may query the index, which then contains every record yielded before, but not write to it.
 
-        Warns once (ShortTextsWarning) where most texts have fewer than 20 words and shingles have three or more.
+        Warns once (ShortTextsWarning) if most texts have fewer than 20 words and shingles have three or more.
 
         >>> import pyarrow
         >>> from neardup_db import Index, MinHash
@@ -407,7 +400,7 @@ class Index(Reader):
         only_new: bool,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """`add_many` of records that come in pieces: the first of these has the number `first`."""
+        """`add_many` for one piece of records; `first` is the number of its first record."""
         fields = check_fields(key, text, group, metadata)
         return self._ingest("text", records, if_exists, on_error, only_new, None, None, on_outcome, fields=fields, first=first)
 
@@ -428,14 +421,14 @@ class Index(Reader):
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
+        """`add_many` for codes, with keys and codes of equal length.
 
-        codes: any iterable of what `add_code` takes, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits `uint64[n]`
-        or `int64[n]`. metadata, group, expires_at, ttl, part: a list (an array, a Series) with one for each record, or one value
-        for all. So metadata that is itself a list stands in a list for each record.
+        codes: any iterable of codes as for `add_code`, or an array: `uint8[n, bits // 8]`, `bool[n, bits]`, for 64 bits
+        `uint64[n]` or `int64[n]`. metadata, group, expires_at, ttl, part: a list (array, Series) with a value for each record, or
+        one value for all; metadata that is itself a list must be inside a list.
 
-        part: as of `add_code`: a key comes once for each of its codes. The report counts codes then. Raises ParameterError with
-        only_new, which cannot tell what becomes of a key that is new by some codes only.
+        part: as for `add_code`; a key is repeated for each of its codes, and the report counts codes. Raises ParameterError with
+        only_new, because only some codes of a key may be new.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -465,14 +458,13 @@ class Index(Reader):
         progress: Callable[[int], Any] | None = None,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, by
-        `neardup_db.spark`, or by `neardup_db.fingerprint_files.fingerprint_table`.
+        """`add_many` for fingerprints from `export_fingerprints`, `neardup_db.spark` or
+        `neardup_db.fingerprint_files.fingerprint_table`.
 
-        paths: a Parquet file, a folder of them, or a list of these. Files are read in the order of their names, so that the first
-        rows are the earliest documents. The settings that the files were made with are compared with those of the index before
-        anything is stored: other text rules, another scheme or other parameters that decide a fingerprint are a MismatchError.
-        Bands and threshold are the index's own. The other arguments are those of `add_many`. Needs pyarrow (the extra "arrow").
-        Raises FormatError, ParameterError for an index that stores texts.
+        paths: a Parquet file, a folder of them, or a list of both. Files are read in the order of their names, and the first rows
+        become the earliest documents. Files made with other text rules, another scheme or other fingerprint parameters raise
+        MismatchError before anything is stored; bands and threshold may differ. Other arguments as for `add_many`. Needs pyarrow
+        (the extra "arrow"). Raises FormatError, and ParameterError for an index with stored texts.
 
         >>> import tempfile
         >>> from neardup_db import Index, MinHash
@@ -507,19 +499,17 @@ class Index(Reader):
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> AddReport:
-        """`add_many` of the documents of another index, with the fingerprints, and texts where both store them, that it has.
+        """Add the documents of another index with their fingerprints, and their texts if both indexes store texts.
 
-        other: an Index, or the path of a file that holds one of the same name. It is read in one state, while others may write to
-        it. Text rules, scheme and all that decides a fingerprint have to be the same, else MismatchError; bands, threshold and
-        whether matches are recorded are this index's own.
+        other: an Index, or the path of a file with an index of the same name. It is read in one state and may be written
+        meanwhile. Its text rules, scheme and fingerprint parameters must be equal, else MismatchError; bands, threshold and
+        recording of matches may differ.
 
-        Of a document with several codes each is taken by itself, by its key and part, as `add_codes` takes it. The documents come
-        after those that are there, in their own order, with their groups (by name), metadata, expiry and
-        times (added_at, last_seen, times_seen). What has expired stays behind, and so does what is too old for this index's
-        window. With if_exists="ignore" a document that is here already stays as it is; one of another group is a
-        DuplicateKeyError in any case. Matches and clusters are those of one index to which all were added; recorded matches have
-        the time of the merge. The other arguments, and the report, are those of `add_many`. Raises CorruptIndexError for a
-        damaged document of the other, ParameterError for the index itself, by whatever name.
+        The documents are added after the existing ones, in their order, with groups (by name), metadata, expiry and times
+        (added_at, last_seen, times_seen). Several codes of a key are added as by `add_codes`. Expired documents, and documents
+        too old for this index's window, are skipped. A key of another group raises DuplicateKeyError. Matches and clusters are
+        computed as if all documents had been added here. Other arguments and the report as for `add_many`. Raises
+        CorruptIndexError for a damaged document of the other index, ParameterError for the same index.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:
@@ -573,13 +563,13 @@ class Index(Reader):
         return report
 
     def _warn(self, warning: str | None, stacklevel: int) -> None:
-        """Say it once, of the line of the caller so many levels above."""
+        """Warn once, with the caller `stacklevel` levels above."""
         if warning is not None and not self._warned:
             self._warned = True
             warnings.warn(warning, ShortTextsWarning, stacklevel=stacklevel)
 
     def _checkpoint(self) -> None:
-        """Give the disk space of a long write-ahead log back."""
+        """Truncate a long write-ahead log."""
         db = self._store.db
         loan = db.turn.take(0)
         if loan is not None:  # else another thread is at work already, and the work here is done
@@ -599,16 +589,15 @@ class Index(Reader):
         *,
         sync: Sync | None = None,
     ) -> None:
-        """Make the rows of a table of the same database the documents of this index, which has none of its own from now on.
+        """Make the rows of a table in the same database the documents of this index.
 
-        key, text, group: names of columns. The key is the PRIMARY KEY, or UNIQUE and NOT NULL. A NULL text is no document.
-        where: SQL that a row has to meet, of its own columns and SQLite's own functions; it is part of statements as it stands,
-        so it has to come from the application and not from its users. Texts are not copied, unless the index has store_text.
+        key, text, group: column names. The key is the PRIMARY KEY, or UNIQUE and NOT NULL. Rows with a NULL text are no
+        documents. where: an SQL condition on the row's own columns with SQLite's own functions; it becomes part of SQL, so never
+        take it from users. Texts are not copied unless the index has store_text.
 
-        Triggers on the table, plain SQL that any client fires, note the keys of rows that change; `sync` takes them over, the
-        first time all rows. sync="query": every question does so first, unless the index is opened with read_only. Called again,
-        it changes columns, condition or `sync`. Raises ParameterError, MismatchError where another table is followed or where the
-        application has a table or trigger with a name that is needed.
+        Triggers in plain SQL note the keys of changed rows, and `sync` processes them, at first all rows. sync="query": every
+        query does this first, unless the index is read_only. Another call changes columns, condition or `sync`. Raises
+        ParameterError, and MismatchError if another table is followed or a needed name is taken.
 
         >>> import apsw
         >>> from neardup_db import Index, MinHash
@@ -630,7 +619,7 @@ class Index(Reader):
         self._follower.follow(Following(table, key, text, group, where, sync))
 
     def unfollow(self) -> bool:
-        """Follow the table no more: its triggers go, and the documents stay as they are. False where none was followed.
+        """Stop following the table: drop its triggers and keep the documents. False if no table was followed.
 
         >>> import apsw
         >>> from neardup_db import Index, MinHash
@@ -652,16 +641,15 @@ class Index(Reader):
         commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> SyncReport:
-        """Take over the rows of the followed table that have changed, in a transaction of its own or in the one that is open.
+        """Update the documents from changed rows of the followed table, in its own transaction or the open one.
 
-        limit: look at so many keys at most; the report's `complete` says whether some are left. full=True: compare all rows with
-        their documents too, in bounded memory, and mend what no trigger saw; with a limit, in as many calls as it takes.
-        commit_every: a transaction for every so many keys, so that the application's writes come in between. progress: called
-        now and then with the number of keys looked at so far.
+        limit: process at most this many keys; `complete` of the report tells whether any are left. full=True: also compare all
+        rows with their documents, in bounded memory (with a limit, over several calls). commit_every: commit after this many
+        keys, so that other writers get their turn. progress: called at times with the number of processed keys.
 
-        All rows are compared where the triggers are missing, which are made again, and where the number of rows says that a
-        change was not noted, as after REPLACE. Raises MismatchError where the table, or one of its columns, is no longer there,
-        or the application has taken a name that is needed; ParameterError where no table is followed, BusyError, ReadOnlyError.
+        All rows are also compared if triggers are missing, which are then recreated, or if the number of rows shows an unnoted
+        change, as after REPLACE. Raises MismatchError if the table or a column is gone or a needed name is taken, ParameterError
+        if no table is followed, BusyError, ReadOnlyError.
 
         Warns once (ShortTextsWarning) as `add_many` does.
 
@@ -691,9 +679,10 @@ class Index(Reader):
     # ---- changing and removing -----------------------------------------------------------------------------------------
 
     def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: seconds or a timedelta
-        until it expires. The text stays: to change it, add the document again with
-        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
+        """Change `metadata=` or `expires_at=` of a document; None clears the value.
+
+        ttl: seconds or a timedelta, instead of `expires_at`. To change the text, add the document with if_exists="replace".
+        group: as for `get`. Raises KeyNotFoundError, ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -723,11 +712,10 @@ class Index(Reader):
     def delete(
         self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP
     ) -> bool:
-        """Remove a document; False if there was none. group: as of `get`.
+        """Delete a document; False if there was none. group: as for `get`.
 
-        part: of several codes remove only the one with this part, None = the one without. The others stay, the first of them in
-        its place if it was the first; with its last code the document goes. False if the key has no such code. Raises
-        ParameterError for a part where the index is not one of BinaryCode.
+        part: delete only the code with this part (None: the unnamed code), and the document with its last code. False if there is
+        no such code. Raises ParameterError for a part in an index without BinaryCode.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -742,8 +730,8 @@ class Index(Reader):
             return self._writer.remove_part(key, part, clock.now_ms(), group)
 
     def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
-        """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
-        group: as of `get`.
+        """Delete documents in one transaction and return their number. Missing and repeated keys are ignored. group: as for
+        `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -760,9 +748,9 @@ class Index(Reader):
             return sum(row.is_visible(now) for row in rows)
 
     def delete_group(self, name: Key | None) -> int:
-        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were.
+        """Delete all documents of a group (None: without a group) in one transaction and return their number.
 
-        The time is in proportion to the documents removed, and to the empty texts of all groups.
+        The time is proportional to the deleted documents and to the empty texts of all groups.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -780,14 +768,14 @@ class Index(Reader):
 
     @property
     def window(self) -> WindowSize | None:
-        """For how long documents stay, or how many of the last ones do, as the file has it now; None = all of them."""
+        """How long documents stay, or how many of the latest, as the file stores it; None: all."""
         return self._current_store().window.argument
 
     def set_window(self, window: WindowSize | None) -> None:
-        """Let documents stay for another time (a timedelta), or another number of the last ones (an int), None = all of them.
+        """Change the window to a time span (a timedelta), a number of the latest documents (an int), or None for all.
 
-        What is outside of it is invisible at once, and removed a few at a time with the documents that are added from now on, or
-        by `expire`. What has fallen out already does not come back. One transaction, which looks at every document.
+        Documents outside the new window are invisible at once, and removed by later adds or `expire`. Removed documents do not
+        return. Reads every document in one transaction.
 
         >>> from datetime import timedelta
         >>> from neardup_db import Index, MinHash
@@ -805,8 +793,7 @@ class Index(Reader):
             change_window(self._store, self._readers.own.documents, given, clock.now_ms())
 
     def expire(self, now: Moment | None = None) -> int:
-        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock); returns how
-        many.
+        """Delete every document expired at `now` (an aware datetime or Unix seconds; None: the clock) and return their number.
 
         >>> from datetime import timedelta
         >>> import time
@@ -824,7 +811,7 @@ class Index(Reader):
             return self._readers.own.clusters.remove([row[0] for row in rows], at)
 
     def keep_newest(self, n: int) -> int:
-        """Remove all but the newest `n` documents, those that were added last; returns how many were removed.
+        """Delete all but the `n` documents added last, and return the number deleted.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -838,17 +825,16 @@ class Index(Reader):
             sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
             return self._readers.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
 
-    # ---- a person's word -----------------------------------------------------------------------------------------------
+    # ---- human review --------------------------------------------------------------------------------------------------
 
     def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
-        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
-        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
+        """Declare that two documents are no duplicates; False if they were dismissed before. With one key: dismiss the document
+        with each stored document that it matches, and return the number of these pairs.
 
         A dismissed pair is in no `matches`, `pairs()` or recorded match, and its cluster is split unless other documents connect
-        the two (`explain_match` names these). A dismissal survives `rebuild` and ends with `undismiss`, or when one of the two
-        documents is deleted or replaced. Two documents that do not match may be dismissed too, in case they will under other
-        settings. `query` and `add` compare a text with both as before, so a later document may connect them again. Raises
-        KeyNotFoundError, ParameterError for one key twice.
+        the two (`explain_match` names them). A dismissal survives `rebuild`, and ends with `undismiss` or when either document is
+        deleted or replaced. Documents that do not match may be dismissed too. `query` and `add` still compare texts with both, so
+        a later document may connect them again. Raises KeyNotFoundError, and ParameterError for equal keys.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -859,9 +845,8 @@ class Index(Reader):
         return self._decide(dismiss_all, key_a) if key_b is None else self._decide(dismiss, key_a, key_b)
 
     def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
-        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
-        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
-        key twice.
+        """Undo `dismiss` for two documents; False if they were not dismissed. With one key: undo all of its dismissals and return
+        their number. Raises KeyNotFoundError, and ParameterError for equal keys.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -873,16 +858,15 @@ class Index(Reader):
         return self._decide(undismiss_all, key_a) if key_b is None else self._decide(undismiss, key_a, key_b)
 
     def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
-        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
-        documents match nothing from now on.
+        """Exempt texts like this one, such as a greeting or a footer, from matching in all groups. Returns the number of stored
+        documents that are exempt now.
 
-        Like means similar by the index's own rule. `query` returns nothing for such a text, `add` returns nothing and stores it,
-        `add_if_new` stores it, and stored documents like it are in no `matches`, `pairs()` or cluster. The fingerprint of the
-        text is kept, so the text stays allowed when its documents are deleted, until `disallow`. key: the text of a stored
-        document. note: words for the list, `allowed()`.
+        Texts similar by the index's rule are exempt: `query` returns nothing for them, `add` and `add_if_new` store them without
+        matches, and stored ones are in no `matches`, `pairs()` or cluster. The index keeps the fingerprint until `disallow`,
+        independent of documents. key: use the text of a stored document. note: a comment, shown by `allowed()`.
 
-        Every stored fingerprint is compared once, and every later text with each allowed one, of which there may be 1,000. In an
-        index of codes, and for a text without shingles, ParameterError; raises KeyNotFoundError.
+        Compares every stored fingerprint once, and every later text with each allowed text, at most 1,000. Raises
+        KeyNotFoundError, and ParameterError in an index of codes and for a text without shingles.
 
         >>> from neardup_db import Index, MinHash
         >>> reply = "Thanks for your message, we will reply within 24 hours"
@@ -904,10 +888,10 @@ class Index(Reader):
         return self._decide_text(work, text, key)
 
     def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
-        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        """Undo `allow` for each allowed text like the given one, and return their number. Stored documents that are like no other
         allowed text match again.
 
-        key: a stored document in place of a text. id: the number of one allowed text, from `allowed()`. Raises KeyNotFoundError.
+        key: use the text of a stored document. id: the number of an allowed text, from `allowed()`. Raises KeyNotFoundError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -927,7 +911,7 @@ class Index(Reader):
     def _decide_text(
         self, decide: Callable[[Clusters, Sketch, DocumentRow | None, int], int], text: str | bytes | None, key: Key | None
     ) -> int:
-        """What `decide` returns about a text, or else the stored document of a key."""
+        """Call `decide` with the sketch of a text, or of the stored document of a key."""
         if (text is None) == (key is None):
             raise ParameterError("give either a text or the key= of a stored document")
         if text is not None:
@@ -941,21 +925,20 @@ class Index(Reader):
             return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
-        """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state.
+        """At most `limit` changes since an earlier call, whose `token` is given as `since`, in one state of the index.
 
-        Another system follows the index by asking again and again with the latest token, which it may store: tokens outlive
-        processes. Without `since` everything is told from the beginning, all documents as added. The first call makes the index
-        note changes from then on, in the same transactions. A document that is removed, that comes into another cluster, or that
-        gets or loses one of several codes costs a row, an added one nothing. The latest million rows are kept. Where `more` is
-        true, ask on.
+        To follow an index, another system calls this repeatedly with the latest token, which it may store. Without `since` the
+        result starts from the beginning, with all documents as added. The first call makes the index record changes: a row for
+        each removed document, each document in another cluster, and each changed set of codes, but none for added documents. The
+        latest million rows are kept. Call again if `more` is true.
 
-        Documents that have expired are told as long as `expire` has not removed them. Clusters are numbered as in the view
-        `neardup_clusters`: where clusters join, the number of the largest stays (sizes are compared up to 1,000); where one is
-        split, its largest part keeps the number; a number that is gone does not come again.
+        Expired documents count until `expire` removes them. Cluster numbers are those of the view `neardup_clusters`: joined
+        clusters take the number of the largest (sizes are compared up to 1,000), the largest part of a split cluster keeps its
+        number, and numbers are not reused.
 
-        Raises MismatchError where the changes since the token are not known any more: after `rebuild`, `check(repair=True)` and
-        `forget_changes`, and where more than a million came after it. Then begin again without `since`. Raises ParameterError for
-        what is no token, ReadOnlyError for the first call with read_only=True.
+        Raises MismatchError if the changes since the token are lost: after `rebuild`, `check(repair=True)` or `forget_changes`,
+        or after more than a million changes. Then start again without `since`. Raises ParameterError for an invalid token,
+        ReadOnlyError for the first call with read_only=True.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5)) as index:
@@ -977,8 +960,8 @@ class Index(Reader):
             return log.page(None, limit)
 
     def forget_changes(self) -> bool:
-        """Note changes no more, until `changes` is called without `since` again; earlier tokens are of no use then. False if no
-        changes were noted.
+        """Stop recording changes until `changes` is called without `since`, and invalidate all tokens. False if no changes were
+        recorded.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -1004,11 +987,11 @@ class Index(Reader):
 
     @contextmanager
     def transaction(self) -> Iterator[Index]:
-        """Several calls as one transaction: all of them, or after an exception none. Nests. Other threads write after its end.
-        What they ask is answered from the state before it, or, in memory and on a connection that was given, after its end too.
-        It belongs to the thread, and the asyncio task, that enters it: another task gets a BusyError.
+        """Combine calls in one transaction, which an exception rolls back. Transactions nest.
 
-        An exception of the caller's own comes out as it is, those of statements on `connection` too.
+        Other threads wait to write, and read the state before the transaction (in memory, and on your own connection, they wait
+        to read too). The transaction belongs to the thread and asyncio task that entered it; other tasks get a BusyError. Your
+        exceptions, including those of statements on `connection`, pass through unchanged.
 
         >>> from neardup_db import DuplicateKeyError, Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -1042,12 +1025,11 @@ class Index(Reader):
         record_matches: bool | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> None:
-        """Build tables, matches and clusters anew, changing what is given; one transaction.
+        """Recompute candidate rows, matches and clusters with changed settings, in one transaction.
 
-        scheme, text: other ones. store_text=False drops the stored texts; True is possible where no text is lacking, so in an
-        empty index. record_matches: seek and record matches from now on, among the stored documents too, or drop them.
-        progress: called now and then with the number of documents done. Raises ParameterError where new fingerprints are
-        needed, or texts, and the texts are not stored.
+        scheme, text: new settings. store_text: False drops the stored texts; True needs an empty index or stored texts.
+        record_matches: start or stop recording matches, also of stored documents. progress: called at times with the number of
+        processed documents. Raises ParameterError if the change needs texts that are not stored.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.9)) as index:
@@ -1072,11 +1054,11 @@ class Index(Reader):
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
-        """Look at every invariant of the file.
+        """Verify every invariant of the file.
 
-        repair=True rebuilds what follows from the documents: fingerprints from stored texts, table rows, matches and clusters.
-        What could not be brought back stays among the `problems` of the report. In a file with checksums all pages are looked at
-        first; where one is damaged, its number is the report, and nothing is repaired.
+        repair=True recomputes what documents determine: fingerprints from stored texts, candidate rows, matches and clusters.
+        `problems` of the report lists what cannot be recomputed. In a file with checksums all pages are verified first; if one is
+        damaged, the report names it and nothing is repaired.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -1104,10 +1086,10 @@ class Index(Reader):
             return CheckReport((*lost, *report.problems), (*done, *found), report.notes)
 
     def compact(self) -> int:
-        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank.
+        """Release unused space (VACUUM) and return the number of bytes by which the file shrank.
 
-        Names of groups in which no document is left, and that are there still, go as well. So do the bytes of deleted documents,
-        which unused space and the log keep until then. Raises NearDupError inside a transaction, DiskFullError.
+        This also erases the bytes of deleted documents and the names of empty groups. Raises NearDupError inside a transaction,
+        DiskFullError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -1126,8 +1108,9 @@ class Index(Reader):
             return before - statistics.file_size(self._store)
 
     def backup(self, path: str | bytes | os.PathLike[str]) -> None:
-        """Write a consistent copy of the whole database to a new file, which appears when it is complete. Others may write to the
-        index meanwhile. Raises ParameterError if the file exists, NearDupError inside a transaction, DiskFullError.
+        """Copy the whole database to a new file in one consistent state, while others may write. The file appears when complete.
+
+        Raises ParameterError if the file exists, NearDupError inside a transaction, DiskFullError.
 
         >>> import os, tempfile
         >>> from neardup_db import Index, MinHash
@@ -1145,14 +1128,14 @@ class Index(Reader):
 
     @contextmanager
     def _writing_documents(self) -> Iterator[None]:
-        """A transaction that changes documents, where these are not the rows of a table."""
+        """A write transaction for documents. Raises an error if the index follows a table."""
         with self._store.writing():
             self._store.require_own_documents()
             yield
 
     @contextmanager
     def _alone(self, method: str | None = None) -> Iterator[Database]:
-        """The connection for this thread alone, with no records in hand; outside of a transaction where a method is named."""
+        """Lock the connection after writing pending records. method: refuse to run inside a transaction."""
         db = self._store.db
         db.require_open()
         with db.lock(), translated(db.name):
@@ -1165,7 +1148,7 @@ class Index(Reader):
     def _write(
         self, make: Callable[[Store], Sketch], record: Record, write: Callable[..., tuple[Outcome, list[Match]]]
     ) -> list[Match]:
-        """Write a record with its sketch, which is made outside the transaction, and again inside if a rebuild came between."""
+        """Write a record. Its sketch is computed before the transaction, and again inside after a concurrent rebuild."""
         sketch, store = self._sketched(make), self._store
 
         def work() -> list[Match]:
@@ -1192,8 +1175,7 @@ def _reopened(path: str, options: dict[str, Any]) -> Index:
 
 
 def _is_light(record: Record) -> bool:
-    """Whether nothing of a record can turn out to be longer than SQLite allows, or the index to lack a table, when some of it has
-    been written."""
+    """Whether writing a record cannot fail halfway by SQLite's size limit or a missing table."""
     for value in (record.key, record.text, record.metadata):
         if value is not None and not isinstance(value, int) and len(value) > limits.LIGHT_MAX:
             return False

@@ -1,4 +1,4 @@
-"""The questions to an index, each answered from one state of its file."""
+"""The read-only interface of an index. Each result comes from one state of the file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Made = TypeVar("Made")
 
 
 class Reader:
-    """The questions; `Index` adds everything that writes."""
+    """The reading methods; `Index` adds the writing ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class Reader:
 
     @property
     def connection(self) -> Any:
-        """The connection below, with the SQL functions loaded: an `apsw.Connection`, or the caller's own. Raises ClosedError."""
+        """The underlying connection with the SQL functions loaded: an `apsw.Connection`, or your own. Raises ClosedError."""
         db = self._store.db
         db.require_open()
         if db.is_attended:  # records in hand are written first
@@ -82,16 +82,16 @@ class Reader:
 
     @property
     def scheme(self) -> Scheme:
-        """The scheme, complete with what was chosen for it, as the file has it now; of a closed index as it had it last."""
+        """The scheme with all parameters, as the file stores it now (for a closed index: stored it last)."""
         return self._current_store().scheme
 
     @property
     def text_rules(self) -> TextRules:
-        """The text rules, as the file has them now; of a closed index as it had them last."""
+        """The text rules, as the file stores them now (for a closed index: stored them last)."""
         return self._current_store().rules
 
     def _current_store(self) -> Store:
-        """The store, after a look at the file."""
+        """The store with the current settings of the file."""
         if self._store.db.is_closed:
             return self._store
         with self._readers.reading() as reader:
@@ -99,10 +99,10 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """The name that the index's tables begin with."""
+        """The prefix of the index's tables."""
         return self._store.name
 
-    # ---- asking ------------------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------------
 
     def query(
         self,
@@ -115,16 +115,15 @@ class Reader:
         any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[Match]:
-        """Documents that are near-duplicates of a text, best first; ties in the order of insertion.
+        """All near-duplicates of a text, best first; ties in insertion order.
 
-        threshold, max_distance: stricter than the index's own, else ParameterError. limit: at most so many (None: all).
-        any=True with a limit: any `limit` matches, best first, without looking at the rest. group: the one that is asked;
-        ANY_GROUP: all groups, and documents of none.
+        threshold, max_distance: stricter bounds than the index's, else ParameterError. limit: the most matches (None: all).
+        any=True with a limit: any `limit` matches, best first, without searching the rest. group: the group to search; None for
+        documents without a group, ANY_GROUP for all documents.
 
-        measure="containment": documents that contain the text, however long they are. Similarity is then the share of the text's
-        shingles that are in the document, and threshold the least share, above 0 and at most 1, 0.8 unless given. An index of
-        `MinHash(exact=True)` computes it for every document of the group; one of `BottomK(containment=True)` looks up and
-        estimates it, see there. Others raise ParameterError.
+        measure="containment": documents that contain the text, however long they are. The similarity is the share of the text's
+        shingles in the document, and threshold the least share (0.8 by default). `MinHash(exact=True)` computes it for every
+        document of the group, `BottomK(containment=True)` estimates it for candidates. Other schemes raise ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(exact=True)) as index:
@@ -152,7 +151,7 @@ class Reader:
         any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[Match]:
-        """`query` for a code of bits, in an index of BinaryCode, SimHash or BitSampling; others raise ParameterError.
+        """`query` for a bit code, in an index of BinaryCode, SimHash or BitSampling. Other schemes raise ParameterError.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -176,13 +175,13 @@ class Reader:
         any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
-        """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts.
+        """`query` for each of many texts, all in one state of the index. Returns a list of matches for each text.
 
-        From some dozens of texts on they are looked up together, several times as fast as one by one. More than
-        a thousand are fingerprinted in pieces, in a second thread while the piece before is looked up.
+        From a few dozen texts on, one join finds all matches, several times as fast as single queries. Above a thousand texts a
+        second thread fingerprints them in pieces.
 
-        texts: any iterable, an array of strings that Arrow reads (of pyarrow, pandas, polars), or a data frame, and then `text`
-        is the name of its column. None and null are refused. The other arguments and the errors are those of `query`.
+        texts: any iterable, an Arrow array of strings (pyarrow, pandas, polars), or a data frame with the column name in `text`.
+        None and null are refused. Other arguments and errors as for `query`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -212,10 +211,10 @@ class Reader:
         any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
-        """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
+        """`query_code` for each of many codes, all in one state of the index. Returns a list of matches for each code.
 
-        codes: as `add_codes` takes them, a list of bytes, ints or hex digits, `uint64[n]` for 64 bits, or `uint8[n, bits // 8]`.
-        From some dozens of codes on they are looked up together. Raises ParameterError as `query_code`.
+        codes: as for `add_codes`: a list of bytes, ints or hex digits, `uint64[n]` for 64 bits, or `uint8[n, bits // 8]`. From a
+        few dozen codes on, one join finds all matches. Raises ParameterError as `query_code`.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -234,14 +233,14 @@ class Reader:
             return _answers(reader, question, pieces(len(rows), make, False))
 
     def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
-        """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
-        in the order of insertion.
+        """The `n` documents most similar to a text or code, best first, also beyond the index's threshold or distance; ties in
+        insertion order.
 
-        wanted: a text, or a code in an index that takes codes; there str and bytes are a code only where the scheme has no texts
-        (`BinaryCode`): else give `nearest_code` a code in hexadecimal or bytes. The answer is exact. Where `n` documents match by
-        the rule of the index, codes and `BottomK` cost a query. Else all fingerprints are looked at: a million codes in tens of
-        milliseconds, sets of a million texts (`MinHash(exact=True)`, `BottomK`) in seconds; sets that have nothing in common with
-        the text are left out. `MinHash()` without exact=True raises ParameterError: estimates are not in the order of the texts.
+        wanted: a text, or a code. str and bytes are codes only in a `BinaryCode` index; elsewhere use `nearest_code` for codes in
+        hexadecimal or bytes. The result is exact. If `n` documents match by the index's rule, codes and `BottomK` cost one query.
+        Otherwise all fingerprints are read: tens of milliseconds for a million codes, seconds for a million texts
+        (`MinHash(exact=True)`, `BottomK`). Texts without a common shingle are left out. `MinHash()` without exact=True raises
+        ParameterError, because estimates cannot rank all texts.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -252,7 +251,7 @@ class Reader:
         return self._nearest(partial(sketch_of, wanted), n, group)
 
     def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
-        """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too.
+        """`nearest` for a code, also in hexadecimal digits or bytes, in any index of codes.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -275,7 +274,7 @@ class Reader:
         return self._run_query(_matches, question)
 
     def _run_query(self, ask: Callable[..., Made], question: Question, *more: Any) -> Made:
-        """The answer that `ask` finds by one statement."""
+        """The result of `ask`, which runs one statement."""
         sketch = self._sketched(question.sketch)
         loan, reader = self._readers.acquire()
         with loan:
@@ -286,7 +285,7 @@ class Reader:
                 return _answer(reader, sketch, question, ask, *more)
 
     def _sketched(self, make: Callable[[Store], Made]) -> Made:
-        """The sketch that `make` makes with the settings at hand or, where these refuse it, with those that the file has now."""
+        """The result of `make` with the known settings or, if these refuse it, with the current settings of the file."""
         try:
             return make(self._store)
         except NearDupError:
@@ -302,10 +301,10 @@ class Reader:
         measure: Measure | None = None,
         group: Key | AnyGroup | None = None,
     ) -> Count:
-        """How many documents `query` would give, and since when they are there, without making a list of them.
+        """The number of documents that `query` would return, with their times, without listing them.
 
-        since: only documents that were added then or later: an aware datetime, Unix seconds, or a timedelta back from now. The
-        others are as of `query`.
+        since: count only documents added since then: an aware datetime, Unix seconds, or a timedelta before now. Other arguments
+        as for `query`.
 
         >>> from datetime import timedelta
         >>> from neardup_db import Index, MinHash
@@ -329,7 +328,7 @@ class Reader:
         max_distance: int | None = None,
         group: Key | AnyGroup | None = None,
     ) -> Count:
-        """`count` for a code of bits.
+        """`count` for a bit code.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -352,10 +351,9 @@ class Reader:
         limit: int | None = None,
         group: AnyGroup | None = None,
     ) -> list[Match]:
-        """Near-duplicates of a stored document, by its stored fingerprint, without itself and without those that were dismissed
-        as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
+        """The near-duplicates of a stored document, except dismissed ones (`Index.dismiss`). Raises KeyNotFoundError.
 
-        threshold, measure: as of `query`. group: None for that of the document, or ANY_GROUP.
+        threshold, measure: as for `query`. group: None for the document's group, or ANY_GROUP.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -379,15 +377,14 @@ class Reader:
     def pairs(
         self, threshold: float | None = None, *, measure: Measure | None = None, group: Key | AnyGroup | None = ANY_GROUP
     ) -> Iterator[Pair]:
-        """All pairs of near-duplicates, lazily, but those that were dismissed; `key_a` is the earlier document. group: only pairs
-        of this group; a pair is always of one group.
+        """An iterator over all pairs of near-duplicates except dismissed ones; `key_a` is the earlier document. Pairs are within
+        a group. group: only pairs of this group.
 
-        The candidate table is joined with itself a range of documents at a time; each range sees one state of the index.
+        The candidate table is joined with itself, one range of documents at a time. Each range comes from one state of the index.
 
-        measure="containment": all pairs in which the document `key_b` contains the document `key_a`, with the share and the
-        threshold of `query`; two that contain each other are two pairs. Each document is a query, so an index of
-        `MinHash(exact=True)` reads all documents once for each of them: take one of `BottomK(containment=True)` for more than
-        some thousands. Others raise ParameterError.
+        measure="containment": all pairs in which document `key_b` contains document `key_a`, as in `query`; two documents that
+        contain each other are two pairs. Each document is a query, so `MinHash(exact=True)` takes quadratic time: use
+        `BottomK(containment=True)` above a few thousand documents. Other schemes raise ParameterError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(exact=True)) as index:
@@ -402,11 +399,11 @@ class Reader:
     def pairs_with(
         self, other: Reader, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
     ) -> Iterator[Pair]:
-        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name;
-        group: only in this group.
+        """An iterator over all pairs of a document of this index (`key_a`) and one of another (`key_b`), in groups of the same
+        name. group: only pairs of this group.
 
-        Both must have the same scheme and text rules, else ParameterError. The candidate table is joined with the other's
-        fingerprints as in `pairs`.
+        Both indexes need the same scheme and text rules, else ParameterError. The candidate table is joined with the other
+        index's fingerprints as in `pairs`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as test, Index(":memory:", MinHash()) as train:
@@ -422,8 +419,7 @@ class Reader:
     def _begin_pairs(
         self, threshold: float | None, other: Reader | None, measure: Measure | None = None
     ) -> tuple[SketchRules, SketchRules | None]:
-        """Scheme and rules of the index, and of the other one, as the files have them now. ParameterError for a question that
-        cannot be asked."""
+        """The current scheme and rules of both indexes. Raises ParameterError for invalid arguments."""
         with self._readers.reading() as reader:
             mine = reader.store.sketch_rules
             bounds = mine.scheme.query_bounds if measure is None else mine.scheme.containment_bounds
@@ -443,7 +439,7 @@ class Reader:
         measure: Measure | None,
         group: Key | AnyGroup | None,
     ) -> Iterator[Pair]:
-        """The pairs. The listing begins again where the index is rebuilt before the first pair."""
+        """The pairs. A rebuild before the first pair restarts the listing."""
         listed = False
         while True:
             try:
@@ -475,7 +471,7 @@ class Reader:
 
     @contextmanager
     def _joins(self, begun: SketchRules) -> Iterator[Joins]:
-        """Joins, in one state of the file; of a listing that was begun when the index was `begun`."""
+        """The joins of one state of the file. Raises MismatchError if the index was rebuilt after `begun`."""
         with self._readers.reading() as reader:
             if reader.store.epoch != begun.epoch:
                 raise MismatchError(
@@ -485,10 +481,10 @@ class Reader:
             yield reader.joins
 
     def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
-        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now.
+        """The clusters, largest first: connected components of the graph of pairs. Without `record_matches` this computes them.
 
-        min_size: leave out those of fewer documents; with 1 documents that are alone come too. group: only clusters of this
-        group; a cluster is always of one group. The representative, and first key, is the earliest document.
+        min_size: the smallest cluster size; 1 includes documents without matches. group: only clusters of this group; a cluster
+        is within a group. The representative, which is also the first key, is the earliest document.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -502,8 +498,7 @@ class Reader:
             return reader.clusters.listing(min_size, clock.now_ms(), reader.documents.group_id(group))
 
     def dismissed(self) -> Iterator[tuple[Key, Key]]:
-        """The pairs of keys that were dismissed (`Index.dismiss`), lazily: the earlier document first, in the order of the later
-        ones.
+        """An iterator over the dismissed pairs of keys (`Index.dismiss`), the earlier document first, ordered by the later.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -526,7 +521,7 @@ class Reader:
             after = page[-1][:2]
 
     def allowed(self) -> list[AllowedText]:
-        """The allowed texts (`Index.allow`), in the order in which they were allowed.
+        """The allowed texts (`Index.allow`), in order.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(), store_text=True) as index:
@@ -545,7 +540,7 @@ class Reader:
     def get(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP) -> Document:
         """A stored document. Raises KeyNotFoundError.
 
-        group: a condition, None = no group. A document of another group counts as absent.
+        group: a condition; None means no group. A document of another group counts as absent.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(), store_text=True) as index:
@@ -559,7 +554,7 @@ class Reader:
             return reader.documents.read_document(reader.document_row(key, clock.now_ms(), group).id)
 
     def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`.
+        """Stored documents in the order of the keys, None for a missing key. group: as for `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -585,7 +580,7 @@ class Reader:
         return True
 
     def __iter__(self) -> Iterator[Key]:
-        """Keys in the order of insertion."""
+        """Iterate over the keys in insertion order."""
         self._store.db.require_open()
         return self._keys()
 
@@ -600,12 +595,12 @@ class Reader:
             after = page[-1][0]
 
     def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
-        """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
+        """Write keys and fingerprints of the visible documents to a new Parquet file, in insertion order. Returns their number.
 
-        Columns: key, group (where there are groups), value, token_count, buckets, digest; docs/reference/spark.md says what they
-        hold. Keys have to be of one type. Metadata, expiry and texts stay behind. `import_fingerprints` and `neardup_db.spark`
-        read the file. One state of the index is written, while others may write. Needs pyarrow (the extra "arrow"). Raises
-        ParameterError where the file exists.
+        Columns: key, group (if there are groups), value, token_count, buckets, digest (see docs/reference/spark.md). Keys must
+        have one type. Metadata, expiry and texts are not included. `import_fingerprints` and `neardup_db.spark` read the file.
+        The file contains one state of the index, which may be written meanwhile. Needs pyarrow (the extra "arrow"). Raises
+        ParameterError if the file exists.
 
         >>> import os, tempfile
         >>> from neardup_db import Index, MinHash
@@ -617,14 +612,14 @@ class Reader:
         with self._readers.reading() as reader:
             return export(reader.store, reader.documents, os.fspath(path), clock.now_ms())
 
-    # ---- why, and how much ----------------------------------------------------------------------------------------------
+    # ---- explanations ---------------------------------------------------------------------------------------------------
 
     def explain(
         self, text: str | bytes, *, threshold: float | None = None, measure: Measure | None = None, group: Key | None = None
     ) -> Explanation:
         """How a query for this text runs: plan, probes, candidates, verified, matches, and the time of each step.
 
-        threshold, measure: as of `query`.
+        threshold, measure: as for `query`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -647,11 +642,11 @@ class Reader:
     def explain_match(
         self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
     ) -> MatchExplanation:
-        """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
+        """Why two stored documents match or do not match: stored and exact similarity, shared candidate rows and shingles.
 
-        text_a, text_b: their texts, where the index does not store them; one with another fingerprint than the document's is a
-        ParameterError. Raises KeyNotFoundError. The result's `html()` is a page with the texts side by side. Of a pair that was
-        dismissed it says so, and which other documents still connect the two in one cluster.
+        text_a, text_b: their texts, if the index does not store them; a text with another fingerprint raises ParameterError. The
+        result's `html()` is a page with both texts side by side. For a dismissed pair the result names the documents that still
+        connect the two. Raises KeyNotFoundError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.5), store_text=True) as index:
@@ -667,7 +662,7 @@ class Reader:
             return explain_pair(reader.store, reader.search, (key_a, key_b), found, given, now)
 
     def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
-        """The similarity of the documents of each pair, which have fingerprints, by the scheme's rule; in one state."""
+        """The similarity of each pair of documents with fingerprints, in one state."""
         similarities, sketches = [], {}
         with self._readers.reading() as reader:
             now = clock.now_ms()
@@ -688,7 +683,7 @@ class Reader:
             return deduplication.duplicates(reader.documents, keys)
 
     def stats(self) -> Stats:
-        """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use.
+        """Counts, sizes in bytes, settings, versions and the CPU instruction set in use.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -706,7 +701,7 @@ class Reader:
 
 
 def _require_alike(mine: SketchRules, theirs: SketchRules) -> None:
-    """ParameterError where the fingerprints of two indexes cannot be compared."""
+    """Raise ParameterError if the fingerprints of two indexes cannot be compared."""
     if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
         return
     raise ParameterError(
@@ -720,7 +715,7 @@ def _storable(text: str | bytes | None) -> str | None:
 
 
 def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
-    """The group that is asked. ParameterError where not all groups can be."""
+    """Check the group of a query. Raises ParameterError if the measure cannot search all groups."""
     asked = check_asked_group(group)
     if measure is not None and isinstance(asked, AnyGroup):
         raise ParameterError(f"group=ANY_GROUP does not go with measure={measure!r}: ask one group after the other")
@@ -728,7 +723,7 @@ def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
 
 
 def _answer(reader: StoreReader, sketch: Sketch, question: Question, ask: Callable[..., Made], *more: Any) -> Made:
-    """The answer; the sketch is made again where the index has other settings than when it was made."""
+    """The result of `ask`. The sketch is computed again if the settings changed."""
     if sketch.epoch != reader.store.epoch:
         sketch = question.sketch(reader.store)
     return ask(reader, sketch, question, *more)
@@ -749,7 +744,7 @@ def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Ma
 
 
 def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
-    """The texts of many questions, checked."""
+    """Check the texts of many queries."""
     if is_arrow(texts):
         return texts_of("texts", texts, column, "say which holds the texts, as in query_many(table, text='body')")
     given = check_many("texts", texts, "give a list of texts, or an array or table that Arrow reads")
@@ -759,8 +754,8 @@ def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
 
 
 def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None:
-    """The sketches of texts that can be made before a state is seen, so that nobody waits meanwhile; None where that were too
-    much to hold. Functions of the caller's never run inside a transaction."""
+    """The sketches of a few texts, computed before the read transaction; None for many texts, which are sketched in pieces.
+    Custom functions never run inside a transaction."""
     few = len(texts) <= limits.ASKED_PART or store.rules.custom
     return store.sketch_texts(texts) if few else None
 
@@ -770,7 +765,7 @@ def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) 
 
 
 def _answers(reader: StoreReader, question: Question, pieces: Iterable[Sketches]) -> list[list[Match]]:
-    """The answer to each sketch. Inside `reading`."""
+    """The matches of each sketch, inside a read transaction."""
     group_id, now = reader.documents.group_id(question.group), clock.now_ms()
     one = partial(_matches, reader, question=question)
     found: list[list[Match]] = []

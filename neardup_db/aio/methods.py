@@ -66,7 +66,7 @@ class Methods:
         self, key: Key, text: str | bytes, *, metadata: Any = None, group: Key | None = None, expires_at: Expiry | None = None,
         ttl: Ttl | None = None, if_exists: IfExists = "error", limit: int = 10,
     ) -> list[Match]:
-        """Store a document; returns its matches among the earlier ones, best first, at most `limit`."""
+        """Store a document and return at most `limit` of its earlier matches, best first."""
         answer: list[Match] = await self._write(
             "add", key, text, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, if_exists=if_exists, limit=limit
         )
@@ -76,7 +76,7 @@ class Methods:
         self, key: Key, code: Code, *, metadata: Any = None, group: Key | None = None, expires_at: Expiry | None = None,
         ttl: Ttl | None = None, part: Part | None = None, if_exists: IfExists = "error", limit: int = 10,
     ) -> list[Match]:
-        """`add` for a code of bits that the application brings (BinaryCode and the other Hamming schemes)."""
+        """`add` for a bit code of the application (BinaryCode, SimHash, BitSampling)."""
         answer: list[Match] = await self._write(
             "add_code", key, code, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, part=part, if_exists=if_exists,
             limit=limit,
@@ -87,7 +87,7 @@ class Methods:
         self, key: Key, text: str | bytes, *, metadata: Any = None, group: Key | None = None, expires_at: Expiry | None = None,
         ttl: Ttl | None = None, if_exists: IfExists = "error", limit: int = 10, on_match: OnMatch | None = None,
     ) -> list[Match]:
-        """Store a document unless something matches it, in one transaction."""
+        """Store a document unless it has matches, in one transaction."""
         answer: list[Match] = await self._write(
             "add_if_new", key, text, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, if_exists=if_exists,
             limit=limit, on_match=on_match,
@@ -99,7 +99,7 @@ class Methods:
         ttl: Ttl | None = None, part: Part | None = None, if_exists: IfExists = "error", limit: int = 10,
         on_match: OnMatch | None = None,
     ) -> list[Match]:
-        """`add_if_new` for a code of bits; part: as of `add_code`. Codes of the same key are no match."""
+        """`add_if_new` for a bit code. part: as for `add_code`. Codes of the same key do not match each other."""
         answer: list[Match] = await self._write(
             "add_code_if_new", key, code, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, part=part,
             if_exists=if_exists, limit=limit, on_match=on_match,
@@ -114,7 +114,7 @@ class Methods:
         on_error: OnError = "raise", only_new: bool = False, commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None, on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """Store many documents: (key, text) pairs or mappings, from any iterable; or the rows of a data frame.
+        """Store many documents from an iterable of (key, text) pairs or mappings, or from a data frame, with bounded memory.
 
         records may be an asynchronous iterable, too: this task reads it, and its calls of the index come between two records;
         with `commit_every` other tasks write between two commits. Any other iterable, and a generator, runs in the thread that
@@ -134,7 +134,7 @@ class Methods:
         if_exists: IfExists = "error", on_error: OnError = "raise", only_new: bool = False, commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None, on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """`add_many` for codes: keys and codes (for example the rows of a `uint8[n, bits // 8]`) of the same length.
+        """`add_many` for codes, with keys and codes of equal length.
 
         keys and codes are read in the thread that writes; `progress` and `on_outcome` are called on the loop, and awaited if they
         can be.
@@ -150,8 +150,8 @@ class Methods:
         self, paths: Any, *, if_exists: IfExists = "error", on_error: OnError = "raise", commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None, on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """`add_many` for documents whose fingerprints were computed elsewhere: by `export_fingerprints` of another index, by
-        `neardup_db.spark`, or by `neardup_db.fingerprint_files.fingerprint_table`.
+        """`add_many` for fingerprints from `export_fingerprints`, `neardup_db.spark` or
+        `neardup_db.fingerprint_files.fingerprint_table`.
 
         `progress` and `on_outcome` are called on the loop, and awaited if they can be.
         """
@@ -165,7 +165,7 @@ class Methods:
         self, other: Methods | Reader | str | bytes | os.PathLike[str], *, if_exists: IfExists = "error",
         commit_every: int | None = None, progress: Callable[[int], Any] | None = None,
     ) -> AddReport:
-        """`add_many` of the documents of another index, with the fingerprints, and texts where both store them, that it has.
+        """Add the documents of another index with their fingerprints, and their texts if both indexes store texts.
 
         other may be an AsyncIndex, too. `progress` is called on the loop, and awaited if it can be.
         """
@@ -176,11 +176,11 @@ class Methods:
         self, table: str, key: str = "id", text: str = "body", group: str | None = None, where: str | None = None, *,
         sync: Sync | None = None,
     ) -> None:
-        """Make the rows of a table of the same database the documents of this index, which has none of its own from now on."""
+        """Make the rows of a table in the same database the documents of this index."""
         await self._write("follow", table, key, text, group, where, sync=sync)
 
     async def unfollow(self) -> bool:
-        """Follow the table no more: its triggers go, and the documents stay as they are. False where none was followed."""
+        """Stop following the table: drop its triggers and keep the documents. False if no table was followed."""
         answer: bool = await self._write("unfollow")
         return answer
 
@@ -188,7 +188,7 @@ class Methods:
         self, limit: int | None = None, *, full: bool = False, commit_every: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> SyncReport:
-        """Take over the rows of the followed table that have changed, in a transaction of its own or in the one that is open.
+        """Update the documents from changed rows of the followed table, in its own transaction or the open one.
 
         `progress` is called on the loop, and awaited if it can be.
         """
@@ -196,82 +196,77 @@ class Methods:
         return answer
 
     async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears. `ttl=` in place of `expires_at`: seconds or a timedelta
-        until it expires. The text stays: to change it, add the document again with
-        if_exists="replace". group: as of `get`. Raises KeyNotFoundError, ParameterError.
-        """
+        """Change `metadata=` or `expires_at=` of a document; None clears the value."""
         await self._write("update", key, group=group, **changes)
 
     async def delete(self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP) -> bool:
-        """Remove a document; False if there was none. group: as of `get`."""
+        """Delete a document; False if there was none. group: as for `get`."""
         answer: bool = await self._write("delete", key, part=part, group=group)
         return answer
 
     async def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
-        """Remove documents in one transaction; returns how many there were. A key that is not there, or comes twice, is no error.
-        group: as of `get`.
+        """Delete documents in one transaction and return their number. Missing and repeated keys are ignored. group: as for
+        `get`.
         """
         answer: int = await self._write("delete_many", keys, group=group)
         return answer
 
     async def delete_group(self, name: Key | None) -> int:
-        """Remove all documents of a group in one transaction, None = those without a group; returns how many there were."""
+        """Delete all documents of a group (None: without a group) in one transaction and return their number."""
         answer: int = await self._write("delete_group", name)
         return answer
 
     async def set_window(self, window: WindowSize | None) -> None:
-        """Let documents stay for another time (a timedelta), or another number of the last ones (an int), None = all of them."""
+        """Change the window to a time span (a timedelta), a number of the latest documents (an int), or None for all."""
         await self._write("set_window", window)
 
     async def expire(self, now: Moment | None = None) -> int:
-        """Remove every document whose time has come by `now` (aware datetime or Unix seconds; None = the clock); returns how
-        many.
+        """Delete every document expired at `now` (an aware datetime or Unix seconds; None: the clock) and return their number.
         """
         answer: int = await self._write("expire", now)
         return answer
 
     async def keep_newest(self, n: int) -> int:
-        """Remove all but the newest `n` documents, those that were added last; returns how many were removed."""
+        """Delete all but the `n` documents added last, and return the number deleted."""
         answer: int = await self._write("keep_newest", n)
         return answer
 
     async def dismiss(self, key_a: Key, key_b: Key | None = None) -> int:
-        """Declare that two documents are not duplicates; False if they were dismissed already. With one key: that the document is
-        no duplicate of any stored document; returns how many pairs are dismissed now, one with each document that it matches.
+        """Declare that two documents are no duplicates; False if they were dismissed before. With one key: dismiss the document
+        with each stored document that it matches, and return the number of these pairs.
         """
         answer: int = await self._write("dismiss", key_a, key_b)
         return answer
 
     async def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
-        """Withdraw a `dismiss`: the two documents match again if they are alike; False if they were not dismissed. With one key:
-        withdraw all dismissed pairs of the document; returns how many there were. Raises KeyNotFoundError, ParameterError for one
-        key twice.
+        """Undo `dismiss` for two documents; False if they were not dismissed. With one key: undo all of its dismissals and return
+        their number. Raises KeyNotFoundError, and ParameterError for equal keys.
         """
         answer: int = await self._write("undismiss", key_a, key_b)
         return answer
 
     async def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
-        """Let texts like this one match nothing, in all groups: a greeting, a footer, an automatic reply. Returns how many stored
-        documents match nothing from now on.
+        """Exempt texts like this one, such as a greeting or a footer, from matching in all groups. Returns the number of stored
+        documents that are exempt now.
         """
         answer: int = await self._write("allow", text, key=key, note=note)
         return answer
 
     async def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
-        """Withdraw each allowed text that a text is like; returns how many there were. Stored documents that are like no other
+        """Undo `allow` for each allowed text like the given one, and return their number. Stored documents that are like no other
         allowed text match again.
         """
         answer: int = await self._write("disallow", text, key=key, id=id)
         return answer
 
     async def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
-        """What changed since an earlier call, whose `token` is given as `since`; at most `limit` changes, all of one state."""
+        """At most `limit` changes since an earlier call, whose `token` is given as `since`, in one state of the index."""
         answer: Changes = await self._write("changes", since, limit=limit)
         return answer
 
     async def forget_changes(self) -> bool:
-        """Note changes no more, until `changes` is called without `since` again; earlier tokens are of no use then. False if no
-        changes were noted.
+        """Stop recording changes until `changes` is called without `since`, and invalidate all tokens. False if no changes were
+        recorded.
         """
         answer: bool = await self._write("forget_changes")
         return answer
@@ -280,25 +275,24 @@ class Methods:
         self, scheme: Scheme | None = None, text: TextRules | None = None, *, store_text: bool | None = None,
         record_matches: bool | None = None, progress: Callable[[int], Any] | None = None,
     ) -> None:
-        """Build tables, matches and clusters anew, changing what is given; one transaction.
+        """Recompute candidate rows, matches and clusters with changed settings, in one transaction.
 
         `progress` is called on the loop, and awaited if it can be.
         """
         await self._write("rebuild", scheme, text, store_text=store_text, record_matches=record_matches, progress=progress)
 
     async def check(self, repair: bool = False) -> CheckReport:
-        """Look at every invariant of the file."""
+        """Verify every invariant of the file."""
         answer: CheckReport = await self._write("check", repair)
         return answer
 
     async def compact(self) -> int:
-        """Give unused space of the file back (VACUUM); returns the bytes by which the file shrank."""
+        """Release unused space (VACUUM) and return the number of bytes by which the file shrank."""
         answer: int = await self._write("compact")
         return answer
 
     async def backup(self, path: str | bytes | os.PathLike[str]) -> None:
-        """Write a consistent copy of the whole database to a new file, which appears when it is complete. Others may write to the
-        index meanwhile. Raises ParameterError if the file exists, NearDupError inside a transaction, DiskFullError.
+        """Copy the whole database to a new file in one consistent state, while others may write. The file appears when complete.
         """
         await self._write("backup", path)
 
@@ -306,7 +300,7 @@ class Methods:
         self, text: str | bytes, *, threshold: float | None = None, max_distance: int | None = None,
         measure: Measure | None = None, limit: int | None = None, any: bool = False, group: Key | AnyGroup | None = None,
     ) -> list[Match]:
-        """Documents that are near-duplicates of a text, best first; ties in the order of insertion."""
+        """All near-duplicates of a text, best first; ties in insertion order."""
         answer: list[Match] = await self._call_reader(
             "query", text, threshold=threshold, max_distance=max_distance, measure=measure, limit=limit, any=any, group=group
         )
@@ -316,7 +310,7 @@ class Methods:
         self, code: Code, *, threshold: float | None = None, max_distance: int | None = None, limit: int | None = None,
         any: bool = False, group: Key | AnyGroup | None = None,
     ) -> list[Match]:
-        """`query` for a code of bits, in an index of BinaryCode, SimHash or BitSampling; others raise ParameterError."""
+        """`query` for a bit code, in an index of BinaryCode, SimHash or BitSampling. Other schemes raise ParameterError."""
         answer: list[Match] = await self._call_reader(
             "query_code", code, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
         )
@@ -327,7 +321,7 @@ class Methods:
         max_distance: int | None = None, measure: Measure | None = None, limit: int | None = None, any: bool = False,
         group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
-        """`query` for each of many texts, all in one consistent state; one list of matches each, in the order of the texts."""
+        """`query` for each of many texts, all in one state of the index. Returns a list of matches for each text."""
         answer: list[list[Match]] = await self._call_reader(
             "query_many", texts, text=text, threshold=threshold, max_distance=max_distance, measure=measure, limit=limit, any=any,
             group=group,
@@ -338,22 +332,21 @@ class Methods:
         self, codes: Iterable[Code], *, threshold: float | None = None, max_distance: int | None = None, limit: int | None = None,
         any: bool = False, group: Key | AnyGroup | None = None,
     ) -> list[list[Match]]:
-        """`query_code` for each of many codes, all in one consistent state; one list of matches each, in the order of the codes.
-        """
+        """`query_code` for each of many codes, all in one state of the index. Returns a list of matches for each code."""
         answer: list[list[Match]] = await self._call_reader(
             "query_codes", codes, threshold=threshold, max_distance=max_distance, limit=limit, any=any, group=group
         )
         return answer
 
     async def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
-        """The `n` documents most similar to a text or a code, best first, beyond the threshold or distance of the index too; ties
-        in the order of insertion.
+        """The `n` documents most similar to a text or code, best first, also beyond the index's threshold or distance; ties in
+        insertion order.
         """
         answer: list[Match] = await self._call_reader("nearest", wanted, n, group=group)
         return answer
 
     async def nearest_code(self, code: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
-        """`nearest` for a code, in any index that takes codes; hexadecimal digits and bytes are a code, too."""
+        """`nearest` for a code, also in hexadecimal digits or bytes, in any index of codes."""
         answer: list[Match] = await self._call_reader("nearest_code", code, n, group=group)
         return answer
 
@@ -361,7 +354,7 @@ class Methods:
         self, text: str | bytes, *, since: Moment | timedelta | None = None, threshold: float | None = None,
         max_distance: int | None = None, measure: Measure | None = None, group: Key | AnyGroup | None = None,
     ) -> Count:
-        """How many documents `query` would give, and since when they are there, without making a list of them."""
+        """The number of documents that `query` would return, with their times, without listing them."""
         answer: Count = await self._call_reader(
             "count", text, since=since, threshold=threshold, max_distance=max_distance, measure=measure, group=group
         )
@@ -371,7 +364,7 @@ class Methods:
         self, code: Code, *, since: Moment | timedelta | None = None, threshold: float | None = None,
         max_distance: int | None = None, group: Key | AnyGroup | None = None,
     ) -> Count:
-        """`count` for a code of bits."""
+        """`count` for a bit code."""
         answer: Count = await self._call_reader(
             "count_code", code, since=since, threshold=threshold, max_distance=max_distance, group=group
         )
@@ -381,21 +374,20 @@ class Methods:
         self, key: Key, *, threshold: float | None = None, measure: Measure | None = None, limit: int | None = None,
         group: AnyGroup | None = None,
     ) -> list[Match]:
-        """Near-duplicates of a stored document, by its stored fingerprint, without itself and without those that were dismissed
-        as its duplicates (`Index.dismiss`). Raises KeyNotFoundError.
-        """
+        """The near-duplicates of a stored document, except dismissed ones (`Index.dismiss`). Raises KeyNotFoundError."""
         answer: list[Match] = await self._call_reader(
             "matches", key, threshold=threshold, measure=measure, limit=limit, group=group
         )
         return answer
 
     async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
-        """Connected components of the graph of pairs, largest first; without `record_matches` they are computed now."""
+        """The clusters, largest first: connected components of the graph of pairs. Without `record_matches` this computes them.
+        """
         answer: list[Cluster] = await self._call_reader("clusters", min_size, group=group)
         return answer
 
     async def allowed(self) -> list[AllowedText]:
-        """The allowed texts (`Index.allow`), in the order in which they were allowed."""
+        """The allowed texts (`Index.allow`), in order."""
         answer: list[AllowedText] = await self._call_reader("allowed")
         return answer
 
@@ -405,12 +397,12 @@ class Methods:
         return answer
 
     async def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
-        """Stored documents in the order of the keys; None for a key that is not there. group: as of `get`."""
+        """Stored documents in the order of the keys, None for a missing key. group: as for `get`."""
         answer: list[Document | None] = await self._call_reader("get_many", keys, group=group)
         return answer
 
     async def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
-        """Write the visible documents with their fingerprints to a new Parquet file, in the order of insertion; returns how many.
+        """Write keys and fingerprints of the visible documents to a new Parquet file, in insertion order. Returns their number.
         """
         answer: int = await self._call_reader("export_fingerprints", path)
         return answer
@@ -425,12 +417,11 @@ class Methods:
     async def explain_match(
         self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
     ) -> MatchExplanation:
-        """Why two stored documents match, or do not: similarity as stored and exactly, where they met, what their texts share.
-        """
+        """Why two stored documents match or do not match: stored and exact similarity, shared candidate rows and shingles."""
         answer: MatchExplanation = await self._call_reader("explain_match", key_a, key_b, text_a=text_a, text_b=text_b)
         return answer
 
     async def stats(self) -> Stats:
-        """Counts, sizes in bytes, settings, versions and the tier of CPU instructions in use."""
+        """Counts, sizes in bytes, settings, versions and the CPU instruction set in use."""
         answer: Stats = await self._call_reader("stats")
         return answer
