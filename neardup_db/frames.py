@@ -1,10 +1,9 @@
-"""Near-duplicates of data frames: of pandas, polars (lazy ones too), pyarrow and DuckDB, through narwhals (the extra `frames`).
+"""Near-duplicates in data frames of pandas, polars (also lazy), pyarrow and DuckDB, through narwhals (the extra `frames`).
 
-What comes in goes out: the same type with the same columns, in the same order. A lazy frame is collected once. For a relation the
-result is a query over it, which raises an error if the relation returns other rows by then.
+Results have the type, columns and row order of the input. A lazy frame is collected once. The result for a DuckDB relation is a
+query over it, which raises an error if the relation returns other rows later.
 
-A row is a near-duplicate of another one by the true Jaccard similarity of their texts, unless a scheme is given. A null, and a
-text without a word, is no near-duplicate of anything.
+Texts are compared by their true Jaccard similarity unless a scheme is given. Nulls and texts without a word match nothing.
 """
 
 from __future__ import annotations
@@ -60,18 +59,17 @@ def drop_near_duplicates(
     scheme: Scheme | None = None,
     rules: TextRules | None = None,
 ) -> Any:
-    """A data frame less its near-duplicates: each row that is dropped is a near-duplicate of one that is kept.
+    """Drop near-duplicate rows from a data frame. Every dropped row is a near-duplicate of a kept row.
 
-    text: the column. threshold: the least similarity, above 0 and at most 1. keep: the row that is kept of two, "first" or "last"
-    in the order of the rows or of the columns `order_by` (a null comes behind, whichever is kept); or "longest", by characters,
-    of equal ones the first. Rows are looked at in this order, and one that is a near-duplicate of a row kept already is dropped.
-    group: a column; only rows of equal values in it are compared, nulls with nulls. connected: keep one row of each connected
-    component instead, however unlike the others of it are; a warning tells of a component of more than 1 % of 1,000 rows or more
-    that a chain made. against: an index, or a data frame with a column of the same name; a
-    row that is a near-duplicate of anything in it, of any group, is dropped before the others are compared. scheme: instead of
-    `MinHash(threshold, exact=True)`. rules: None for `TextRules()`.
+    text: the column of texts. threshold: the least similarity, above 0 and at most 1. keep: the preferred row: "first" or "last"
+    in row order, or in the order of the columns `order_by` (nulls last); or "longest", by characters, ties by the first. In this
+    order, a row is kept unless it is a near-duplicate of a kept row. group: a column; only rows with equal values (or nulls) are
+    compared. connected: keep one row of each connected component instead; a warning names a component with more than 1 % of at
+    least 1,000 rows that only a chain connects. against: an index, or a data frame with the same text column; rows that are
+    near-duplicates of anything in it, in any group, are dropped first. scheme: by default `MinHash(threshold, exact=True)`.
+    rules: by default `TextRules()`.
 
-    Raises ParameterError for a column that is not there or has no strings, and for what is no data frame.
+    Raises ParameterError for a missing column, a column without strings, or anything but a data frame.
 
     >>> import polars
     >>> from neardup_db.frames import drop_near_duplicates
@@ -103,13 +101,12 @@ def mark_near_duplicates(
     scheme: Scheme | None = None,
     rules: TextRules | None = None,
 ) -> Any:
-    """A data frame with three more columns that say what is a near-duplicate of what.
+    """Add three columns that name the near-duplicates of each row.
 
-    duplicate_of: the row that `drop_near_duplicates` keeps instead of this one, by its number from 0 on, or by its value of the
-    column `key`; of several the most similar; null where this one is kept. similarity: that of the two texts; with `connected`
-    below the threshold where only a chain connects them. cluster: a number from 0 on of the row that is kept and those that it
-    is kept for, in the order of their first rows; null where a row is alone. The other arguments are those of
-    `drop_near_duplicates`. Raises ParameterError where one of the columns is there already.
+    duplicate_of: the most similar row that `drop_near_duplicates` keeps instead of this row, as its number from 0 or its value in
+    the column `key`; null for a kept row. similarity: of the two texts; with `connected` it may be below the threshold. cluster:
+    a number from 0, in the order of first rows, shared by a kept row and the rows dropped for it; null without near-duplicates.
+    Other arguments as for `drop_near_duplicates`. Raises ParameterError if a column of these names exists.
 
     >>> import polars
     >>> from neardup_db.frames import mark_near_duplicates
@@ -144,12 +141,12 @@ def pairs_frame(
     rules: TextRules | None = None,
     backend: Backend | None = None,
 ) -> Any:
-    """All pairs of near-duplicates of an index, or of the rows of a data frame, as a data frame.
+    """All near-duplicate pairs of an index or data frame, as a data frame.
 
-    Columns key_a (the earlier one), key_b, similarity, and distance, null where the scheme has none. Of a data frame they are the
-    numbers of rows from 0 on, or the values of the column `key`. threshold: of an index stricter than its own; of a data frame
-    0.8 unless given. group: a column of the data frame; only rows of equal values in it are compared. backend: "pandas", "polars"
-    or "pyarrow"; unless given, of an index pandas, of a data frame its own type.
+    Columns: key_a (the earlier), key_b, similarity, and distance (null if the scheme has none). Keys of a data frame are row
+    numbers from 0, or the values of the column `key`. threshold: stricter than an index's own; 0.8 by default for a data frame.
+    group: a column of the data frame; only rows with equal values are compared. backend: "pandas", "polars" or "pyarrow"; by
+    default pandas for an index, and the type of a data frame.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.frames import pairs_frame
@@ -177,10 +174,10 @@ def clusters_frame(
     backend: Backend | None = None,
     min_size: int = 2,
 ) -> Any:
-    """The clusters of an index, or of the rows of a data frame, as a data frame with a row for each document.
+    """The clusters of an index or data frame, as a data frame with a row for each document.
 
-    Columns cluster (from 0 on, the largest first), size, representative (the earliest) and key. min_size: documents of a cluster
-    at least. The other arguments are those of `pairs_frame`, but an index has no other threshold for clusters than its own.
+    Columns: cluster (numbered from 0, the largest first), size, representative (the earliest) and key. min_size: the smallest
+    cluster size. Other arguments as for `pairs_frame`, but clusters of an index always use its own threshold.
 
     >>> import polars
     >>> from neardup_db.frames import clusters_frame
@@ -204,7 +201,7 @@ def _listing(
     more: tuple[str | None, str | None, Scheme | None, TextRules | None, Backend | None],
     listed: Callable[[Reader, float | None], Columns],
 ) -> Any:
-    """What `listed` has of an index, or of the rows of a data frame, as a data frame."""
+    """The result of `listed` for an index or data frame, as a data frame."""
     key, group, scheme, rules, backend = more
     check_choice("backend", backend, (None, *get_args(Backend)))
     if isinstance(source, Reader):
@@ -226,11 +223,11 @@ def _listing(
     return opened.new_frame(table, key)
 
 
-# ---- what is compared ----------------------------------------------------------------------------------------------------
+# ---- comparison ----------------------------------------------------------------------------------------------------------
 
 
 class _Rule:
-    """What makes two texts near-duplicates."""
+    """The scheme and text rules of a comparison."""
 
     def __init__(self, threshold: float, scheme: Scheme | None, rules: TextRules | None) -> None:
         check_kind("scheme", scheme, Scheme, "a scheme, e.g. MinHash(threshold=0.8)")
@@ -244,7 +241,7 @@ class _Rule:
 
 
 class _Order:
-    """The order of preference, in which rows are kept."""
+    """The order of preference for kept rows."""
 
     def __init__(self, opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[str] | None) -> None:
         check_choice("keep", keep, get_args(Keep))
@@ -270,7 +267,7 @@ class _Order:
             self._lengths = np.nan_to_num(np.array(lengths.to_list(), np.float64))  # nulls are in no index
 
     def rows(self, index: Index) -> Any:
-        """The numbers of the rows in an index, in that order: int64[n]."""
+        """The row numbers in an index, in the order of preference: int64[n]."""
         rows = np.fromiter(index, np.int64)
         ranks = rows if self._ranks is None else self._ranks[rows]
         if self._keep == "longest":
@@ -280,7 +277,7 @@ class _Order:
 
 @contextmanager
 def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group: str | None = None) -> Iterator[Index]:
-    """A temporary index of the chosen rows (bool[n]), under their numbers, each in the group of its value of a column."""
+    """A temporary index of the chosen rows (bool[n]) by their numbers, grouped by a column."""
     groups = opened.groups(group)
     rows, number = opened.numbered(text, chosen)
     with (
@@ -299,7 +296,7 @@ def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group:
 
 
 def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
-    """Which of the rows in an index go; a warning where a chain made a large component."""
+    """The rows to drop. Warns if a chain made a large component."""
     found, rows = duplicates_of(index, order.rows(index), connected), len(index)
     size, lowest = found.largest()
     if is_large(size, rows) and lowest < native.bounds(index.scheme.native).lowest:
@@ -313,7 +310,7 @@ def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
 
 
 def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
-    """The numbers of the rows that are near-duplicates of something in an index or in another frame."""
+    """The numbers of the rows that are near-duplicates of a document in an index or a row of another frame."""
     rows, number = opened.numbered(text)
     if isinstance(rows, list):
         numbers, asked = [row[0] for row in rows], partial(Reader.query_many, texts=[row[1] for row in rows], limit=1)
@@ -332,9 +329,9 @@ def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> lis
 
 
 class _Opened:
-    """A data frame, in memory; of a relation only the columns of those names. What is made of it has the type that was given.
+    """A data frame in memory (of a relation, only the named columns). Results have the type of the given frame.
 
-    Raises ParameterError for what is no data frame, and for a lazy one that cannot be made again."""
+    Raises ParameterError for anything but a data frame, and for an unsupported lazy frame."""
 
     def __init__(self, name: str, given: Any, text: Any, *compared: Any) -> None:
         try:
@@ -365,26 +362,26 @@ class _Opened:
         self.frame: nw.DataFrame[Any] = opened
 
     def filtered(self, rows: Any) -> Any:
-        """The rows that bool[n] chooses."""
+        """The frame with the rows chosen by bool[n]."""
         return self._finish_frame(
             _filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows))
         )
 
     def extended(self, columns: dict[str, list[Any]], key: str | None) -> Any:
-        """The frame with further columns: numbers, or values of the column `key`; None is null."""
+        """The frame with more columns of numbers or values of the column `key`; None is null."""
         if self._rows is None:
             return self._finish_frame(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
         return self._finish_frame(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
 
     def new_frame(self, columns: Columns, key: str | None) -> Any:
-        """A frame of other columns."""
+        """A new frame with these columns."""
         if self._rows is None:
             dtype = nw.Int64 if key is None else self.frame.schema[key]
             return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
         return self._finish_frame(nw.from_native(self._rows.from_columns(self._in_sql(columns, key))))
 
     def _in_sql(self, columns: Columns, key: str | None) -> dict[str, tuple[str, list[Any]]]:
-        """Columns with their types."""
+        """Columns with their SQL types."""
         of_keys = "BIGINT" if key is None or self._rows is None else self._rows.type_of(key)
         kinds = {nw.Int64: "BIGINT", nw.Float64: "DOUBLE"}
         return {
@@ -398,7 +395,7 @@ class _Opened:
         return frame.to_native() if self._is_native else frame
 
     def column(self, name: str, role: str = "text") -> Any:
-        """A column; ParameterError where there is none of that name."""
+        """A column. Raises ParameterError if it does not exist."""
         if not isinstance(name, str):
             raise ParameterError(f"{role}={quoted(name)} is of type {type(name).__name__}: give the name of a column, a str")
         if name not in self.columns:
@@ -407,8 +404,9 @@ class _Opened:
         return self.frame.get_column(name)
 
     def numbered(self, text: str, chosen: Any = True) -> tuple[Any, str]:
-        """Two columns, the number of the row and its text, of the chosen rows that have one, and the name of the first column. A
-        list of pairs where nothing reads the frame by Arrow."""
+        """(number, text) of the chosen rows with a text, and the name of the first column.
+
+        The rows are a frame, or a list of pairs if Arrow cannot read the frame."""
         present = ~np.asarray(self.column(text).is_null().to_list(), np.bool_) & chosen
         number = _name_beside([text])
         column = nw.maybe_reset_index(self.frame.select(text))  # Arrow's data has pandas' labels too, and not of any type
@@ -418,7 +416,7 @@ class _Opened:
         return rows, number
 
     def groups(self, group: str | None) -> list[int | None] | None:
-        """Of each row a number that rows of equal values of a column share, None for a null."""
+        """A group number for each row, equal for equal values of a column; None for null."""
         if group is None:
             return None
         column = self.column(group, "group")
@@ -433,7 +431,7 @@ class _Opened:
             raise ParameterError(f"{why}: give one of numbers, texts or times") from error
 
     def names(self, key: str | None) -> Callable[[Any], Any]:
-        """What a row is called, by its number."""
+        """A function from a row number to the row's key."""
         return int if key is None else self.column(key, "key").to_list().__getitem__
 
     def _series(self, name: str, values: list[Any], key: str | None) -> Any:
@@ -443,17 +441,17 @@ class _Opened:
 
 
 def _filtered(frame: Any, rows: Any) -> Any:
-    """The rows of a frame that are chosen (bool[n])."""
+    """The chosen rows of a frame (bool[n])."""
     return frame.filter(rows.tolist()) if len(rows) else frame
 
 
 def _name_beside(names: Sequence[str]) -> str:
-    """A name that is none of these."""
+    """A column name that differs from all of these."""
     return next(name for name in ("row", *(f"row_{i}" for i in range(len(names)))) if name not in names)
 
 
 def _frame_of(table: dict[str, Any], backend: Any, key_type: Any) -> Any:
-    """A new frame of columns as `tables.columns` makes them; key_type: of the keys, None where an index has them."""
+    """A new frame of columns from `tables.columns`. key_type: the type of keys; None to infer it."""
     made = {}
     for name, values in table.items():
         values = list(values)
@@ -473,7 +471,7 @@ def _type_of_keys(keys: list[Any], backend: Any) -> Any:
 
 
 def _series(name: str, values: list[Any], dtype: Any, backend: Any, index: Any) -> Any:
-    """A series of values with None for null; index: of pandas' rows, where it is to stand beside columns that are there."""
+    """A series of values with None for null. index: pandas' row index of the frame that the series joins."""
     if not backend.is_pandas_like():
         return nw.new_series(name, values, None if dtype == nw.Unknown else dtype, backend=backend)
     kinds = {nw.Float64: "float64", nw.Int64: "Int64", nw.Boolean: "boolean"}  # pandas' own integers cannot be null
