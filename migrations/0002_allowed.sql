@@ -1,7 +1,7 @@
 -- Made by the first allowed text. Texts that match nothing, and neither do texts like them.
 CREATE TABLE {index}_allowed (
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- in the order in which they were allowed, never used twice
-    value BLOB NOT NULL,         -- what texts are compared with: the fingerprint; in an exact index with texts, the shingle hashes
+    value BLOB NOT NULL,         -- the fingerprint that texts are compared with
     text TEXT,                   -- the text itself, where the index stores texts
     note TEXT,                   -- the caller's words
     allowed_at INTEGER NOT NULL  -- milliseconds since 1970, UTC
