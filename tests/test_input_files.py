@@ -12,7 +12,7 @@ import pytest
 from test_cli import run
 
 from neardup_db import Index
-from neardup_db.cli.inputs.encodings import refuse_unmarked_utf16
+from neardup_db.cli.inputs.encodings import refuse_utf16
 from neardup_db.cli.inputs.files import InputError
 
 TEXT = "the quick brown fox jumps over the lazy dog near the river bank"
@@ -69,11 +69,11 @@ def test_what_is_no_utf16() -> None:
     """Short files, zeros, UTF-32 and UTF-8 with zeros in it are not taken for UTF-16."""
     for head in (b"", b"a", b"a\0", b"\0" * 64, "ab".encode("utf-32-le"), b"a\0b\0c", b"{}\n"):
         try:
-            refuse_unmarked_utf16(head, "x")
+            refuse_utf16(head, "x")
         except InputError:
             assert head == b"a\0b\0c"
     with pytest.raises(InputError, match="utf-16-be"):
-        refuse_unmarked_utf16("{}".encode("utf-16-be"), "x")
+        refuse_utf16("{}".encode("utf-16-be"), "x")
 
 
 def test_notes_beside_the_parts_of_a_folder(tmp_path: Path) -> None:
