@@ -69,13 +69,13 @@ class Methods:
 
 
 class Source:
-    """One module of the package, parsed."""
+    """One module of the package with a class of Index's methods, parsed. reads: whether these only read."""
 
-    def __init__(self, name: str, owner: str) -> None:
+    def __init__(self, name: str, owner: str, *, reads: bool = False) -> None:
         self.name = name
         self.text = (PACKAGE / f"{name}.py").read_text("utf-8")
         self.tree = ast.parse(self.text)
-        self.owner = owner
+        self.reads = reads
         (self.body,) = (node.body for node in self.tree.body if isinstance(node, ast.ClassDef) and node.name == owner)
 
     def functions(self) -> Iterator[ast.FunctionDef]:
@@ -172,7 +172,7 @@ def method(source: Source, function: ast.FunctionDef) -> str:
     """The coroutine for a method."""
     written, passed = parameters(source, function)
     returned = source.of(function.returns)
-    way = "_call_reader" if source.owner == "Reader" else "_write"
+    way = "_call_reader" if source.reads else "_write"
     before, given = f"self.{way}", [f'"{function.name}"', *passed]
     if function.name == "add_many":
         before, given = "self._load", passed
@@ -201,13 +201,14 @@ def initializer(source: Source) -> str:
 
 def module() -> str:
     """The text of the module."""
-    index, reader = Source("index", "Index"), Source("reader", "Reader")
-    methods = [initializer(index)]
-    methods += [method(source, function) for source in (index, reader) for function in source.functions()]
+    writing = [Source("adding", "AddMethods"), Source("editing", "EditMethods"), Source("index", "Index")]
+    sources = [*writing, Source("querying", "QueryMethods", reads=True), Source("reader", "Reader", reads=True)]
+    methods = [initializer(writing[-1])]
+    methods += [method(source, function) for source in sources for function in source.functions()]
     body = "\n".join(methods)
     names = {node.id for node in ast.walk(ast.parse(f"class _:\n{body}")) if isinstance(node, ast.Name)}
     wanted: dict[str, set[str]] = {"collections.abc": {"AsyncIterable"}, "typing": {"TYPE_CHECKING", "Any"}}
-    for source in (index, reader):
+    for source in sources:
         for name, where in source.names():
             if name in names:
                 wanted.setdefault(where, set()).add(name)

@@ -97,9 +97,9 @@ def test_all_that_is_public_is_in_the_reference(pages: dict[Path, Page]) -> None
     left_out = {"ANY_GROUP", "Key", "__version__"}
     names = {anchor.rpartition(".")[2] for anchor in anchors}
     assert set(neardup_db.__all__) - left_out - names == set()
-    methods = {name for name, member in vars(neardup_db.Index).items() if not name.startswith("_") and member.__doc__}
+    methods = {name for name in dir(neardup_db.Index) if not name.startswith("_") and getattr(neardup_db.Index, name).__doc__}
     assert {f"neardup_db.Index.{name}" for name in methods} - anchors == set()
-    assert {f"neardup_db.aio.AsyncIndex.{name}" for name in methods - {"scheme"}} - anchors == set()
+    assert {f"neardup_db.aio.AsyncIndex.{name}" for name in methods - {"connection", "scheme"}} - anchors == set()
 
 
 def test_the_search_has_every_section(site: Path, pages: dict[Path, Page]) -> None:
