@@ -35,7 +35,7 @@ from .parameters import (
 from .reader import Reader
 from .schemes.base import Scheme
 from .schemes.codes import Code
-from .store.asking.question import Question
+from .store.asking.query_spec import QuerySpec
 from .store.database.errors import translated
 from .store.exchange.importing import FingerprintFiles
 from .store.exchange.merging import merge
@@ -117,7 +117,7 @@ class AddMethods(Reader):
         ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
-        return self._add(record, Question(code=code).sketch, if_exists, limit)
+        return self._add(record, QuerySpec(code=code).sketch, if_exists, limit)
 
     def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int) -> list[Match]:
         check_if_exists(if_exists)
@@ -177,7 +177,7 @@ class AddMethods(Reader):
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
-        return self._add_if_new(record, Question(code=code).sketch, if_exists, limit, on_match)
+        return self._add_if_new(record, QuerySpec(code=code).sketch, if_exists, limit, on_match)
 
     def _add_if_new(
         self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int, on_match: OnMatch | None

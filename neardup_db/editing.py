@@ -438,7 +438,7 @@ class EditMethods(AddMethods):
         (True, False)
         """
         with self._store.writing():
-            return self._readers.own.clusters.changes.forget()
+            return self._readers.own.clusters.changes.stop()
 
     def _decide(self, decide: Callable[..., int], *keys: Key) -> int:
         named = dict(zip(("key_a", "key_b"), keys, strict=False))

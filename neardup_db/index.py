@@ -304,7 +304,7 @@ class Index(EditMethods):
         db.require_open()
         with db.lock(), translated(db.name):
             db.require_open()
-            db.settle()
+            db.flush_pending()
             if method is not None and db.connection.in_transaction:
                 raise NearDupError(f"{method}() cannot run inside a transaction: leave it first")
             yield db

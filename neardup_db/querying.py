@@ -29,7 +29,7 @@ from .schemes.codes import Code
 from .store.asking.documents import EVER
 from .store.asking.many import answers, pieces
 from .store.asking.nearest import nearest, sketch_of
-from .store.asking.question import Question
+from .store.asking.query_spec import QuerySpec
 from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import Store
 from .store.readers import StoreReader, StoreReaders
@@ -56,9 +56,9 @@ class QueryMethods:
         """The underlying connection with the SQL functions loaded: an `apsw.Connection`, or your own. Raises ClosedError."""
         db = self._store.db
         db.require_open()
-        if db.is_attended:  # records in hand are written first
+        if db.is_loading:  # records in hand are written first
             with db.lock():
-                db.settle()
+                db.flush_pending()
         return db.caller_connection
 
     @property
@@ -120,7 +120,7 @@ class QueryMethods:
         text = check_text(text)
         if measure is not None or limit is not None or group is not None:  # else nothing is to be checked
             measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
-        return self._query(Question(text, None, threshold, max_distance, measure, limit, bool(any), group))
+        return self._query(QuerySpec(text, None, threshold, max_distance, measure, limit, bool(any), group))
 
     def query_code(
         self,
@@ -142,7 +142,7 @@ class QueryMethods:
         """
         if limit is not None or group is not None:
             limit, group = check_limit(limit), check_asked_group(group)
-        return self._query(Question(None, code, threshold, max_distance, None, limit, bool(any), group))
+        return self._query(QuerySpec(None, code, threshold, max_distance, None, limit, bool(any), group))
 
     def query_many(
         self,
@@ -172,7 +172,7 @@ class QueryMethods:
         """
         checked = _texts(texts, text)
         measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
-        question = Question(None, None, threshold, max_distance, measure, limit, bool(any), group)
+        question = QuerySpec(None, None, threshold, max_distance, measure, limit, bool(any), group)
         ready = self._sketched(partial(_few_sketched, checked))
         with self._readers.reading() as reader:
             store = reader.store
@@ -206,7 +206,7 @@ class QueryMethods:
         check_many("codes", codes)
         given = codes if isinstance(codes, np.ndarray) else list(codes)
         limit, group = check_limit(limit), check_asked_group(group)
-        question = Question(None, None, threshold, max_distance, None, limit, bool(any), group)
+        question = QuerySpec(None, None, threshold, max_distance, None, limit, bool(any), group)
         with self._readers.reading() as reader:
             store = reader.store
             rows: Any = store.scheme.code_rows(given)
@@ -240,7 +240,7 @@ class QueryMethods:
         ...     index.nearest_code("000000000000ff0f", 2)
         [Match(key='b', similarity=0.9375, distance=4), Match(key='a', similarity=0.875, distance=8)]
         """
-        return self._nearest(Question(code=code).sketch, n, group)
+        return self._nearest(QuerySpec(code=code).sketch, n, group)
 
     def _nearest(self, make: Callable[[Store], Sketch], n: int, group: Key | AnyGroup | None) -> list[Match]:
         n, group = check_integer("n", n), check_asked_group(group)
@@ -251,10 +251,10 @@ class QueryMethods:
             rows = nearest(reader.search, sketch, reader.documents.group_id(group), clock.now_ms(), n)
             return reader.search.build_matches(rows)
 
-    def _query(self, question: Question) -> list[Match]:
+    def _query(self, question: QuerySpec) -> list[Match]:
         return self._run_query(_matches, question)
 
-    def _run_query(self, ask: Callable[..., Made], question: Question, *more: Any) -> Made:
+    def _run_query(self, ask: Callable[..., Made], question: QuerySpec, *more: Any) -> Made:
         """The result of `ask`, which runs one statement."""
         sketch = self._sketched(question.sketch)
         loan, reader = self._readers.acquire()
@@ -297,7 +297,7 @@ class QueryMethods:
         (3, 3, True)
         """
         text, measure = check_text(text), check_measure(measure)
-        question = Question(text, None, threshold, max_distance, measure, None, False, _asked_group(group, measure))
+        question = QuerySpec(text, None, threshold, max_distance, measure, None, False, _asked_group(group, measure))
         return self._count(question, check_since(since))
 
     def count_code(
@@ -317,10 +317,10 @@ class QueryMethods:
         ...     index.count_code(0x0E).count
         1
         """
-        question = Question(None, code, threshold, max_distance, None, None, False, check_asked_group(group))
+        question = QuerySpec(None, code, threshold, max_distance, None, None, False, check_asked_group(group))
         return self._count(question, check_since(since))
 
-    def _count(self, question: Question, since: int | None) -> Count:
+    def _count(self, question: QuerySpec, since: int | None) -> Count:
         return self._run_query(_counted, question, EVER if since is None else since)
 
     def matches(
@@ -347,7 +347,7 @@ class QueryMethods:
             raise ParameterError(f"group={quoted(group)}: give ANY_GROUP, or None for the group of the document")
         measure = check_measure(measure)
         asked = _asked_group(group, measure)
-        question = Question(threshold=threshold, measure=measure, limit=check_limit(limit), group=asked)
+        question = QuerySpec(threshold=threshold, measure=measure, limit=check_limit(limit), group=asked)
         loan, reader = self._readers.acquire()
         with loan:
             if group is None:
@@ -364,20 +364,20 @@ def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
     return asked
 
 
-def _answer(reader: StoreReader, sketch: Sketch, question: Question, ask: Callable[..., Made], *more: Any) -> Made:
+def _answer(reader: StoreReader, sketch: Sketch, question: QuerySpec, ask: Callable[..., Made], *more: Any) -> Made:
     """The result of `ask`. The sketch is computed again if the settings changed."""
     if sketch.epoch != reader.store.epoch:
         sketch = question.sketch(reader.store)
     return ask(reader, sketch, question, *more)
 
 
-def _counted(reader: StoreReader, sketch: Sketch, question: Question, since: int) -> Count:
+def _counted(reader: StoreReader, sketch: Sketch, question: QuerySpec, since: int) -> Count:
     group_id = reader.documents.group_id(question.group)
     count, times_seen, *times = reader.search.count(sketch, group_id, clock.now_ms(), question, since)
     return Count(count, times_seen, *(None if time is None else time / 1000 for time in times))
 
 
-def _matches(reader: StoreReader, sketch: Sketch, question: Question) -> list[Match]:
+def _matches(reader: StoreReader, sketch: Sketch, question: QuerySpec) -> list[Match]:
     group_id = 0 if question.group is None else reader.documents.group_id(question.group)
     rows = reader.search.match_rows(sketch, group_id, clock.now_ms(), question)
     if question.any:  # the ones found first, in the order of every answer
@@ -406,7 +406,7 @@ def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) 
     return store.sketch_texts(texts[first:end])
 
 
-def _answers(reader: StoreReader, question: Question, pieces: Iterable[Sketches]) -> list[list[Match]]:
+def _answers(reader: StoreReader, question: QuerySpec, pieces: Iterable[Sketches]) -> list[list[Match]]:
     """The matches of each sketch, inside a read transaction."""
     group_id, now = reader.documents.group_id(question.group), clock.now_ms()
     one = partial(_matches, reader, question=question)
@@ -416,7 +416,7 @@ def _answers(reader: StoreReader, question: Question, pieces: Iterable[Sketches]
     return found
 
 
-def _matches_of(reader: StoreReader, key: Key, question: Question) -> list[Match]:
+def _matches_of(reader: StoreReader, key: Key, question: QuerySpec) -> list[Match]:
     now = clock.now_ms()
     with reader.row_and_value(key, now) as (found, value):
         if value is None:

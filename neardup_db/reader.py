@@ -29,7 +29,7 @@ from .store.asking import deduplication, statistics
 from .store.asking.containing import containers
 from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
-from .store.asking.question import Question
+from .store.asking.query_spec import QuerySpec
 from .store.exchange.exporting import export
 from .store.layout.sketches import Sketch
 from .store.layout.state import SketchRules
@@ -307,7 +307,7 @@ class Reader(QueryMethods):
         (12, 1, 1)
         """
         text, measure, group = check_text(text), check_measure(measure), check_group(group)
-        question = Question(text, threshold=threshold, measure=measure, group=group)
+        question = QuerySpec(text, threshold=threshold, measure=measure, group=group)
         start = time.perf_counter()
         sketch = self._sketched(question.sketch)
         fingerprint_s = time.perf_counter() - start

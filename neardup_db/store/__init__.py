@@ -1,2 +1,2 @@
-"""The file, in wings. Each imports only those before it: database (one SQLite connection), layout (what a file is), asking,
-linking (edges and clusters), writing, upkeep (check, repair, rebuild, backup). `readers` gives threads their connections."""
+"""The storage layers. Each imports only earlier ones: database (one SQLite connection), layout (schema and settings), asking,
+linking (edges and clusters), writing, upkeep (check, repair, rebuild, backup). `readers` assigns connections to threads."""

@@ -107,7 +107,7 @@ class StoreReaders:
                 return loan, self.own
         else:
             db.require_open()
-        taken = None if db.is_attended else self._idle()
+        taken = None if db.is_loading else self._idle()
         if taken is not None:
             return taken
         db.require_task()
@@ -130,7 +130,7 @@ class StoreReaders:
         db = self._db
         db.require_open()
         taken = None
-        if db.another is not None and not db.depth and not db.is_attended and not db.in_callers_transaction:
+        if db.another is not None and not db.depth and not db.is_loading and not db.in_callers_transaction:
             taken = self._new_reader()
         if taken is None:
             with self.reading() as reader:

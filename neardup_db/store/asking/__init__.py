@@ -1,1 +1,1 @@
-"""Questions: documents, matches, pairs, explanations, figures."""
+"""Queries: documents, matches, pairs, explanations, statistics."""

@@ -1,4 +1,4 @@
-"""Pairs of a document and one that contains it, a fingerprint at a time."""
+"""Containment pairs (a document and one that contains it), one fingerprint at a time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import chain
 from ...values import ANY_GROUP
 from .dismissed import NONE
 from .joins import DocumentPair, Group, Joins, Member, Reading
-from .question import Question
+from .query_spec import QuerySpec
 from .search import MatchRow
 
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """The documents of a fingerprint, and the documents that contain them, themselves among these."""
+    """The documents of a fingerprint and the documents that contain them, including themselves."""
 
     members: list[Member]
     found: list[MatchRow]
     dismissed: frozenset[tuple[int, int]] = NONE
 
     def documents(self) -> Iterator[DocumentPair]:
-        """Every pair of them that is not dismissed, the contained document first."""
+        """Every pair that is not dismissed, the contained document first."""
         for a in self.members:
             for row in self.found:
                 if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in self.dismissed:
@@ -32,24 +32,24 @@ class Containers:
 def containers(
     reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
 ) -> Iterator[Containers]:
-    """The pairs of one fingerprint after the other, of one group or of all, each in one state of the file."""
-    first, question = 1, Question(threshold=threshold, measure="containment")
+    """The containment pairs of one fingerprint after another, of one group or of all. Each step reads one state of the file."""
+    first, spec = 1, QuerySpec(threshold=threshold, measure="containment")
     while True:
         with reading() as joins:
             fingerprint_id = joins.documents.next_fingerprint_id(first, joins.documents.group_id(group))
             if fingerprint_id is None:
                 return
-            pairs = _containers(joins, fingerprint_id, question, clock())
+            pairs = _containers(joins, fingerprint_id, spec, clock())
         yield pairs
         first = fingerprint_id + 1
 
 
-def _containers(joins: Joins, fingerprint_id: int, question: Question, now: int) -> Containers:
+def _containers(joins: Joins, fingerprint_id: int, spec: QuerySpec, now: int) -> Containers:
     members = joins.members_of(fingerprint_id, now)
-    if not members:  # all of them have expired
+    if not members:  # all have expired
         return Containers([], [])
     sketch = joins.search.stored_sketch(fingerprint_id)
     group_id = joins.documents.group_of(fingerprint_id)
-    found = joins.search.matches(sketch, group_id, now, question)
-    dismissed = joins.dismissed.pairs_among(chain((member.id for member in members), (row.id for row in found)))
-    return Containers(members, found, dismissed)
+    rows = joins.search.matches(sketch, group_id, now, spec)
+    dismissed = joins.dismissed.pairs_among(chain((member.id for member in members), (row.id for row in rows)))
+    return Containers(members, rows, dismissed)

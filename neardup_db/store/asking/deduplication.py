@@ -1,4 +1,4 @@
-"""Which of some documents stay, where each near-duplicate of one that stays is left out."""
+"""Greedy deduplication: a document is kept unless it is a near-duplicate of a kept one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from .documents import Documents
 
 
 def duplicates(documents: Documents, keys: Sequence[Key]) -> tuple[Array, Array]:
-    """Of documents in the order of preference the place in `keys` of the one that stays and is most similar, -1 where the
-    document itself stays: int64[n]; and the similarity to that one, float64[n]. In one state of the file."""
+    """(kept, similarities) for documents in order of preference, read from one state of the file.
+
+    kept: int64[n], the position in `keys` of the most similar kept document; -1 if the document itself is kept. similarities:
+    float64[n], the similarity to that document.
+    """
     deduplicator = Deduplicator(documents.store.scheme.native)
     kept, similarities = np.empty(len(keys), np.int64), np.empty(len(keys), np.float64)
     for first in range(0, len(keys), limits.VALUES_DECIDED):
-        part = slice(first, first + limits.VALUES_DECIDED)
-        some = list(keys[part])
-        found = documents.rows_by_key(some)
-        rows = [found[key] for key in some]
+        page = slice(first, first + limits.VALUES_DECIDED)
+        page_keys = list(keys[page])
+        rows_by_key = documents.rows_by_key(page_keys)
+        rows = [rows_by_key[key] for key in page_keys]
         values = documents.values({row.fingerprint_id for row in rows if row.fingerprint_id is not None})
-        given = Values.joined([None if row.fingerprint_id is None else values[row.fingerprint_id] for row in rows])
+        page_values = Values.joined([None if row.fingerprint_id is None else values[row.fingerprint_id] for row in rows])
         groups = np.fromiter((row.group_id for row in rows), np.int64, len(rows))
-        kept[part], similarities[part] = deduplicator.add(given, groups)
+        kept[page], similarities[page] = deduplicator.add(page_values, groups)
     return kept, similarities

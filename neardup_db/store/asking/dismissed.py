@@ -1,10 +1,10 @@
-"""Pairs of documents that a person has dismissed: "these are not duplicates".
+"""Pairs of documents dismissed by a person as no duplicates.
 
-A dismissed pair is no edge of the graph of matches. Pairs refer to document ids, so they survive a rebuild and are deleted with
-either document. The first dismissal creates the table; `Store.dismisses` tells whether an index has it.
+A dismissed pair is no edge of the match graph. Pairs refer to document ids, so they survive a rebuild and are deleted with either
+document. The first dismissal creates the table; `Store.dismisses` says whether the index has it.
 
-Equal documents share a fingerprint, which represents all of them. A document of a dismissed pair has fingerprints that no other
-document has (`separate`), and a new document never shares these, so a fingerprint matches for all of its documents or for none.
+Equal documents share a fingerprint, which represents all of them. A dismissed document has fingerprints of its own (`separate`),
+which new documents never share, so a fingerprint matches for all of its documents or for none.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ NONE: frozenset[tuple[int, int]] = frozenset()
 
 
 class Dismissed:
-    """Reads and writes the pairs; runs inside the store's transactions and changes no cluster. Where the index has no table, only
-    `add`, `among` and `page` may be called."""
+    """Reads and writes dismissed pairs inside the store's transactions. Changes no cluster.
+
+    Without the table, only `add`, `pairs_among`, `page` and `pairs` may be called.
+    """
 
     TABLE = "dismissed"
 
@@ -33,7 +35,7 @@ class Dismissed:
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def dismissed_with(self, document_id: int) -> set[int]:
-        """The documents that are dismissed as duplicates of this one."""
+        """The ids of documents whose pair with this one is dismissed."""
         sql = """SELECT other_id FROM {index}_dismissed WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
         return {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))}
@@ -50,7 +52,7 @@ class Dismissed:
         return self.db.value(self.store.sql(sql), (max(a, b), min(a, b))) is not None
 
     def pairs_among(self, document_ids: Iterable[int]) -> frozenset[tuple[int, int]]:
-        """The dismissed pairs (earlier, later) whose later document is one of these."""
+        """The dismissed pairs (earlier, later) whose later document has one of these ids."""
         if not self.store.dismisses:
             return NONE
         sql = """SELECT x.other_id, x.document_id FROM {carray}(?) AS d CROSS JOIN {index}_dismissed AS x
@@ -59,7 +61,7 @@ class Dismissed:
         return frozenset(self.db.rows(self.store.sql(sql), (self.db.carried(asked),))) if len(asked) else NONE
 
     def page(self, after: tuple[int, int], now: int, size: int) -> list[tuple[int, int, Key, Key]]:
-        """(later, earlier, key of the earlier, key of the later) of the next pairs of visible documents."""
+        """(later id, earlier id, earlier key, later key) of the next pairs of visible documents."""
         if not self.store.dismisses:
             return []
         visible = "({0}.expires_at IS NULL OR {0}.expires_at > :now)"
@@ -72,33 +74,34 @@ class Dismissed:
         return self.db.rows(self.store.sql(sql), parameters)
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """All of them: (later, earlier)."""
+        """All pairs, as (later id, earlier id)."""
         if self.store.dismisses:
             yield from self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_dismissed"))
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def add(self, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-        """Dismiss a pair; False if it was dismissed already."""
+        """Dismiss a pair. Returns False if it was dismissed already."""
         self.add_all(a, [b], now)
         return self.db.connection.changes() == 1
 
     def add_all(self, a: DocumentRow, others: Iterable[DocumentRow], now: int) -> None:
-        """Dismiss the pairs of a document with others."""
+        """Dismiss the pair of a document with each of the others."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
         sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?)"
         self.db.execute_many(self.store.sql(sql), [(max(a.id, b.id), min(a.id, b.id), now) for b in others])
 
     def remove(self, a: int, b: int) -> None:
-        """Forget a pair."""
+        """Delete a pair."""
         sql = "DELETE FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
 
     def separate(self, document_ids: Iterable[int] | None = None, *, is_indexed: bool = True) -> None:
-        """Give documents of dismissed pairs fingerprints that no other document has.
+        """Give documents of dismissed pairs unshared fingerprints.
 
-        document_ids: candidates; None for all documents. is_indexed: write candidate rows for the new fingerprints."""
+        document_ids: documents to check; None for all. is_indexed: write candidate rows for the new fingerprints.
+        """
         if not self.store.dismisses:
             return
         every = self.store.sql("SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed")
@@ -106,17 +109,17 @@ class Dismissed:
         for document in self.documents.rows_by_id(sorted(dismissed)):
             for number in self.documents.fingerprints_of(document.id, document.fingerprint_id):
                 if self.documents.is_shared(number, document.id):
-                    own = self.documents.copy_fingerprint(number, document.id)
+                    copy_id = self.documents.copy_fingerprint(number, document.id)
                     if is_indexed:
-                        self.store.table.file(own, own)
+                        self.store.table.index_rows(copy_id, copy_id)
 
     def drop(self, document_id: int) -> None:
-        """Delete the pairs of a document."""
+        """Delete all pairs of a document."""
         for end in ("document_id", "other_id"):
             self.db.execute(self.store.sql(f"DELETE FROM {{index}}_dismissed WHERE {end} = ?"), (document_id,))
 
     def drop_lost(self) -> int:
-        """Forget pairs that are not two documents, the later first; returns how many there were. Only damage makes such ones."""
+        """Delete damaged pairs (a document is missing, or the order is wrong) and return their number."""
         sql = """DELETE FROM {index}_dismissed WHERE document_id <= other_id
                  OR document_id NOT IN (SELECT id FROM {index}_document) OR other_id NOT IN (SELECT id FROM {index}_document)"""
         self.db.execute(self.store.sql(sql))

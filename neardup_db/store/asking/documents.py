@@ -1,4 +1,4 @@
-"""Documents, fingerprints and groups: one row each, found by key, by value, by name."""
+"""Rows of documents and groups."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from ..layout.state import Store
 from .fingerprints import ACROSS_GROUPS, Fingerprints
 
 EVER = -(2**63)
-"""A time before every expiry, at which all documents are visible. Edges, labels and crowds are of all of them, so that nothing
-has to be stored when a document expires, or when a clock set back shows it again."""
+"""A time before every expiry, at which all documents are visible.
+
+Edges, labels and large clusters cover all documents, so nothing stored changes when a document expires or when a clock that is
+set back shows it again.
+"""
 
 
 class DocumentRow(NamedTuple):
-    """A document's row as far as writing needs it."""
+    """The columns of a document that writers need."""
 
     id: int
     group_id: int
@@ -32,7 +35,7 @@ class DocumentRow(NamedTuple):
 
 
 class StoredDocument(NamedTuple):
-    """A document as far as fingerprints go, or one of its codes."""
+    """The fingerprint of a document, or one of its codes."""
 
     key: Key
     group: Key | None
@@ -45,14 +48,14 @@ _NO_NUMBER = -(2**63)
 
 
 def numbers(values: Sequence[int | None]) -> bytes:
-    """Numbers as `neardup_number` reads them, None as NULL."""
+    """Numbers packed for `neardup_number`, None as NULL."""
     if None in values:
         values = [_NO_NUMBER if value is None else value for value in values]
     return np.array(values, "<i8").tobytes()
 
 
 def _keys_array(keys: Sequence[Key]) -> Any:
-    """Keys as `Database.carried` takes them; None where they are of several types, or texts with a NUL, where a C string ends."""
+    """Keys as `Database.carried` takes them, or None for mixed types and texts with a NUL character, where C strings end."""
     kind = type(keys[0])
     if set(map(type, keys)) != {kind} or (kind is str and "\0" in "".join(map(str, keys))):
         return None
@@ -60,73 +63,76 @@ def _keys_array(keys: Sequence[Key]) -> Any:
 
 
 _EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :window, :expires_at))"
-"""`Window.expiry` in SQL; :window NULL = none by time."""
+"""`Window.expiry` in SQL. :window is NULL without a time window."""
 
 NEVER_SEEN = -1
-"""Group id that no document has: of a group name that the index does not know."""
+"""The group id for an unknown group name; no document has it."""
 
 
 class Documents(Fingerprints):
-    """Reading and writing single documents; runs inside the store's transactions and decides nothing about matches."""
+    """Reads and writes single documents inside the store's transactions. Knows nothing about matches."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._emptied: set[int] = set()
-        """Numbers of groups that may have no document."""
+        """Ids of groups that may have lost their last document."""
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def find(self, key: Key) -> DocumentRow | None:
-        """The row of a key, visible or not."""
+        """The row of a key, expired or not."""
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else DocumentRow(*self.require_numbers(row))
 
     def rows_by_id(self, document_ids: Iterable[int]) -> list[DocumentRow]:
-        """The rows of documents that are there."""
+        """The rows of the existing documents among these ids."""
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
         rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
         return [DocumentRow(*self.require_numbers(row)) for row in rows]
 
     def existing_keys(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
-        """Those of the keys that have a row, visible at `now`: one statement for all of a type."""
+        """The keys that have a row visible at `now`. Runs one statement for each key type."""
         at_once = self.store.sql(
             "SELECT key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value AND {visible}"
         )
         one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ? AND {visible}")
-        found: set[Key] = set()
+        existing: set[Key] = set()
         for kind in set(map(type, keys)):
-            some = [key for key in keys if type(key) is kind]
-            together = _keys_array(some)
-            if together is None:
-                found.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key, now) for key in some)))
+            typed_keys = [key for key in keys if type(key) is kind]
+            packed = _keys_array(typed_keys)
+            if packed is None:
+                existing.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key, now) for key in typed_keys)))
             else:
-                found.update(key for (key,) in self.db.rows(at_once, (self.db.carried(together), now)))
-        return found
+                existing.update(key for (key,) in self.db.rows(at_once, (self.db.carried(packed), now)))
+        return existing
 
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
-        """The rows of those of the keys that have one, visible or not: one statement for all of a type."""
+        """The rows of the existing keys, expired or not. Runs one statement for each key type."""
         columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"
         at_once = self.store.sql(f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value")
         one_by_one = self.store.sql(f"{columns} {{index}}_document AS d WHERE d.key = ?")
         rows: list[tuple[Any, ...]] = []
         for kind in set(map(type, keys)):
-            some = [key for key in dict.fromkeys(keys) if type(key) is kind]
-            together = _keys_array(some)
-            if together is None:
-                rows += self.db.rows_of_many(one_by_one, ((key,) for key in some))
+            typed_keys = [key for key in dict.fromkeys(keys) if type(key) is kind]
+            packed = _keys_array(typed_keys)
+            if packed is None:
+                rows += self.db.rows_of_many(one_by_one, ((key,) for key in typed_keys))
             else:
-                rows += self.db.rows(at_once, (self.db.carried(together),))
+                rows += self.db.rows(at_once, (self.db.carried(packed),))
         return {key: DocumentRow(*self.require_numbers(row)) for key, *row in rows}
 
     def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow | None:
-        """The row of a key that has not expired, of a document of the group."""
-        found = self.find(key)
-        return found if found is not None and found.is_visible(now) and self.is_in_group(found, group) else None
+        """The row of an unexpired document with this key in the group, or None."""
+        row = self.find(key)
+        return row if row is not None and row.is_visible(now) and self.is_in_group(row, group) else None
 
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
-        """(id, 1 if it is visible) of each document of a group, by the index over the fingerprints of groups; documents without
-        a fingerprint, empty texts, are few, and those of all groups are read."""
+        """(id, 1 if visible) of each document in a group, in insertion order.
+
+        Uses the value index, which begins with the group. Documents without a fingerprint (empty texts) are few, so those of all
+        groups are scanned.
+        """
         sql = """SELECT id, {visible} FROM (
                      SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
                      WHERE f.group_id = +:group_id AND d.fingerprint_id = f.id AND d.group_id = f.group_id
@@ -137,7 +143,8 @@ class Documents(Fingerprints):
 
     @contextmanager
     def row_and_value(self, key: Key) -> Iterator[tuple[DocumentRow, bytes | None] | None]:
-        """The row of a key, visible or not, and its stored value, None for an empty text; inside, their state stays."""
+        """The row of a key, expired or not, with its stored value (None for an empty text). The snapshot is held inside the
+        context."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
         with self.db.first_row(self.store.sql(sql), (key,)) as row:
@@ -172,12 +179,12 @@ class Documents(Fingerprints):
             raise self._damaged(f"document {document_id} ({key!r})", error) from error
 
     def fingerprints_of(self, document_id: int, first: int | None) -> list[int]:
-        """The fingerprints of a document, each once; first: that of its own row."""
+        """The distinct fingerprint ids of a document; first: the fingerprint id of the document row."""
         several = [row.fingerprint_id for row in self.parts.codes_of(document_id)]
         return list(dict.fromkeys(several)) or [number for number in (first,) if number is not None]
 
     def codes(self, document_id: int, first: int | None) -> dict[Part | None, bytes]:
-        """The codes of a document by part; first: the fingerprint of its own row."""
+        """The codes of a document by part; first: the fingerprint id of the document row."""
         rows = self.parts.codes_of(document_id)
         if not rows:
             return {} if first is None else {None: self.value(first)}
@@ -191,18 +198,18 @@ class Documents(Fingerprints):
         return total - gone
 
     def key(self, document_id: int) -> Key:
-        """The key of a document that is there."""
+        """The key of an existing document."""
         key: Key = self.db.value(self.store.sql("SELECT key FROM {index}_document WHERE id = ?"), (document_id,))
         return key
 
     def label(self, document_id: int) -> int | None:
-        """The label of a document's cluster; None if it is in none."""
+        """The cluster label of a document, or None if it is in no cluster."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
         label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
         return label
 
     def labels_of(self, document_ids: Iterable[int]) -> dict[int, int]:
-        """The label of each of these documents; ALONE and its id where it is in no cluster."""
+        """The cluster label of each document; ALONE + id for a document in no cluster."""
         sql = """SELECT d.id, ifnull(d.cluster_id, d.id + {alone}) FROM {carray}(?) AS i CROSS JOIN {index}_document AS d
                  WHERE d.id = i.value"""
         asked = np.unique(np.fromiter(document_ids, np.int64))
@@ -210,13 +217,13 @@ class Documents(Fingerprints):
         return {number: label for number, label in map(self.require_numbers, rows)}
 
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
-        """(id, key, fingerprint_id, group_id) of the next visible documents in the order of insertion."""
+        """(id, key, fingerprint_id, group_id) of the next visible documents in insertion order."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
                  WHERE id > ? AND {visible} ORDER BY id LIMIT +?"""
         return self.db.page(self.store.sql(sql), after_id, now, size)
 
     def group_id(self, group: Key | AnyGroup | None, *, create: bool = False) -> int:
-        """Number of a group; NEVER_SEEN for an unknown one that is not to be created."""
+        """The id of a group name; NEVER_SEEN if it is unknown and `create` is false."""
         if group is None:
             return 0
         if isinstance(group, AnyGroup):
@@ -229,19 +236,20 @@ class Documents(Fingerprints):
         return NEVER_SEEN if number is None else number
 
     def group_name(self, group_id: int) -> Key | None:
-        """The name of a group; None for no group."""
+        """The name of a group, or None for no group."""
         name: Key | None = self.db.value(self.store.sql("SELECT name FROM {index}_group WHERE id = ?"), (group_id,))
         return name
 
-    def is_in_group(self, found: DocumentRow, group: Key | AnyGroup | None) -> bool:
+    def is_in_group(self, row: DocumentRow, group: Key | AnyGroup | None) -> bool:
         """Whether a document is in a group."""
-        return isinstance(group, AnyGroup) or found.group_id == self.group_id(group)
+        return isinstance(group, AnyGroup) or row.group_id == self.group_id(group)
 
     def drop_groups(self, group_ids: Iterable[int] = ()) -> None:
-        """Remove the names of those of these groups, and of some looked at before, that have no document.
+        """Delete the names of empty groups, checking these ids and those noted earlier.
 
-        The highest number stays, so that none is used again: a listing that goes on in pieces remembers it. Only empty texts have
-        no fingerprint to be found by; where there are too many to look at, the names stay until `drop_unused_groups`."""
+        The highest id stays, so it is not reused: paged listings remember it. Documents without a fingerprint need a scan; if
+        there are too many, the names stay until `drop_unused_groups`.
+        """
         self._emptied.update(group_ids)
         if not self._emptied or not self._has_value_index():
             return
@@ -253,13 +261,13 @@ class Documents(Fingerprints):
         self.db.execute_many(self.store.sql(sql), [(number, limits.EMPTY_TEXTS) for number in sorted(emptied)])
 
     def drop_unused_groups(self) -> None:
-        """Remove the names of groups that have no document. Looks at every document."""
+        """Delete the names of all empty groups. Scans every document."""
         sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
         self.db.execute(self.store.sql(sql))
 
     def kinds(self, name: str, now: int) -> list[str]:
-        """The types in SQLite's words of the keys ('key'), of the names of groups ('group'), or in an index with parts of these
-        ('part'), of the visible documents."""
+        """The SQLite types of the keys, group names or parts of visible documents; name: 'key', 'group', or 'part' in an index
+        with parts."""
         sql = {
             "key": "SELECT DISTINCT typeof(key) FROM {index}_document WHERE {visible}",
             "group": """SELECT DISTINCT typeof(g.name) FROM {index}_document AS d JOIN {index}_group AS g ON g.id = d.group_id
@@ -270,7 +278,7 @@ class Documents(Fingerprints):
         return [kind for (kind,) in self.db.rows(self.store.sql(sql[name]), (now,))]
 
     def stored(self, now: int) -> Iterator[StoredDocument]:
-        """The visible documents with their fingerprints, in the order of insertion, each of several codes by itself."""
+        """The visible documents with their fingerprints in insertion order, one item for each code."""
         rows = self.db.stream(self.store.sql(self.store.frame("exported")), (now,))
         for key, group, token_count, part, fingerprint_id, *value in rows:
             stored = None if fingerprint_id is None and value[0] is None else self.sound(fingerprint_id or 0, tuple(value))
@@ -281,39 +289,38 @@ class Documents(Fingerprints):
         return text
 
     def last_change(self) -> int:
-        """The highest number that a change ever had."""
+        """The highest id ever assigned in the change log."""
         return self._last_id("change")
 
-    def older_copies(self, asked: Sequence[tuple[int, int]], now: int) -> list[tuple[int, int, int, bool]]:
-        """(document, the newest one with its fingerprint before it, the label of that, whether any before it is visible) for each
-        (document, fingerprint)."""
+    def older_copies(self, documents: Sequence[tuple[int, int]], now: int) -> list[tuple[int, int, int, bool]]:
+        """(document, newest earlier copy, its label, whether any earlier copy is visible) for each (document, fingerprint)."""
         sql = """SELECT :id, d.id, ifnull(d.cluster_id, d.id + {alone}), EXISTS (
                      SELECT 1 FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id
                      AND {visible})
                  FROM {index}_document AS d WHERE d.id = (
                      SELECT max(id) FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id)"""
-        parameters = ({"id": number, "fingerprint_id": fingerprint_id, "now": now} for number, fingerprint_id in asked)
+        parameters = ({"id": number, "fingerprint_id": fingerprint_id, "now": now} for number, fingerprint_id in documents)
         rows = self.db.rows_of_many(self.store.sql(sql), parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
-    def set_aside(self, values: Mapping[int, bytes]) -> None:
-        """Keep the values of documents that have no fingerprint, since they are like an allowed text."""
+    def store_exempt_values(self, values: Mapping[int, bytes]) -> None:
+        """Store the values of documents that match an allowed text and therefore have no fingerprint."""
         sql = "INSERT INTO {index}_allowed_document (document_id, value, value_hash) VALUES (?, ?, ?)"
         rows = [(number, value, signed_hash(value)) for number, value in values.items()]
         self.db.execute_many(self.store.sql(sql), rows)
 
-    def take_fingerprint(self, fingerprint_id: int, value: bytes, *, is_filed: bool = True) -> list[int]:
-        """Set aside all documents of a fingerprint, and remove it; returns their ids. is_filed: it has candidate rows."""
+    def exempt_fingerprint(self, fingerprint_id: int, value: bytes, *, has_rows: bool = True) -> list[int]:
+        """Exempt all documents of a fingerprint, delete it and return their ids. has_rows: the fingerprint has candidate rows."""
         sql = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id")
         document_ids = [row[0] for row in self.db.rows(sql, (fingerprint_id,))]
-        self.set_aside(dict.fromkeys(document_ids, value))
-        if is_filed:
-            self._unfile(fingerprint_id, fingerprint_id)
+        self.store_exempt_values(dict.fromkeys(document_ids, value))
+        if has_rows:
+            self._remove_rows(fingerprint_id, fingerprint_id)
         self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
         return document_ids
 
-    def aside(self, document_id: int) -> bytes | None:
-        """The value of a document that is set aside; None of others."""
+    def exempt_value(self, document_id: int) -> bytes | None:
+        """The stored value of an exempt document, else None."""
         if not self.store.allows:
             return None
         sql = self.store.sql("SELECT value, value_hash FROM {index}_allowed_document WHERE document_id = ?")
@@ -325,7 +332,7 @@ class Documents(Fingerprints):
         return bytes(row[0])
 
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
-        """Remove documents, and those of their fingerprints at which no other document points."""
+        """Delete documents, and their fingerprints unless other documents use them."""
         document_ids = list(document_ids)
         fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         for part, is_there in (("allowed_document", self.store.allows), ("own_end", self.store.keeps_ends)):
@@ -354,24 +361,25 @@ class Documents(Fingerprints):
         times: Sequence[Times] | None,
         now: int,
     ) -> bool:
-        """Write documents that have no more than a key and a fingerprint, by one statement, which runs without Python's lock;
-        times: None where all are offered now, for the first time.
+        """Insert documents without text, metadata or expiry in one statement, which runs without Python's lock.
 
-        False, and nothing is written, where the keys cannot be handed over together."""
-        together = _keys_array(keys)
-        if together is None:
+        times: None if all are new at `now`. Returns False, and writes nothing, if the keys cannot be packed together.
+        """
+        packed = _keys_array(keys)
+        if packed is None:
             return False
-        leave = times is not None and self.store.window.duration_ms is not None
-        own = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in ("added", "seen", "often", *(["ends"] if leave else [])))
+        has_window = times is not None and self.store.window.duration_ms is not None
+        columns = ("added", "seen", "often", *(["ends"] if has_window else []))
+        own_times = ", ".join(f"neardup_number(:{name}, k.rowid)" for name in columns)
         sql = f"""INSERT OR FAIL INTO {{index}}_document
                      (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen, expires_at)
                  SELECT :first_id + k.rowid, k.value, neardup_number(:group_ids, k.rowid),
                      neardup_number(:fingerprint_ids, k.rowid), neardup_number(:token_counts, k.rowid),
-                     {":now, :now, 1, :expires_at" if times is None else own if leave else f"{own}, NULL"}
+                     {":now, :now, 1, :expires_at" if times is None else own_times if has_window else f"{own_times}, NULL"}
                  FROM {{carray}}(:keys) AS k"""
         parameters = {
             "first_id": first_id - 1,
-            "keys": self.db.carried(together),
+            "keys": self.db.carried(packed),
             "group_ids": numbers(group_ids),
             "fingerprint_ids": numbers(fingerprint_ids),
             "token_counts": numbers(token_counts),
@@ -381,13 +389,13 @@ class Documents(Fingerprints):
         if times is not None:
             added, seen, often = zip(*times, strict=True)
             parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
-            if leave:
+            if has_window:
                 parameters["ends"] = numbers([self.store.window.expiry(None, one) for one in added])
         self.db.execute(self.store.sql(sql), parameters)
         return True
 
     def next_id(self) -> int:
-        """The id that the next document gets; ids are never used twice."""
+        """The id of the next document; ids are never reused."""
         return self._last_id("document") + 1
 
     def row(
@@ -399,7 +407,7 @@ class Documents(Fingerprints):
         token_count: int | None,
         now: int,
     ) -> tuple[Any, ...]:
-        """The values of INSERT, document_id None = the next one; a document begins in no cluster."""
+        """The values of INSERT; document_id None: the next id. A new document is in no cluster."""
         text = record.text if self.store.store_text else None
         times = record.times or (now, now, 1)
         return (
@@ -411,7 +419,7 @@ class Documents(Fingerprints):
         return self._insert("document", self.store.sql(self.INSERT), row)
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
-        """Overwrite columns; the names are this package's own."""
+        """Set columns of a document. Column names come from this package only."""
         assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
         sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
         self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
@@ -419,8 +427,7 @@ class Documents(Fingerprints):
             self.keep_end(document_id, changes["expires_at"])
 
     def keep_end(self, document_id: int, own: int | None) -> None:
-        """Remember the end that a stored document has of its own, where the window ends it as soon or sooner: a change of the
-        window needs it."""
+        """Store the document's explicit expiry if the window expires it first; a change of the window needs it."""
         if self.store.keeps_ends:
             self.db.execute(self.store.sql("DELETE FROM {index}_own_end WHERE document_id = ?"), (document_id,))
             sql = """INSERT INTO {index}_own_end SELECT id, :own FROM {index}_document
@@ -429,7 +436,7 @@ class Documents(Fingerprints):
             self.db.execute(self.store.sql(sql), parameters)
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
-        """Count one more sighting of a document, and give it the expiry where there is one."""
+        """Count one more sighting of a document and set its expiry, if given."""
         sql = f"""UPDATE {{index}}_document SET last_seen = :now, times_seen = times_seen + 1,
                   expires_at = CASE WHEN :expires_at IS NULL THEN expires_at ELSE {_EXPIRY} END WHERE id = :id"""
         values = {"now": now, "expires_at": expires_at, "id": document_id, "window": self.store.window.duration_ms}

@@ -1,4 +1,4 @@
-"""Why a query answers as it does, and why two documents match."""
+"""Explains queries and pairs."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from ...values import Explanation, Key, MatchExplanation
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .documents import DocumentRow
-from .question import Question
+from .query_spec import QuerySpec
 from .search import Search
 
 
 def explain_query(
-    store: Store, search: Search, question: Question, sketch: Sketch, group_id: int, now: int, fingerprint_s: float
+    store: Store, search: Search, spec: QuerySpec, sketch: Sketch, group_id: int, now: int, fingerprint_s: float
 ) -> Explanation:
-    """Run the steps of a query one by one and time them."""
-    parameters = search.parameters(sketch, group_id, now, question)
-    parameters["share"] = None if question.measure is None else parameters["threshold"]
-    verify = search._verify(question.measure)
+    """Run and time the steps of a query one by one."""
+    parameters = search.parameters(sketch, group_id, now, spec)
+    parameters["share"] = None if spec.measure is None else parameters["threshold"]
+    verify = search._verify(spec.measure)
     reads_all = verify.startswith("scan")
-    probes = rows = different = verified = matches = 0
+    probes = rows = distinct = verified = matches = 0
     candidates_s = query_s = 0.0
     if sketch.value is not None:
         start = time.perf_counter()
         if reads_all:
             sql = "SELECT count(*) FROM {index}_fingerprint WHERE group_id = ?"
-            rows = different = store.db.value(store.sql(sql), (group_id,))
+            rows = distinct = store.db.value(store.sql(sql), (group_id,))
         else:
             probes = store.table.probes(parameters)
-            rows, different = store.table.candidates(parameters)
+            rows, distinct = store.table.candidates(parameters)
         candidates_s = time.perf_counter() - start
         start = time.perf_counter()
-        found = search.matches(sketch, group_id, now, question)
+        matched = search.matches(sketch, group_id, now, spec)
         query_s = time.perf_counter() - start
-        matches = len(found)
+        matches = len(matched)
         sql = "SELECT count(DISTINCT fingerprint_id) FROM {index}_document WHERE id IN (SELECT value FROM json_each(?))"
-        verified = store.db.value(store.sql(sql), (json.dumps([row.id for row in found]),))
+        verified = store.db.value(store.sql(sql), (json.dumps([row.id for row in matched]),))
     name = str(store.settings["scheme"])
     return Explanation(
         scheme=name,
@@ -49,7 +49,7 @@ def explain_query(
         tokens=sketch.token_count,
         probes=probes,
         rows=rows,
-        candidates=different,
+        candidates=distinct,
         verified=verified,
         matches=matches,
         fingerprint_s=fingerprint_s,
@@ -66,12 +66,13 @@ def explain_pair(
     given: tuple[str | None, str | None],
     now: int,
 ) -> MatchExplanation:
-    """Compare two stored documents in every way that the file, and the texts `given`, allow."""
+    """Compare two stored documents by their fingerprints, candidate rows and texts; `given` supplies texts that are not
+    stored."""
     a, b = (one._replace(fingerprint_id=number) for one, number in zip(found, search.closest(*found), strict=True))
     similarity, distance, is_match = 0.0, None, False
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
-    aside = [search.documents.aside(one.id) for one in found]
+    aside = [search.documents.exempt_value(one.id) for one in found]
     allowed = any(value is not None for value in aside)
     if allowed:
         sketches = [_compared(search, one, value) for one, value in zip((a, b), aside, strict=True)]
@@ -114,7 +115,7 @@ def explain_pair(
 
 
 def _compared(search: Search, found: DocumentRow, aside: bytes | None) -> Sketch:
-    """A document as it would be compared if nothing were allowed; aside: its value where it is set aside."""
+    """The sketch of a document, ignoring allowed texts; aside: its value if it is exempt."""
     if aside is not None:
         return search.sketch_of(aside)
     if found.fingerprint_id is None:
@@ -123,44 +124,44 @@ def _compared(search: Search, found: DocumentRow, aside: bytes | None) -> Sketch
 
 
 def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> tuple[Key, ...] | None:
-    """Keys of as few visible documents as connect two others, each of which matches the next; None where nothing does.
+    """The keys on a shortest path of matching visible documents between two documents, or None.
 
-    Matches are followed from both ends, those of the side that has fewer first, so that a way through one document costs two
-    queries."""
+    Searches from both ends, the smaller frontier first, so a path through one document costs two queries.
+    """
     before: tuple[dict[int, int], dict[int, int]] = {a.id: a.id}, {b.id: b.id}
     ends = [[a.id], [b.id]]
     keys: dict[int, Key] = {}
     while ends[0] and ends[1]:
         side = 0 if len(ends[0]) <= len(ends[1]) else 1
-        mine, others = before[side], before[1 - side]
-        further = []
+        visited, opposite = before[side], before[1 - side]
+        frontier = []
         for document_id in ends[side]:
             for row in search.stored_matches(document_id, now):
-                if row.id in mine:
+                if row.id in visited:
                     continue
-                mine[row.id], keys[row.id] = document_id, row.key
-                if row.id in others:
-                    way = [*reversed(_path_back(before[0], row.id)), *_path_back(before[1], row.id)[1:]]
-                    return tuple(keys[number] for number in way[1:-1])
-                further.append(row.id)
-        ends[side] = further
+                visited[row.id], keys[row.id] = document_id, row.key
+                if row.id in opposite:
+                    path = [*reversed(_path_back(before[0], row.id)), *_path_back(before[1], row.id)[1:]]
+                    return tuple(keys[number] for number in path[1:-1])
+                frontier.append(row.id)
+        ends[side] = frontier
     return None
 
 
 def _path_back(before: dict[int, int], document_id: int) -> list[int]:
-    """The documents from one back to the first."""
-    way = [document_id]
-    while before[way[-1]] != way[-1]:
-        way.append(before[way[-1]])
-    return way
+    """The document ids from one back to the start of its search."""
+    path = [document_id]
+    while before[path[-1]] != path[-1]:
+        path.append(before[path[-1]])
+    return path
 
 
 def _text(store: Store, search: Search, name: str, key: Key, found: DocumentRow, given: str | None) -> str | None:
-    """The stored text of a document, else the one given, if it has the stored fingerprint."""
+    """The stored text of a document, else the given one. Raises ParameterError if its fingerprint is not the stored one."""
     stored = search.documents.text(found.id)
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
-    value = search.documents.aside(found.id)
+    value = search.documents.exempt_value(found.id)
     if value is None and found.fingerprint_id is not None:
         value = search.documents.value(found.fingerprint_id)
     if given != stored and store.scheme.values([given], store.rules).values[0] != value:

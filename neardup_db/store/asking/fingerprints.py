@@ -1,4 +1,4 @@
-"""Fingerprints: a row for each value of a group, found by id or by value, and what all tables with ids need."""
+"""Rows of fingerprints (one for each distinct value of a group), and helpers for all tables with ids."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .parts import Parts
 Numbers = TypeVar("Numbers", bound=Collection["int | None"])
 
 ACROSS_GROUPS = -2
-"""Stands for the number of a group in a question to all of them."""
+"""The group id for a query across all groups."""
 
 OF_GROUP = f":group_id IN (group_id, {ACROSS_GROUPS})"
-"""The condition for rows of one group, or of all."""
+"""The SQL condition for rows of one group, or of all."""
 
 
 class Fingerprints:
-    """Reads and writes fingerprints; runs inside the store's transactions."""
+    """Reads and writes fingerprints inside the store's transactions."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -38,49 +38,49 @@ class Fingerprints:
         self.parts = Parts(store)
 
     def value(self, fingerprint_id: int) -> bytes:
-        """A stored value, checked against its hash."""
+        """The stored value of a fingerprint, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
     def values(self, fingerprint_ids: Collection[int]) -> dict[int, bytes]:
-        """The same of many."""
+        """The stored values of many fingerprints, by id."""
         if not fingerprint_ids:
             return {}
         sql = """SELECT f.id, f.value, f.value_hash FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
                  WHERE f.id = i.value"""
-        asked = np.sort(np.fromiter(fingerprint_ids, np.int64, len(fingerprint_ids)))
-        rows = {number: value for number, *value in self.db.rows(self.store.sql(sql), (self.db.carried(asked),))}
+        sorted_ids = np.sort(np.fromiter(fingerprint_ids, np.int64, len(fingerprint_ids)))
+        rows = {number: value for number, *value in self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),))}
         return {number: self.sound(number, tuple(rows.get(number, ())) or None) for number in fingerprint_ids}
 
     def group_of(self, fingerprint_id: int) -> int:
-        """The number of a fingerprint's group."""
+        """The group id of a fingerprint."""
         number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
         return self.require_numbers([number])[0]
 
     def sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
-        """The value of (value, value_hash), if it is the one that was written."""
+        """The value of a row (value, value_hash). Raises CorruptIndexError if the hash does not match."""
         if row is None or not self.is_sound(*row):
             raise self._damaged(f"fingerprint {fingerprint_id}", "not the one that was written")
         return bytes(row[0])
 
     def is_sound(self, value: object, value_hash: int) -> bool:
-        """Whether a stored value is the one that was written, and one of the scheme's."""
+        """True if a stored value matches its hash and has the scheme's format."""
         return isinstance(value, bytes) and signed_hash(value) == value_hash and self.store.scheme.is_value(value)
 
     def fingerprint_id(self, group_id: int, value: bytes, value_hash: int) -> int | None:
-        """The fingerprint with this value, if there is one; value_hash: `signed_hash` of it."""
+        """The id of the fingerprint with this value, or None; value_hash: its `signed_hash`."""
         sql = "SELECT f.id FROM {index}_fingerprint AS f WHERE f.group_id = +? AND f.value_hash = +? AND f.value = ?"
         number: int | None = self.db.value(self.store.sql(sql + self._shareable), (group_id, value_hash, value))
         return number
 
     def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
-        """{value: id} of the stored fingerprints of a group that have one of the hashes (int64[n], any order)."""
+        """{value: id} of the group's fingerprints with one of these hashes (int64[n], any order)."""
         sql = """SELECT f.value, f.id FROM {carray}(?) AS h CROSS JOIN {index}_fingerprint AS f
                  WHERE f.group_id = +? AND f.value_hash = h.value"""
         return dict(self.db.rows(self.store.sql(sql + self._shareable), (self.db.carried(np.sort(hashes)), group_id)))
 
     def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
-        """{value: id} of those of the fingerprints (int64[n], any order) that are of a group."""
+        """{value: id} of the fingerprints with these ids (int64[n], any order) that belong to the group."""
         if not len(ids):
             return {}
         sql = """SELECT f.value, f.id FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
@@ -89,7 +89,7 @@ class Fingerprints:
 
     @property
     def _shareable(self) -> str:
-        """The condition for a fingerprint f that new documents may share: it is not that of a dismissed document."""
+        """The SQL condition that a new document may share fingerprint f: it belongs to no dismissed document."""
         if not self.store.dismisses:
             return ""
         first = "(SELECT d.id FROM {index}_document AS d WHERE d.fingerprint_id = f.id LIMIT 1)"
@@ -99,56 +99,55 @@ class Fingerprints:
                     AND NOT EXISTS (SELECT 1 FROM {{index}}_dismissed AS x WHERE x.other_id = {first})"""
 
     def of_fingerprints(self, ids: Collection[int], now: int) -> Iterator[tuple[int, int, Key]]:
-        """(fingerprint, document, key) of the visible documents with one of the fingerprints."""
+        """(fingerprint id, document id, key) of the visible documents with one of these fingerprints."""
         if not ids:
             return
         sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
         yield from self.db.stream(self.store.sql(self.store.frame("owners")), (self.db.carried(sought), now))
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
-        """The hashes of all stored values and the fingerprints' ids, int64[n] each, some at a time."""
+        """Pages of (value hashes, fingerprint ids) of all fingerprints, int64[n] each."""
         cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
         while rows := list(islice(cursor, limits.VALUE_HASHES)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
 
     def fingerprint_ranges(self, size: int, from_id: int = 1) -> Iterator[tuple[int, int]]:
-        """Ranges of `size` ids, first and last, that hold all fingerprints from one on; where none are for long, none are
-        given."""
+        """Ranges (first id, last id) of `size` ids that cover all fingerprints from `from_id` on. Gaps are skipped."""
         first = self.next_fingerprint_id(from_id)
         while first is not None:
             yield first, first + size - 1
             first = self.next_fingerprint_id(first + size)
 
     def next_fingerprint_id(self, first_id: int, group_id: int = ACROSS_GROUPS) -> int | None:
-        """The lowest id of a fingerprint from `first_id` on, of one group or of all."""
+        """The lowest fingerprint id from `first_id` on, of one group or of all."""
         sql = f"""SELECT id FROM {{index}}_fingerprint NOT INDEXED
                   WHERE id BETWEEN :first_id AND {MAX_ID} AND {OF_GROUP} ORDER BY id LIMIT 1"""
         number: int | None = self.db.value(self.store.sql(sql), {"first_id": first_id, "group_id": group_id})
         return number
 
     def last_fingerprint_id(self) -> int:
-        """The highest id that a fingerprint ever had; ids are never used twice."""
+        """The highest fingerprint id ever assigned; ids are never reused."""
         return self._last_id("fingerprint")
 
     @property
-    def filed_at_once(self) -> int:
-        """Fingerprints whose rows may be sorted together."""
+    def batch_size(self) -> int:
+        """The number of fingerprints whose candidate rows are sorted together."""
         return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
 
     def add_fingerprint(self, group_id: int, value: bytes, value_hash: int) -> int:
-        """Write a new fingerprint, which is not filed yet; returns its id."""
+        """Insert a fingerprint without candidate rows and return its id."""
         sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
         return self._insert("fingerprint", sql, (group_id, value, value_hash))
 
     def fingerprint_of(self, group_id: int, value: bytes) -> int:
-        """The fingerprint with this value, a new one, which is not filed yet, where there is none."""
+        """The id of the fingerprint with this value. A missing one is inserted without candidate rows."""
         value_hash = signed_hash(value)
         number = self.fingerprint_id(group_id, value, value_hash)
         return self.add_fingerprint(group_id, value, value_hash) if number is None else number
 
     def insert_fingerprints(self, first_id: int, group_id: int, values: Sequence[bytes], hashes: Any) -> None:
-        """Write new fingerprints of a group, by one statement; hashes: int64[n], those of the values."""
+        """Insert fingerprints of a group in one statement; hashes: int64[n], their value hashes."""
         sql = """INSERT OR FAIL INTO {index}_fingerprint (id, group_id, value, value_hash)
                  SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM {carray}(:values) AS v"""
         parameters = {
@@ -160,69 +159,69 @@ class Fingerprints:
         self.db.execute(self.store.sql(sql), parameters)
 
     def is_shared(self, fingerprint_id: int, document_id: int) -> bool:
-        """Whether a document other than this one has a fingerprint."""
+        """True if another document has this fingerprint."""
         sql = "SELECT EXISTS (SELECT 1 FROM {index}_document WHERE fingerprint_id = ?1 AND id <> ?2)"
         if self.store.has_parts:
             sql += " OR EXISTS (SELECT 1 FROM {index}_part WHERE fingerprint_id = ?1 AND document_id <> ?2)"
         return bool(self.db.value(self.store.sql(sql), (fingerprint_id, document_id)))
 
     def copy_fingerprint(self, fingerprint_id: int, document_id: int) -> int:
-        """Give a document a fingerprint of its own in place of an equal one. Returns its id; it has no candidate rows yet."""
+        """Give a document an unshared copy of its fingerprint. Returns the new id, which has no candidate rows yet."""
         sql = self.store.sql("SELECT group_id, value, value_hash, crowd FROM {index}_fingerprint WHERE id = ?")
         *values, crowd = self.db.rows(sql, (fingerprint_id,))[0]
-        own = self.add_fingerprint(*values)
-        self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?"), (crowd, own))
+        copy_id = self.add_fingerprint(*values)
+        self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?"), (crowd, copy_id))
         for table, column in (("document", "id"), *([("part", "document_id")] if self.store.has_parts else [])):
-            point = self.store.sql(f"UPDATE {{index}}_{table} SET fingerprint_id = ? WHERE fingerprint_id = ? AND {column} = ?")
-            self.db.execute(point, (own, fingerprint_id, document_id))
-        return own
+            update = self.store.sql(f"UPDATE {{index}}_{table} SET fingerprint_id = ? WHERE fingerprint_id = ? AND {column} = ?")
+            self.db.execute(update, (copy_id, fingerprint_id, document_id))
+        return copy_id
 
     def _drop_fingerprints(self, unused: list[int]) -> None:
         for first_id, last_id in self._runs(unused):
-            self._unfile(first_id, last_id)
+            self._remove_rows(first_id, last_id)
         self.db.execute_many(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), ((number,) for number in unused))
 
     def _runs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
-        """The first and the last of runs of fingerprints, between which the file has no other."""
+        """(first, last) of runs of these ids without other fingerprints in between."""
         between = self.store.sql("SELECT ? FROM {index}_fingerprint WHERE id > ? AND id < ? LIMIT 1")
         gaps = [(end, start, end) for start, end in pairwise(ids) if end > start + 1]
         firsts = [*ids[:1], *(end for (end,) in self.db.rows_of_many(between, gaps))]
         lasts = [*(ids[bisect_left(ids, first) - 1] for first in firsts[1:]), *ids[-1:]]
         return zip(firsts, lasts, strict=True)
 
-    def _unfile(self, first_id: int, last_id: int) -> None:
-        """Take the rows of fingerprints out; of those whose values are damaged, one by one."""
+    def _remove_rows(self, first_id: int, last_id: int) -> None:
+        """Remove the candidate rows of fingerprints, one by one if a value is damaged."""
         try:
-            self.store.table.unfile(first_id, last_id)
+            self.store.table.remove_rows(first_id, last_id)
         except CorruptIndexError:
             values = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ? AND ?")
             for number, *value in self.db.rows(values, (first_id, last_id)):
                 if self.is_sound(*value):
-                    self.store.table.unfile(number, number)
+                    self.store.table.remove_rows(number, number)
                 else:
-                    self.store.table.unfile_damaged(number)
+                    self.store.table.remove_damaged(number)
 
     def _has_value_index(self) -> bool:
-        """Whether there is the index over the hashes of values, which begins with groups: a large load sets it aside."""
+        """True if the value index exists; bulk loads drop it temporarily."""
         sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
         return self.db.value(sql, (f"{self.store.name}_fingerprint_value",)) is not None
 
     def drop_value_index(self) -> str | None:
-        """Drop the index over the hashes of values; returns the SQL that makes it again, None where it cannot be dropped now."""
+        """Drop the value index and return the SQL that recreates it, or None if it cannot be dropped now."""
         name = f"{self.store.name}_fingerprint_value"
         if not self.db.owned or not self._has_value_index():
             return None
         try:
             self.db.execute(f"DROP INDEX {name}")
-        except apsw.LockedError:  # the caller is reading rows of a query of its own
+        except apsw.LockedError:  # the application has an open cursor
             return None
-        return definitions.expected(self.store.name, None)[name].sql  # not the file's text, which may be anybody's
+        return definitions.expected(self.store.name, None)[name].sql  # the stored text could have been altered by anybody
 
     def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
-        """Write a row, which gets the next id of its table; returns the id."""
+        """Insert a row with the table's next id and return the id."""
         try:
             self.db.execute(sql, row)
-        except apsw.FullError:  # the disk, or the numbers for ids; the transaction is over
+        except apsw.FullError:  # disk full, or ids exhausted; the transaction is over
             self._last_id(table, self.db.value_after_all)
             raise
         number = self.db.connection.last_insert_rowid()
@@ -238,7 +237,8 @@ class Fingerprints:
         return number
 
     def require_numbers(self, numbers: Numbers) -> Numbers:
-        """The same numbers, if all are numbers or NULL: STRICT binds writers of a file, not its damage."""
+        """The same numbers. Raises CorruptIndexError if one is neither an integer nor NULL: STRICT does not protect a damaged
+        file."""
         for number in numbers:
             if number is not None and type(number) is not int:
                 raise self._damaged("an id or a label", f"it is {number!r}")

@@ -1,4 +1,4 @@
-"""All pairs of a whole index, a range of fingerprints at a time."""
+"""All pairs of an index, one range of fingerprints at a time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .parts import nearest_codes
 from .search import Search
 
 Group = Key | AnyGroup | None
-"""The name of a group, or all groups."""
+"""A group name, or all groups."""
 
 
 class Member(NamedTuple):
-    """A visible document that has a fingerprint of a range."""
+    """A visible document of a fingerprint range."""
 
     id: int
     key: Key
@@ -39,18 +39,19 @@ class Member(NamedTuple):
 
 
 class Members(Mapping[int, list[Member]]):
-    """The documents of fingerprints, in the order of insertion.
+    """Fingerprints with their documents in insertion order.
 
-    There may be half a million, so they stand in four tuples, which Python's collection of garbage passes by; a Member and a list
-    for each would stop all threads for tenths of a second, each time that everything is looked through."""
+    Four tuples of columns hold up to half a million documents. Python's garbage collector skips them; an object for each document
+    would stop all threads for tenths of a second at each collection.
+    """
 
     def __init__(self, columns: Sequence[tuple[Any, ...]]) -> None:
-        """The four columns: fingerprint, id, key, label; fingerprints ascend."""
+        """columns: fingerprint, id, key, label, sorted by fingerprint."""
         self._numbers, self.ids, self._keys, self._labels = columns
 
     @classmethod
     def of_rows(cls, rows: Sequence[tuple[Any, ...]]) -> Members:
-        """Of rows with these columns."""
+        """Members from rows with these columns."""
         columns: list[list[Any]] = [[], [], [], []]
         for start in range(0, len(rows), limits.TURNED_ROWS):
             part = rows[start : start + limits.TURNED_ROWS]
@@ -74,14 +75,14 @@ class Members(Mapping[int, list[Member]]):
         return sum(1 for _ in self)
 
     def __or__(self, other: Members) -> Members:
-        """With those of later fingerprints."""
+        """These members followed by those of later fingerprints."""
         return Members([mine + theirs for mine, theirs in zip(self._columns(), other._columns(), strict=True)])
 
     def _columns(self) -> Sequence[tuple[Any, ...]]:
         return self._numbers, self.ids, self._keys, self._labels
 
     def shared_fingerprints(self) -> list[int]:
-        """The fingerprints of more than one document."""
+        """The fingerprints with several documents."""
         return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
 
 
@@ -95,15 +96,16 @@ class DocumentPair(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """What tells by which codes two documents are most alike, where some have several.
+    """The data to find the most similar codes of two documents.
 
-    numbers: the fingerprints of documents that have rows for their codes; values: of all fingerprints that may be compared."""
+    numbers: fingerprint ids of each document with rows of codes; values: stored values by fingerprint id.
+    """
 
     numbers: dict[int, list[int]]
     values: Mapping[int, bytes]
 
     def fingerprints_of(self, document_id: int, number: int) -> list[int]:
-        """The fingerprints of a document, one of which is given."""
+        """The fingerprint ids of a document; number: the one that is known."""
         return self.numbers.get(document_id) or [number]
 
     def rows(self, numbers: list[int]) -> list[bytes]:
@@ -112,21 +114,21 @@ class Codes(NamedTuple):
 
 
 _REMEMBERED = 1 << 16
-"""Pairs of documents whose nearest codes are remembered."""
+"""Document pairs whose nearest codes are cached."""
 
 
 class _Best:
-    """By which codes two documents are most alike. That is found once for many pairs: two films match by most of their frames."""
+    """Finds the most similar codes of two documents, with a cache: two videos match by most of their frames."""
 
     def __init__(self, ours: Codes, theirs: Codes) -> None:
         self._ours, self._theirs = ours, theirs
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
 
     def is_pair(self, a: int, b: int, pair: tuple[int, int]) -> bool:
-        """Whether of all pairs of codes of two documents this one is the nearest, the first of several."""
+        """True if this pair of codes is the nearest of the two documents, the first one if several are equally near."""
         if a not in self._ours.numbers and b not in self._theirs.numbers:
             return True
-        if self._ours is self._theirs and a > b:  # of several that are as near, the same one from both sides
+        if self._ours is self._theirs and a > b:  # the same choice in both directions
             a, b, pair = b, a, pair[::-1]
         known = self._known.get((a, b))
         if known is None:
@@ -146,10 +148,12 @@ class _Best:
 
 @dataclass(frozen=True, slots=True)
 class RangePairs:
-    """Matches of the fingerprints from first_id to last_id among themselves and with those of higher ids.
+    """Matches of the fingerprints first_id to last_id among themselves and with higher ids.
 
-    found: (fingerprint, other, similarity, distance); copies_distance: that of two equal ones; dismissed: pairs of documents
-    (earlier, later) that are none; codes: where documents may have several codes, of which two come as a pair by the nearest."""
+    found: (fingerprint, other, similarity, distance). copies_distance: the distance of equal fingerprints. dismissed: document
+    pairs (earlier, later) to leave out. codes: set if documents may have several codes; a pair is then reported for its nearest
+    codes only.
+    """
 
     first_id: int
     last_id: int
@@ -160,14 +164,14 @@ class RangePairs:
     codes: Codes | None = None
 
     def documents(self) -> Iterator[DocumentPair]:
-        """Every pair of their documents, one made after the other: equal copies can be very many."""
+        """Every pair of documents, generated lazily because equal copies can have very many."""
         every = self._all_pairs() if self.codes is None else self._nearest(self.codes)
         if not self.dismissed:
             return every
         return (pair for pair in every if (pair.a.id, pair.b.id) not in self.dismissed)
 
     def _nearest(self, codes: Codes) -> Iterator[DocumentPair]:
-        """Every pair once, by the codes that are most alike."""
+        """Every pair once, by its most similar codes."""
         best = _Best(codes, codes)
         for number in [number for number in self.members.shared_fingerprints() if self.first_id <= number <= self.last_id]:
             for a, b in combinations(self.members[number], 2):
@@ -192,7 +196,8 @@ class RangePairs:
 
 
 class Block(NamedTuple):
-    """Fingerprints in the order of their ids: id, group, hashes (uint64[n]) of each, moved so that groups have none in common."""
+    """Fingerprints in id order, with group and hashes (uint64[n]). Hashes are shifted, so different groups have none in
+    common."""
 
     ids: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64]
@@ -200,29 +205,29 @@ class Block(NamedTuple):
 
 
 class OtherFingerprint(NamedTuple):
-    """A fingerprint of another index, with its group's name, and its value."""
+    """A fingerprint of another index, with its group name and value."""
 
     id: int
     group: Key | None
     value: bytes
 
     def packed(self, group_id: int) -> bytes:
-        """As neardup_join takes it, with the number that its group has in this index."""
+        """The format of neardup_join, with the id of the group in this index."""
         return struct.pack("<qqq", self.id, group_id, len(self.value)) + self.value
 
 
 @dataclass(frozen=True, slots=True)
 class CrossPairs:
-    """Fingerprints of this index that match some of another index; found: (fingerprint, the other's, similarity, distance)."""
+    """Matches between this index and another; found: (fingerprint, other fingerprint, similarity, distance)."""
 
     found: list[tuple[int, int, float, int | None]]
     members: Members
     others: Members
     codes: tuple[Codes, Codes] | None = None
-    """Of this index and of the other one, where one of them may have documents with several codes."""
+    """The codes of this index and of the other, if either may have documents with several codes."""
 
     def documents(self) -> Iterator[DocumentPair]:
-        """Every pair of their documents, that of the other index second."""
+        """Every pair of documents, that of the other index second."""
         best = None if self.codes is None else _Best(*self.codes)
         for fingerprint_id, other_id, similarity, distance in self.found:
             for a in self.members.get(fingerprint_id, ()):
@@ -232,7 +237,7 @@ class CrossPairs:
 
 
 class Joins:
-    """Joins of an index with itself; inside the store's transactions."""
+    """Self-joins and cross-joins inside the store's transactions."""
 
     def __init__(self, store: Store, documents: Documents, search: Search) -> None:
         self.store = store
@@ -243,11 +248,11 @@ class Joins:
 
     @contextmanager
     def reading(self) -> Iterator[Joins]:
-        """These joins, in one state of the file."""
+        """These joins inside a read transaction."""
         with self.store.reading():
             yield self
 
-    # ---- sets, in memory: quicker than by the table where many of the hashes filed are common ones -------------------------
+    # ---- set schemes, in memory: faster than the candidate table if many hashes are common -------------------------------------
 
     def _block(self, first_id: int, group: Group) -> Block:
         sql = f"""SELECT id, group_id, value, value_hash FROM {{index}}_fingerprint NOT INDEXED
@@ -256,11 +261,11 @@ class Joins:
         ids, groups, sets, hashes = [], [], [], 0
         for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), values):
             if not self.documents.is_sound(value, value_hash):
-                self.documents.value(number)  # raises, and says what to do
+                self.documents.value(number)  # raises CorruptIndexError
             self.documents.require_numbers((number, group_id))
             ids.append(number)
             groups.append(group_id)
-            sets.append(_moved(np.frombuffer(value, "<u8"), group_id))
+            sets.append(_shifted(np.frombuffer(value, "<u8"), group_id))
             hashes += len(sets[-1])
             if hashes >= limits.SET_HASHES:
                 break
@@ -286,15 +291,17 @@ class Joins:
         return RangePairs(first_id, last_id, found, members, copies_distance, dismissed, codes)
 
     def codes(self, members: Members, found: Iterable[int], *, always: bool = False) -> Codes:
-        """What tells by which codes these documents are most alike; found: fingerprints of theirs. always: values too where none
-        has several codes."""
+        """The data to find the most similar codes of these documents.
+
+        found: matched fingerprint ids. always: include values even if no document has several codes.
+        """
         numbers = self.documents.parts.fingerprints_by_document(members.ids)
         if not numbers and not always:
             return Codes({}, {})
-        theirs = {(document_id, number) for document_id, several in numbers.items() for number in several}
-        for number, some in members.items():
-            for member in some:
-                if member.id in numbers and (member.id, number) not in theirs:
+        expected = {(document_id, number) for document_id, several in numbers.items() for number in several}
+        for number, documents in members.items():
+            for member in documents:
+                if member.id in numbers and (member.id, number) not in expected:
                     why = "its fingerprint is none of its codes"
                     raise damaged(f"document {member.id} ({member.key!r})", self.store.name, why)
         wanted = {*found, *chain.from_iterable(numbers.values())}
@@ -303,8 +310,8 @@ class Joins:
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
     def range(self, first_id: int, last_id: int, threshold: float | None, now: int, group_id: int) -> RangePairs:
-        """The pairs of one range, of one group or of all. apsw.TooBigError where they are too many, unless it is one fingerprint
-        only."""
+        """The pairs of one fingerprint range, of one group or of all. Raises apsw.TooBigError for too many pairs, unless the
+        range is a single fingerprint."""
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
                  WHERE similarity >= ?"""
@@ -317,8 +324,8 @@ class Joins:
     def _members(
         self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None, group_id: int = ACROSS_GROUPS
     ) -> Members:
-        """The visible documents of ranges of fingerprints, of one group or of all, by fingerprint, in the order of insertion.
-        apsw.TooBigError where a range has more than `most`."""
+        """The visible documents of fingerprint ranges, by fingerprint, in insertion order. Raises apsw.TooBigError for more
+        than `most` documents."""
         sql = self.store.sql(self.store.frame("members"))
         rows = self.db.rows_of_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
@@ -326,84 +333,86 @@ class Joins:
         return Members.of_rows(rows)
 
     def members_of(self, fingerprint_id: int, now: int) -> list[Member]:
-        """The visible documents of a fingerprint, in the order of insertion."""
+        """The visible documents of a fingerprint, in insertion order."""
         return self._members([(fingerprint_id, fingerprint_id)], now).get(fingerprint_id, [])
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
     def _page(self, after: int, size: int, now: int, group: Group) -> tuple[list[OtherFingerprint], Members, Codes | None]:
-        """Fingerprints with a visible document, of one group or of all, in the order of their ids, and these documents, with
-        their codes where they may have several."""
+        """The next fingerprints with visible documents, in id order, with these documents and, in an index with parts, their
+        codes."""
         sql = self.store.frame("asked")
-        rows, held = [], 0
+        rows, size_bytes = [], 0
         values = {"after": after, "group_id": self.documents.group_id(group), "now": now, "most": size}
         with closing(self.db.stream(self.store.sql(sql), values)) as read:
             for row in read:
                 rows.append(row)
-                held += len(self.documents.sound(row[0], row[3:]))
-                if held >= limits.ASKED_BYTES:
+                size_bytes += len(self.documents.sound(row[0], row[3:]))
+                if size_bytes >= limits.ASKED_BYTES:
                     break
         self.db.ordered(rows, after)
-        ends = [(rows[0][0], rows[-1][0])] if rows else []
-        members = self._members(ends, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
-        sought = [OtherFingerprint(number, name if group_id else None, value) for number, name, group_id, value, _ in rows]
-        return sought, members, self.codes(members, members, always=True) if self.store.has_parts else None
+        id_range = [(rows[0][0], rows[-1][0])] if rows else []
+        members = self._members(id_range, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
+        fingerprints = [OtherFingerprint(number, name if group_id else None, value) for number, name, group_id, value, _ in rows]
+        return fingerprints, members, self.codes(members, members, always=True) if self.store.has_parts else None
 
     def _cross_pairs(
         self,
-        sought: list[OtherFingerprint],
+        fingerprints: list[OtherFingerprint],
         others: Members,
         codes: Codes | None,
         threshold: float | None,
         now: int,
     ) -> CrossPairs:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
-        groups = {name: self.documents.group_id(name) for name in {other.group for other in sought}}
-        packed = b"".join(other.packed(groups[other.group]) for other in sought)
+        groups = {name: self.documents.group_id(name) for name in {other.group for other in fingerprints}}
+        packed = b"".join(other.packed(groups[other.group]) for other in fingerprints)
         sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
-        found = self.search.rows(self.store.sql(sql), (sought[0].id, sought[-1].id, now, packed, bound))
+        found = self.search.rows(self.store.sql(sql), (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
         members = self._members(_runs(row[0] for row in found), now)
         if codes is None and not self.store.has_parts:
             return CrossPairs(found, members, others)
         if codes is None:
-            values = {other.id: other.value for other in sought}
+            values = {other.id: other.value for other in fingerprints}
             codes = Codes({}, values)
         return CrossPairs(found, members, others, (self.codes(members, members, always=True), codes))
 
-    def connections(self, now: int, *, crowds_joined: bool = False) -> Iterator[tuple[int, int]]:
-        """Pairs of fingerprints that connect those of every cluster of visible documents. Inside `reading`. crowds_joined: those
-        of a crowd are connected like all others, for `check`, which takes nothing for granted."""
+    def connections(self, now: int, *, large_clusters_joined: bool = False) -> Iterator[tuple[int, int]]:
+        """Pairs of fingerprints that connect every cluster of visible documents. Runs inside `reading`.
+
+        large_clusters_joined: verify the pairs inside large clusters, too; `check` needs this.
+        """
         sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, ?, ?)")
-        for first, last in self.documents.fingerprint_ranges(4 * self.documents.filed_at_once):
-            yield from self.search.rows(sql, (first, last, 3 if crowds_joined else 0, now))
+        for first, last in self.documents.fingerprint_ranges(4 * self.documents.batch_size):
+            yield from self.search.rows(sql, (first, last, 3 if large_clusters_joined else 0, now))
 
 
-def _moved(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint64]:
-    """Ascending hashes of a group, each moved as far as all others of the group and none of another group: sets of one group have
-    as many hashes in common as before, those of two groups none but by chance."""
+def _shifted(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint64]:
+    """The sorted hashes of a group, shifted by a constant of that group. Sets of one group keep their overlap; different
+    groups share hashes only by chance."""
     if not group_id:
         return hashes
-    moved = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
-    return np.roll(moved, -int(moved.argmin())) if len(moved) else moved
+    shifted = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
+    return np.roll(shifted, -int(shifted.argmin())) if len(shifted) else shifted
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and the last of each run of successive numbers."""
+    """(first, last) of each run of consecutive numbers."""
     distinct = np.unique(np.fromiter(numbers, np.int64))
     firsts, lasts = (distinct[np.diff(distinct, **end) != 1] for end in ({"prepend": -2}, {"append": MAX_ID + 2}))
     return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
-# ---- lazily: each range in one state of the file, by whichever connection is free ------------------------------------
+# ---- lazily: each range in one state of the file, on any free connection ----------------------------------------------
 
 Reading = Callable[[], AbstractContextManager[Joins]]
-"""Joins in one state of the file."""
+"""Opens a read transaction with its joins."""
 
 
 def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP) -> Iterator[RangePairs]:
-    """The pairs of one range of fingerprints after the other, those of one group or of all. A range grows while its pairs are
-    few, and is halved where they are too many to hold."""
+    """The pairs of one fingerprint range after another, of one group or of all. Ranges grow while they have few pairs and are
+    halved if they have too many."""
     first, size = 1, limits.RANGE_FIRST
     while True:
         with reading() as joins:
@@ -415,12 +424,12 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], 
             try:
                 pairs = joins.range(first, end, threshold, clock(), group_id)
             except apsw.TooBigError:
-                size = max(1, (end - first + 1) // 4)  # each try that fails keeps the first pair waiting
+                size = max(1, (end - first + 1) // 4)  # a failed attempt delays the first pair
                 continue
         yield pairs
         first = end + 1
         documents = len(pairs.members.ids)
-        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # each reads the table
+        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # every range reads the table
             size = min(4 * size, limits.RANGE_MOST)
         elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
@@ -429,8 +438,7 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], 
 def set_blocks(
     reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
 ) -> Iterator[RangePairs]:
-    """The pairs of `ranges`, where values are sets of hashes: a block of fingerprints is joined with itself and every later
-    block, in memory, and the pairs come in pieces."""
+    """`ranges` for set schemes: each block of fingerprints is joined in memory with itself and every later block."""
     first = 1
     while True:
         with reading() as joins:
@@ -450,7 +458,7 @@ def set_blocks(
 
 
 def _copies(reading: Reading, block: Block, clock: Callable[[], int], group: Group) -> Iterator[RangePairs]:
-    """Documents with one and the same set, of some thousand sets of a block after the other."""
+    """Documents with equal sets, for a few thousand fingerprints of a block at a time."""
     ids = block.ids.tolist()
     for start in range(0, len(ids), limits.COPIES_AT_ONCE):
         part = ids[start : start + limits.COPIES_AT_ONCE]
@@ -462,17 +470,16 @@ def _copies(reading: Reading, block: Block, clock: Callable[[], int], group: Gro
 def _pieces(
     reading: Reading, block: Block, other: Block | None, threshold: float | None, clock: Callable[[], int]
 ) -> Iterator[RangePairs]:
-    """Pairs of different sets, of a block or of two. Sets are read once and never change; their documents are looked up for each
-    piece."""
+    """Pairs of different sets within a block or between two. Sets are read once; their documents are read for each piece."""
     with reading() as joins:
         bound, _ = joins.store.scheme.query_bounds(threshold, None)
     second = block if other is None else other
     others = None if other is None else other.values
     for places, similarities in jaccard_pieces(block.values, bound, limits.PAIRS_WANTED, others=others):
-        alike = block.groups[places[:, 0]] == second.groups[places[:, 1]]
-        a, b = block.ids[places[alike, 0]], second.ids[places[alike, 1]]
+        same_group = block.groups[places[:, 0]] == second.groups[places[:, 1]]
+        a, b = block.ids[places[same_group, 0]], second.ids[places[same_group, 1]]
         found: list[tuple[int, int, float, int | None]]
-        found = list(zip(a.tolist(), b.tolist(), similarities[alike].tolist(), repeat(None)))
+        found = list(zip(a.tolist(), b.tolist(), similarities[same_group].tolist(), repeat(None)))
         if not found:
             continue
         with reading() as joins:
@@ -483,26 +490,26 @@ def _pieces(
 def ranges_with(
     reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
 ) -> Iterator[CrossPairs]:
-    """Pairs of a document of this index and one of another, of one group or of all, a page of the other's fingerprints at a
+    """Pairs of a document of this index and one of another, in one group or in all, one page of the other's fingerprints at a
     time."""
     after, size = 0, limits.RANGE_FIRST
     while True:
         now = clock()
-        with other() as theirs:
+        with other() as other_joins:
             try:
-                sought, members, codes = theirs._page(after, size, now, group)
+                fingerprints, members, codes = other_joins._page(after, size, now, group)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue
-        if not sought:
+        if not fingerprints:
             return
-        size = min(size, len(sought))
+        size = min(size, len(fingerprints))
         with reading() as joins:
             try:
-                pairs = joins._cross_pairs(sought, members, codes, threshold, now)
+                pairs = joins._cross_pairs(fingerprints, members, codes, threshold, now)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue
         yield pairs
-        after = sought[-1].id
+        after = fingerprints[-1].id
         size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.found) <= limits.PAIRS_WANTED else max(1, size // 2)

@@ -1,4 +1,4 @@
-"""Many questions at once: their sketches are joined with the candidate table, instead of a statement for each question."""
+"""Bulk queries: the sketches are joined with the candidate table, instead of one statement for each query."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from ...arrays import np
 from ...values import Match
 from ..layout.sketches import Sketch, Sketches
 from .fingerprints import ACROSS_GROUPS
-from .question import Question
+from .query_spec import QuerySpec
 from .search import Search
 
 Answer = Callable[[Sketch], list[Match]]
-"""The answer to one question, by a statement of its own."""
+"""Answers one query with its own statement."""
 
 _EARLIEST = """ AND d.id <= ifnull((
     SELECT x.id FROM {index}_document AS x
     WHERE x.fingerprint_id = j.other_id AND {visible} ORDER BY x.id LIMIT 1 OFFSET :limit - 1), d.id)"""
-"""No more documents of a fingerprint than an answer may have: thousands may be equal copies."""
+"""Limits the documents of each fingerprint to the query's limit: thousands of copies may share one."""
 
 
-def answers(search: Search, sketches: Sketches, question: Question, group_id: int, now: int, one: Answer) -> list[list[Match]]:
-    """What `one` answers to each sketch, all in the state of the caller's transaction."""
+def answers(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, now: int, one: Answer) -> list[list[Match]]:
+    """The result of `one` for each sketch, computed by a join if possible, all in the state of the caller's transaction."""
     count = len(sketches.values)
-    few = count < limits.JOINED_FROM or group_id == ACROSS_GROUPS  # the join looks up one group for each question
-    if few or question.measure is not None or (question.any and question.limit is not None):
+    is_small = count < limits.JOINED_FROM or group_id == ACROSS_GROUPS  # the join searches one group for each query
+    if is_small or spec.measure is not None or (spec.any and spec.limit is not None):
         return [one(sketches.sketch_at(number)) for number in range(count)]
     try:
-        return _joined(search, sketches, question, group_id, now)
-    except apsw.TooBigError:  # more pairs than are held at once, or more bytes than the caller's connection takes
-        parts = sketches.at_indexes(range(count // 2)), sketches.at_indexes(range(count // 2, count))
-        return [found for part in parts for found in answers(search, part, question, group_id, now, one)]
+        return _joined(search, sketches, spec, group_id, now)
+    except apsw.TooBigError:  # too many pairs, or a value larger than the application's connection allows
+        halves = sketches.at_indexes(range(count // 2)), sketches.at_indexes(range(count // 2, count))
+        return [found for part in halves for found in answers(search, part, spec, group_id, now, one)]
 
 
-def _joined(search: Search, sketches: Sketches, question: Question, group_id: int, now: int) -> list[list[Match]]:
-    count, limit = len(sketches.values), question.limit
-    parameters = search.parameters(sketches.sketch_at(0), group_id, now, question)
+def _joined(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, now: int) -> list[list[Match]]:
+    count, limit = len(sketches.values), spec.limit
+    parameters = search.parameters(sketches.sketch_at(0), group_id, now, spec)
     parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
     text = search.store.frame("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
     found: list[list[Match]] = [[] for _ in range(count)]
@@ -52,7 +52,7 @@ def _joined(search: Search, sketches: Sketches, question: Question, group_id: in
 
 
 def _packed(sketches: Sketches, group_id: int) -> bytes:
-    """The sketches as neardup_join takes them, without those of empty texts."""
+    """The sketches of non-empty texts in the format of neardup_join."""
     numbers = [number for number, value in enumerate(sketches.values) if value is not None]
     values = [value for value in sketches.values if value is not None]
     heads = np.empty((len(numbers), 3), "<i8")
@@ -66,12 +66,14 @@ def _packed(sketches: Sketches, group_id: int) -> bytes:
 # ---- pieces ----------------------------------------------------------------------------------------------------------
 
 Make = Callable[[int, int], Sketches]
-"""Makes the sketches of the questions from one number to before another; two threads may call it."""
+"""Computes the sketches of queries first to end - 1. Two threads may call it."""
 
 
 def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
-    """The sketches of all questions, a piece after the other: enough of them at once for a join to pay, and not so many that
-    their values fill the memory. beside: a second thread makes the next ones while the caller works with these."""
+    """The sketches of all queries in pieces, large enough for a join and small enough for memory.
+
+    beside: a second thread computes the next piece while the caller uses the current one.
+    """
     size, made = limits.ASKED_MOST, {}
     if count > limits.ASKED_PART:
         made = {0: make(0, limits.ASKED_PART)}
@@ -87,14 +89,14 @@ def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
 
 
 def _fitting(sketches: Sketches) -> int:
-    """Questions like these that a piece may have."""
-    size = sum(len(one) for one in sketches.values if one is not None)
+    """The number of similar queries that fit into one piece."""
+    size = sum(len(value) for value in sketches.values if value is not None)
     return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(sketches.values) // (size + 1)))
 
 
 class _Piece:
-    """Questions whose sketches are made part by part: from the first part on by `finish`, beside it from the last one on by a
-    thread that begins at once."""
+    """A piece of queries whose sketches are computed in parts: `finish` takes parts from the front, a background thread from
+    the back."""
 
     def __init__(self, first: int, end: int, make: Make, beside: bool, made: dict[int, Sketches]) -> None:
         self.first, self.end = first, end
@@ -109,7 +111,7 @@ class _Piece:
     def _run(self) -> None:
         try:
             self._work(self.waiting.pop)
-        except BaseException as error:  # raised by `finish`
+        except BaseException as error:  # raised by finish()
             self._error = error
 
     def finish(self) -> Sketches:
@@ -125,6 +127,6 @@ class _Piece:
         while self.waiting:
             try:
                 first = take()
-            except IndexError:  # the other thread took the last one
+            except IndexError:  # the other thread took the last part
                 return
             self._made[first] = self._make(first, min(first + limits.ASKED_PART, self.end))

@@ -1,5 +1,5 @@
-"""The documents most similar to a text or a code, beyond the bound of the index too: by its tables where that will do, else by a
-look at all."""
+"""The most similar documents to a text or code, also below the index's threshold. Uses the candidate table if it suffices,
+else a scan."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .fingerprints import ACROSS_GROUPS
-from .question import Question
+from .query_spec import QuerySpec
 from .search import Search
 
 _LOOKED_UP = "neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c"
-"""Where the verify_*.sql of sets take their candidates from."""
+"""The candidate source in the verify_*.sql of set schemes."""
 
 _EVERY = """(SELECT id AS fingerprint_id FROM {index}_fingerprint NOT INDEXED WHERE :group_id = 0 AND group_id = 0
     UNION ALL SELECT id FROM {index}_fingerprint WHERE :group_id <> 0 AND group_id = +:group_id
     UNION ALL SELECT id FROM {index}_fingerprint NOT INDEXED WHERE :group_id IS NULL) AS c"""
-"""All fingerprints of the group, or where it is NULL of all groups; of an index without groups in the order of the table. Only
-one of the parts runs."""
+"""All fingerprints of the group, or of all groups if :group_id is NULL, in table order where possible. Only one branch runs."""
 
 _MORE = 4
-"""Times as many fingerprints are taken where those before had too few visible documents."""
+"""Growth factor for the number of fingerprints if too few of their documents were visible."""
 
 
 def sketch_of(wanted: Any, store: Store) -> Sketch:
-    """What is to be compared: a text or, where the scheme takes none or it cannot be one, a code."""
+    """The sketch of a text, or of a code if the scheme takes no texts or the value is none."""
     scheme = store.scheme
     is_text = scheme.takes_text and (isinstance(wanted, (str, bytes)) or not scheme.takes_codes)
     return store.sketch_text(check_text(wanted, "wanted")) if is_text else store.sketch_code(wanted)
 
 
 def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> list[tuple[Any, ...]]:
-    """The n most similar visible documents as `Search.match_rows` gives them, ties in the order of insertion. Of sets those
-    that have something in common. Inside `reading`. Raises ParameterError where stored values do not tell."""
+    """The n most similar visible documents as rows of `Search.match_rows`, ties in insertion order.
+
+    Set schemes return only documents with a similarity above 0. Runs inside `reading`. Raises ParameterError if stored values
+    cannot be ranked.
+    """
     scheme = search.store.scheme
     scheme.require_order()
     if n == 0 or sketch.value is None:
         return []
     least = 0.0
-    if scheme.plan != "scan":  # else the query looks at all, too
-        rows = search.match_rows(sketch, group_id, now, Question(limit=n))
+    if scheme.plan != "scan":  # the scan plan reads all fingerprints anyway
+        rows = search.match_rows(sketch, group_id, now, QuerySpec(limit=n))
         least = rows[-1][1] if len(rows) == n else 0.0
-        if least > 0.0 and scheme.finds_all:  # a similarity of codes that is 0.0 stands for several distances
+        if least > 0.0 and scheme.finds_all:  # a code similarity of 0.0 covers several distances
             return rows
     parameters = {**search.parameters(sketch, group_id, now), "limit": n, "except_id": 0}
     if group_id == ACROSS_GROUPS:
@@ -55,21 +57,23 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
 
 
 def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[Any, ...]]:
-    """The codes of the first table, which holds all, in as many passes as it takes to find n documents that are visible."""
+    """Scans the codes, with more fingerprints in each pass, until n visible documents are found."""
     sql = search.store.sql(search.store.frame("nearest"))
     count_sql = search.store.sql("SELECT count(*) FROM neardup_nearest('{index}', :fingerprint, :group_id, :count)")
     count = n
     while True:
-        given = {**parameters, "count": count}
-        rows = search.rows(sql, given)
-        if len(rows) == n or search.rows(count_sql, given)[0][0] < count:
+        values = {**parameters, "count": count}
+        rows = search.rows(sql, values)
+        if len(rows) == n or search.rows(count_sql, values)[0][0] < count:
             return rows
         count = min(_MORE * count, MAX_ID)
 
 
 def _of_sets(search: Search, parameters: dict[str, Any], least: float) -> list[tuple[Any, ...]]:
-    """The query by the rule of the index, with every fingerprint as a candidate and any similarity above 0, or from `least` on:
-    as many as are wanted are known to have that."""
+    """The query with every fingerprint as a candidate and the lowest possible threshold.
+
+    least: a similarity that at least `n` documents are known to have.
+    """
     verified = schema.sql_text(f"verify_{search.store.verification}").replace(_LOOKED_UP, _EVERY).replace("{crowd}", "")
     text = schema.sql_text("matches").replace("{verified}", verified).replace("{limit}", " LIMIT +:limit")
     return search.rows(search.store.sql(text), {**parameters, "threshold": max(least, sys.float_info.min)})

@@ -1,4 +1,4 @@
-"""Queries: the shared SQL with its parameters."""
+"""Queries: the SQL of `sql/` with its parameters."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..database.connection import undecodable
 from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
-from ..layout.state import Query, Store
+from ..layout.state import CompiledStatement, Store
 from .dismissed import Dismissed
 from .documents import DocumentRow, Documents
 from .fingerprints import ACROSS_GROUPS
 from .parts import nearest_codes
-from .question import USUAL, Question
+from .query_spec import DEFAULT_QUERY, QuerySpec
 
 
 class Neighbour(NamedTuple):
-    """A document that a new one is connected to, standing for all documents of its fingerprint."""
+    """An earlier document that matches a new one; it represents all documents of its fingerprint."""
 
     id: int
     cluster_id: int
@@ -50,11 +50,11 @@ class MatchRow(NamedTuple):
 _PLACES = dict.fromkeys(
     ("fingerprint", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
 )
-"""Parameters that questions of one rule have different values of."""
+"""Parameters that vary between queries with the same bounds."""
 
 
 class Search:
-    """Asks the candidate tables; runs inside the store's transactions."""
+    """Queries the candidate tables inside the store's transactions."""
 
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
@@ -65,97 +65,99 @@ class Search:
     def _verify(self, measure: str | None = None) -> str:
         return self.store.verification if measure is None else self.store.scheme.verification(measure)
 
-    def parameters(self, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> dict[str, Any]:
+    def parameters(self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec = DEFAULT_QUERY) -> dict[str, Any]:
         store = self.store
-        usual = question.threshold is None and question.max_distance is None and question.measure is None
+        usual = spec.threshold is None and spec.max_distance is None and spec.measure is None
         if not usual or (known := store.usual) is None:
-            known = self._bounds(question)
+            known = self._bounds(spec)
             if usual:
                 store.usual = known
-        found = known.copy()  # with room for what is set here: no dictionary grows
+        found = known.copy()  # a copy already has all keys, so the dictionary does not grow
         found["fingerprint"], found["group_id"], found["now"] = sketch.value, group_id, now
         found["outlined"], found["settled"] = store.outlined, store.settled
         return found
 
-    def _bounds(self, question: Question) -> dict[str, Any]:
-        """The parameters that the rule gives, and a place for each of the others."""
+    def _bounds(self, spec: QuerySpec) -> dict[str, Any]:
+        """The parameters that depend on the bounds, and placeholders for all others."""
         scheme = self.store.scheme
-        bounds = scheme.query_bounds if question.measure is None else scheme.containment_bounds
-        threshold, radius = bounds(question.threshold, question.max_distance)
+        bounds = scheme.query_bounds if spec.measure is None else scheme.containment_bounds
+        threshold, radius = bounds(spec.threshold, spec.max_distance)
         return {**_PLACES, **scheme.query_parameters(), "threshold": threshold, "max_distance": radius}
 
     def matches(
-        self, sketch: Sketch, group_id: int, now: int, question: Question = USUAL, *, except_id: int = 0
+        self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec = DEFAULT_QUERY, *, except_id: int = 0
     ) -> list[MatchRow]:
-        """Visible documents that answer the question, best first, ties in the order of insertion; the sketch is the
-        question's, or that of a stored document."""
-        return list(starmap(MatchRow, self.match_rows(sketch, group_id, now, question, except_id)))
+        """The visible documents that match, best first, ties in insertion order. The sketch is of the query or of a stored
+        document."""
+        return list(starmap(MatchRow, self.match_rows(sketch, group_id, now, spec, except_id)))
 
     def match_rows(
-        self, sketch: Sketch, group_id: int, now: int, question: Question, except_id: int = 0
+        self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec, except_id: int = 0
     ) -> list[tuple[Any, ...]]:
-        """The same as plain tuples (key, similarity, distance, id), of an index with parts also the part: most questions need no
-        more, and `made` makes matches of them."""
-        parameters = self.parameters(sketch, group_id, now, question)
+        """`matches` as plain tuples (key, similarity, distance, id), plus the part in an index with parts. `build_matches`
+        converts them."""
+        parameters = self.parameters(sketch, group_id, now, spec)
         if sketch.value is None:
             return []
-        limit = question.limit
+        limit = spec.limit
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
-        verify = self.store.verification if question.measure is None else self._verify(question.measure)
-        frame = "matches_any" if question.any else "matches"
+        verify = self.store.verification if spec.measure is None else self._verify(spec.measure)
+        frame = "matches_any" if spec.any else "matches"
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
 
     def build_matches(self, rows: list[tuple[Any, ...]]) -> list[Match]:
-        """The matches of `match_rows`."""
+        """Match objects from `match_rows`."""
         if self.store.has_parts:
             return [Match(key, similarity, distance, part) for key, similarity, distance, _, part in rows]
         return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
 
-    def matches_of(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question = USUAL) -> list[MatchRow]:
-        """`matches` of a stored document, without itself and without those that are dismissed as its duplicates. The sketch is
-        that of its first code; of several codes each is asked for."""
+    def matches_of(
+        self, document_id: int, sketch: Sketch, group_id: int, now: int, spec: QuerySpec = DEFAULT_QUERY
+    ) -> list[MatchRow]:
+        """`matches` of a stored document, without itself and its dismissed pairs. sketch: its first code; all its codes are
+        queried."""
         if not self.store.dismisses and not self.store.has_parts:
-            return self.matches(sketch, group_id, now, question, except_id=document_id)
-        without = self.dismissed.dismissed_with(document_id) if self.store.dismisses else ()
-        if not without:
-            return self._of_codes(document_id, sketch, group_id, now, question)
-        limit = None if question.limit is None else question.limit + len(without)
-        more = Question(threshold=question.threshold, max_distance=question.max_distance, measure=question.measure, limit=limit)
-        rows = self._of_codes(document_id, sketch, group_id, now, more)
-        return [row for row in rows if row.id not in without][: question.limit]
+            return self.matches(sketch, group_id, now, spec, except_id=document_id)
+        dismissed = self.dismissed.dismissed_with(document_id) if self.store.dismisses else ()
+        if not dismissed:
+            return self._of_codes(document_id, sketch, group_id, now, spec)
+        limit = None if spec.limit is None else spec.limit + len(dismissed)
+        extended = QuerySpec(threshold=spec.threshold, max_distance=spec.max_distance, measure=spec.measure, limit=limit)
+        rows = self._of_codes(document_id, sketch, group_id, now, extended)
+        return [row for row in rows if row.id not in dismissed][: spec.limit]
 
-    def _of_codes(self, document_id: int, sketch: Sketch, group_id: int, now: int, question: Question) -> list[MatchRow]:
-        """`matches` of a stored document by all its codes, each other one with its best match."""
+    def _of_codes(self, document_id: int, sketch: Sketch, group_id: int, now: int, spec: QuerySpec) -> list[MatchRow]:
+        """`matches` of a stored document by all its codes; each other document appears once, with its best code."""
         numbers = self.documents.fingerprints_of(document_id, None)
         if len(numbers) < 2:
-            return self.matches(sketch, group_id, now, question, except_id=document_id)
+            return self.matches(sketch, group_id, now, spec, except_id=document_id)
         best: dict[int, MatchRow] = {}
         for number in numbers:
-            for row in self.matches(self.stored_sketch(number), group_id, now, question, except_id=document_id):
+            for row in self.matches(self.stored_sketch(number), group_id, now, spec, except_id=document_id):
                 if row.id not in best or row.similarity > best[row.id].similarity:
                     best[row.id] = row
-        return sorted(best.values(), key=lambda row: (-row.similarity, row.id))[: question.limit]
+        return sorted(best.values(), key=lambda row: (-row.similarity, row.id))[: spec.limit]
 
     def stored_matches(self, document_id: int, now: int, *, dismissed: bool = False) -> list[MatchRow]:
-        """The same where only the document's id is known; dismissed: with those that are dismissed."""
+        """`matches_of` a document id; dismissed: include dismissed pairs."""
         sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
         row = self.db.row(self.store.sql(sql), (document_id,))
         ask = self._of_codes if dismissed else self.matches_of
-        return [] if row is None else ask(document_id, self.stored_sketch(row[0]), row[1], now, USUAL)
+        return [] if row is None else ask(document_id, self.stored_sketch(row[0]), row[1], now, DEFAULT_QUERY)
 
-    def count(self, sketch: Sketch, group_id: int, now: int, question: Question, since: int) -> tuple[Any, ...]:
-        """How many visible documents answer the question and were added at `since` or later, how often they were offered, when
-        the earliest and the latest of them were added, and when one was last offered; by one statement."""
-        parameters = self.parameters(sketch, group_id, now, question)
+    def count(self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec, since: int) -> tuple[Any, ...]:
+        """(count, times seen, first added, last added, last seen) of the visible matches added at `since` or later, in one
+        statement."""
+        parameters = self.parameters(sketch, group_id, now, spec)
         if sketch.value is None:
             return 0, 0, None, None, None
         parameters["since"] = since
-        query = self.store.query("count", self._verify(question.measure), source=self._source(group_id))
+        query = self.store.query("count", self._verify(spec.measure), source=self._source(group_id))
         return self.answer(query, parameters)[0]
 
     def has_match(self, sketch: Sketch, group_id: int, now: int, after_id: int, before_id: int) -> bool:
-        """Whether a visible document with an id from one to before another is a match."""
+        """True if a visible document with after_id <= id < before_id matches."""
         parameters = self.parameters(sketch, group_id, now)
         if sketch.value is None:
             return False
@@ -165,14 +167,13 @@ class Search:
     def has_earlier(
         self, sketch: Sketch, group_id: int, now: int, except_id: int, before_id: int, before_part: int
     ) -> bool:
-        """Whether a visible document other than one had a matching code before these were the next numbers of documents and of
-        rows of codes, in an index with parts."""
+        """True if another visible document had a matching code before these document and code ids. For an index with parts."""
         parameters = self.parameters(sketch, group_id, now)
         parameters["except_id"], parameters["before_id"], parameters["before_part"] = except_id, before_id, before_part
         return bool(self.answer(self.store.query("earlier_code", self._verify()), parameters))
 
     def _source(self, group_id: int) -> str:
-        """What gives the candidates, where all groups are asked; else nothing."""
+        """The SQL of the candidate source for a query across all groups, else ""."""
         if group_id != ACROSS_GROUPS:
             return ""
         groups: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_group"))
@@ -181,9 +182,12 @@ class Search:
     def neighbours(
         self, sketch: Sketch, group_id: int, now: int, before_id: int = MAX_ID, first_id: int = 0, except_id: int = 0
     ) -> list[Neighbour]:
-        """Each verified fingerprint's newest document before `before_id`, expired or not, best first. Of a crowd only the first
-        `limits.FROM_CROWD` that turn up and are visible, or, where none is, one that has expired: it connects all the same.
-        except_id: a document that has a further code, in an index with parts; no neighbour is dismissed as its duplicate."""
+        """The newest document before `before_id` of each matching fingerprint, expired or not, best first.
+
+        A large cluster contributes the first `limits.FROM_CROWD` visible matches found, or one expired match if none is visible,
+        which connects as well. except_id: in an index with parts, the document that gets another code; its dismissed pairs are
+        excluded.
+        """
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
@@ -191,19 +195,19 @@ class Search:
         if self.store.has_parts:
             parameters["except_id"] = except_id
             rows = self.answer(self.store.query("neighbours", self._verify()), parameters)
-            without = self.dismissed.dismissed_with(except_id) if except_id and self.store.dismisses else ()
-            return [Neighbour._make(row[:5]) for row in rows if row[0] not in without]
-        query = self.store.query("neighbours", self._verify(), ", 0" if self.store.crowds else "")
+            dismissed = self.dismissed.dismissed_with(except_id) if except_id and self.store.dismisses else ()
+            return [Neighbour._make(row[:5]) for row in rows if row[0] not in dismissed]
+        query = self.store.query("neighbours", self._verify(), ", 0" if self.store.has_large_clusters else "")
         found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
-        if self.store.crowds:
-            for crowd in self.store.table.crowds(parameters):
-                found += self._from_crowd({**parameters, "crowd": crowd})
+        if self.store.has_large_clusters:
+            for label in self.store.table.large_clusters(parameters):
+                found += self._from_crowd({**parameters, "crowd": label})
             found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
         return found
 
     def best_of_parts(self, neighbours: list[Neighbour], limit: int, now: int, except_id: int) -> list[MatchRow]:
-        """`best_of` in an index with parts, without one document: each once, with its best code. Of a document with dismissed
-        pairs the neighbours do not tell."""
+        """`best_of` in an index with parts, without one document: each document once, with its best code. Does not read
+        dismissed pairs: `neighbours` excludes them."""
         document = "d.id <> :except_id AND {visible}"
         first = "(SELECT min(x.id) FROM {index}_part AS x WHERE x.document_id = d.id AND x.fingerprint_id = :fingerprint_id)"
         sql = self.store.sql(
@@ -219,35 +223,35 @@ class Search:
         )
         best: dict[int, MatchRow] = {}
         for _, tied in groupby(neighbours, attrgetter("similarity")):
-            found = []
+            rows = []
             for neighbour in tied:
                 values = {"fingerprint_id": neighbour.fingerprint_id, "except_id": except_id, "now": now, "limit": limit}
-                for number, key, place, part in self.db.rows(sql, values):
-                    found.append((number, place or 0, MatchRow(key, neighbour.similarity, neighbour.distance, number, part)))
-            for number, _, row in sorted(found, key=itemgetter(0, 1)):
+                for number, key, part_id, part in self.db.rows(sql, values):
+                    rows.append((number, part_id or 0, MatchRow(key, neighbour.similarity, neighbour.distance, number, part)))
+            for number, _, row in sorted(rows, key=itemgetter(0, 1)):
                 best.setdefault(number, row)
             if len(best) >= limit:
                 break
         return list(best.values())[:limit]
 
     def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
-        """The first ones that turn up in a crowd and are visible, or else one that has expired. The rest is not looked at."""
+        """The first visible matches of a large cluster, or else one expired match. Stops reading early."""
         frame = "neighbours_since" if parameters["first_id"] > 0 else "neighbours_any"
         query = self.store.query(frame, self._verify(), ", :crowd")
-        found: list[Neighbour] = []
+        visible: list[Neighbour] = []
         expired: list[Neighbour] = []
         with closing(self.stream(query.sql, query.values(parameters))) as rows:
             for *row, is_visible in rows:
                 if is_visible:
-                    found.append(Neighbour._make(row))
-                    if len(found) == limits.FROM_CROWD:
+                    visible.append(Neighbour._make(row))
+                    if len(visible) == limits.FROM_CROWD:
                         break
                 elif not expired:
                     expired.append(Neighbour._make(row))
-        return found or expired
+        return visible or expired
 
-    def answer(self, query: Query, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query of sql/. Only damage to the stored rows can make it fail."""
+    def answer(self, query: CompiledStatement, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a prepared query. Only damage to stored rows can make it fail."""
         if query.statement is None or self.db.connection.exec_trace is not None:
             return self.rows(query.sql, query.values(parameters))
         try:
@@ -258,14 +262,14 @@ class Search:
             raise undecodable(error) from error
 
     def rows(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of another, by apsw."""
+        """The rows of an SQL text, read by apsw."""
         try:
             return self.db.rows(sql, parameters)
         except apsw.SQLError as error:
             raise self._damaged(error) from error
 
     def stream(self, sql: str, parameters: Any) -> Generator[tuple[Any, ...], None, None]:
-        """The same rows one by one, where there may be too many to hold."""
+        """The rows of an SQL text one by one, for large results."""
         try:
             yield from self.db.stream(sql, parameters)
         except apsw.SQLError as error:
@@ -280,9 +284,10 @@ class Search:
     def best_of(
         self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID, first_id: int = 0
     ) -> list[MatchRow]:
-        """The first `limit` matches among the documents of these fingerprints, as `matches` would order them.
+        """The first `limit` matches among the documents of these fingerprints, in the order of `matches`.
 
-        Looks at no more documents than it needs: thousands of equal copies share one fingerprint."""
+        Reads no more documents than needed, because thousands of copies may share one fingerprint.
+        """
         sql = self.store.sql(
             """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id >= ? AND id < ?
                AND {visible} ORDER BY id LIMIT +?"""
@@ -303,7 +308,7 @@ class Search:
         return rows[:limit]
 
     def closest(self, a: DocumentRow, b: DocumentRow) -> tuple[int | None, int | None]:
-        """The fingerprints of the codes by which two documents are most alike."""
+        """The fingerprint ids of the two most similar codes of two documents."""
         if not self.store.has_parts:
             return a.fingerprint_id, b.fingerprint_id
         numbers = [self.documents.fingerprints_of(one.id, one.fingerprint_id) for one in (a, b)]
@@ -313,15 +318,15 @@ class Search:
         return numbers[0][i], numbers[1][j]
 
     def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:
-        """(similarity, distance) of two texts by the scheme's rule."""
+        """(similarity, distance) of two sketches by the scheme's rule."""
         if a.value is None or b.value is None:
             return 0.0, None
         return self.store.scheme.compare(a.value, b.value)
 
     def stored_sketch(self, fingerprint_id: int) -> Sketch:
-        """A stored fingerprint as a sketch, for asking again."""
+        """The sketch of a stored fingerprint."""
         return self.sketch_of(self.documents.value(fingerprint_id))
 
     def sketch_of(self, value: bytes) -> Sketch:
-        """A stored value as a sketch."""
+        """The sketch of a stored value."""
         return Sketch(value, None, self.store.epoch)

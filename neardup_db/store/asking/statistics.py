@@ -1,4 +1,4 @@
-"""Figures about an index."""
+"""Index statistics."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def collect(store: Store, now: int) -> Stats:
 
 
 def _following(store: Store) -> dict[str, Any] | None:
-    """The table that the index follows, and how many changes of it are pending; all_rows: whether all rows are to be compared."""
+    """The followed table, its number of pending changes, and all_rows: True if the next sync compares all rows."""
     if store.following is None:
         return None
-    there = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?"
+    table_exists = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?"
     pending = 0
-    if store.db.value(there, (f"{store.name}_pending",)) is not None:
+    if store.db.value(table_exists, (f"{store.name}_pending",)) is not None:
         pending = store.db.value(store.sql("SELECT count(*) FROM main.{index}_pending"))
     return {**store.following._asdict(), "pending": pending, "all_rows": store.setting(SCAN) is not None}

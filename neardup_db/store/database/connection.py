@@ -216,7 +216,7 @@ class Database:
     # ---- records in hand -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def attended(self, settle: Callable[[bool], None]) -> Iterator[None]:
+    def flush_before_use(self, settle: Callable[[bool], None]) -> Iterator[None]:
         """Inside, this thread has records in hand: `settle` stores them before the thread asks for anything, and refuses that it
         writes."""
         thread = threading.get_ident()
@@ -231,10 +231,10 @@ class Database:
                 self._attending.pop(thread, None)
 
     @property
-    def is_attended(self) -> bool:
+    def is_loading(self) -> bool:
         return bool(self._attending) and threading.get_ident() in self._attending
 
-    def settle(self, *, to_write: bool = False) -> None:
+    def flush_pending(self, *, to_write: bool = False) -> None:
         """Store the records that this thread has in hand, before the connection is used. to_write: raise NearDupError instead,
         where the thread is not the load itself."""
         if self._attending:
@@ -246,7 +246,7 @@ class Database:
     def is_at_rest(self) -> bool:
         """Whether no transaction is open, after this thread's records in hand were written."""
         if self._attending:
-            self.settle()
+            self.flush_pending()
         try:
             return self._depth == 0 and not self.connection.in_transaction
         except apsw.Error as error:  # its owner has closed it
@@ -407,7 +407,7 @@ class Database:
             self.require_open()
             self.require_task()
             try:
-                self.settle()
+                self.flush_pending()
                 level = self._level()
                 try:
                     if level.began:
@@ -438,7 +438,7 @@ class Database:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated(self.name):
                 if self._attending:
-                    self.settle(to_write=True)
+                    self.flush_pending(to_write=True)
                 level = self._level(light=light)
                 try:
                     self._depth += 1
@@ -619,7 +619,7 @@ class Database:
     def large_cache(self) -> Iterator[None]:
         """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
         with self.lock(), translated(self.name):
-            self.settle(to_write=True)
+            self.flush_pending(to_write=True)
             ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
             if ours:
                 self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)

@@ -59,7 +59,7 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                     raise MismatchError("the index was given another window while another was merged into it: call merge again")
 
             ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
-            before = ingest.settle if shared else None  # no thread writes while this one reads there
+            before = ingest.flush_pending if shared else None  # no thread writes while this one reads there
             report = ingest.run(Stored(theirs.documents, clock.now_ms(), window, with_texts=with_texts, before=before))
             if theirs.store.dismisses:
                 with store.writing():

@@ -205,7 +205,7 @@ class Follower:
     def catch_up(self, readers: StoreReaders) -> None:
         """Take over what is pending before a question is answered, where `follow` said so."""
         following, db = self.store.following, self.store.db
-        if following is None or following.sync is None or db.read_only or db.is_attended:  # attended: in the middle of `sync`
+        if following is None or following.sync is None or db.read_only or db.is_loading:  # attended: in the middle of `sync`
             return
         loan, reader = readers.acquire_current()
         with loan, translated(db.name):

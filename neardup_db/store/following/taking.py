@@ -145,7 +145,7 @@ class Taking:
             if scan.is_new and self.rows.without_key():
                 self._skip(None, f"the key of rows is NULL in {self.table.following.key!r}: give them one", self.looked)
         while scan.document_id is None and (most := self._page()):
-            with self.ingest.undisturbed():
+            with self.ingest.without_flush():
                 looked = [(row.place, row) for row in self._next_rows(scan.place, most)]
                 self.stored.exclude(looked)
             if looked:
@@ -199,7 +199,7 @@ class Taking:
 
     def _rows_to_add(self, looked: Sequence[Looked]) -> Iterator[Row]:
         """Those that become documents, after the removal of all that is not as its row."""
-        with self.ingest.undisturbed():
+        with self.ingest.without_flush():
             documents = self._documents(looked)
         with_text = [row for _, row in looked if row is not None and row.text is not None]
         both = [(row, documents[row.place]) for row in with_text if row.place in documents]
@@ -249,7 +249,7 @@ class Taking:
     def _drop_pending(self, last_id: int | None, looked: Sequence[Looked] = ()) -> None:
         """Changes up to this one, None = all, are taken over with the records that follow, in this transaction. looked: the rows
         of their keys."""
-        with self.ingest.undisturbed():
+        with self.ingest.without_flush():
             sql = "DELETE FROM main.{index}_pending" + (" WHERE id <= ?" if last_id is not None else "")
             self.store.db.execute(self.store.sql(sql), None if last_id is None else (last_id,))
             self.stored.exclude(looked)

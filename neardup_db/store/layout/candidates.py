@@ -34,23 +34,23 @@ MAX_GIVEN_ID = MAX_ID // 2
 class CandidateTable(ABC):
     """The candidate table of an index, on one connection. Runs inside the store's transactions."""
 
-    has_crowds: ClassVar[bool]
+    separates_large_clusters: ClassVar[bool]
     """Whether the rows of large clusters stand apart in its buckets."""
 
-    _file: str
+    _insert_rows: str
     """Writes the rows of fingerprints :first_id to :last_id in the order of the table. With OR FAIL or OR REPLACE: to take a
     statement back SQLite would copy every page before it changes; an error ends the transaction."""
     _count: str
     """How many rows, or entries, there are."""
-    _filed: str
+    _expected_row: str
     """The row, or entry, that a row e of `neardup_filing` stands for."""
     _excess: str
     """Fingerprint ids of rows, or entries, that none of the fingerprints :first_id to :last_id has, or that are there twice."""
-    _met: str
+    _probed_rows: str
     """Tables with their WHERE: the rows, or entries, m that a probe p meets."""
-    _other: str
+    _is_other: str
     """Which of them is of the fingerprint :other_id."""
-    _place: str
+    _probed_key: str
     """The key or bucket of a probe p."""
 
     def __init__(self, db: Database, index: str, table: str) -> None:
@@ -62,20 +62,20 @@ class CandidateTable(ABC):
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    def file(self, first_id: int, last_id: int, keys: bytes | Array | None = None) -> None:
+    def index_rows(self, first_id: int, last_id: int, keys: bytes | Array | None = None) -> None:
         """Write the rows of fingerprints first_id to last_id, sorted. keys: of each its group and the keys of its value, int64
         little-endian, where they are at hand, so that the values are not read."""
         try:  # not `_running`: every add is here
-            self.db.execute(self._file, {"first_id": first_id, "last_id": last_id, "keys": keys})
+            self.db.execute(self._insert_rows, {"first_id": first_id, "last_id": last_id, "keys": keys})
         except apsw.SQLError as error:
             raise damaged("the candidate table", self.index, error) from error
 
     @abstractmethod
-    def unfile(self, first_id: int, last_id: int) -> None:
+    def remove_rows(self, first_id: int, last_id: int) -> None:
         """Take out the rows of fingerprints first_id to last_id, before the fingerprints themselves go."""
 
     @abstractmethod
-    def unfile_damaged(self, fingerprint_id: int) -> None:
+    def remove_damaged(self, fingerprint_id: int) -> None:
         """The same for a fingerprint whose value is damaged and does not tell its rows: looks at all of them."""
 
     @contextmanager
@@ -97,7 +97,7 @@ class CandidateTable(ABC):
             rows: int = self.db.value(self._count)
         return rows
 
-    def filed(self, first_id: int, last_id: int) -> int:
+    def expected_rows(self, first_id: int, last_id: int) -> int:
         """How many rows, or entries, fingerprints first_id to last_id should have."""
         with self._running():
             rows: int = self.db.value(f"SELECT count(*) FROM neardup_filing('{self.index}', ?, ?)", (first_id, last_id))
@@ -107,7 +107,7 @@ class CandidateTable(ABC):
         """Of the rows, or entries, that fingerprints first_id to last_id should have: how many there are, how many of them lack,
         and the fingerprints that lack some."""
         sql = f"""SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks)
-                  FROM (SELECT e.fingerprint_id, NOT EXISTS ({self._filed}) AS lacks
+                  FROM (SELECT e.fingerprint_id, NOT EXISTS ({self._expected_row}) AS lacks
                         FROM neardup_filing('{self.index}', ?, ?) AS e)"""
         count, lacking, ids = self.db.rows(sql, (first_id, last_id))[0]
         return count, lacking, json.loads(ids)
@@ -126,16 +126,16 @@ class CandidateTable(ABC):
 
     def candidates(self, parameters: Mapping[str, Any]) -> tuple[int, int]:
         """How many rows, or entries, and how many different fingerprints, the probes of a query meet."""
-        sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._met}"
+        sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._probed_rows}"
         rows, fingerprints = self.db.rows(sql, parameters)[0]
         return rows, fingerprints
 
     def shared_rows(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
         """The probes that meet the fingerprint :other_id, which makes it a candidate: number of the table, key or bucket."""
-        sql = f"SELECT p.table_no, {self._place} FROM {self._probe} CROSS JOIN {self._met} AND {self._other}"
+        sql = f"SELECT p.table_no, {self._probed_key} FROM {self._probe} CROSS JOIN {self._probed_rows} AND {self._is_other}"
         return tuple(self.db.rows(sql, parameters))
 
-    def crowds(self, parameters: Mapping[str, Any]) -> Sequence[int]:
+    def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:
         """The crowds in the buckets of :fingerprint."""
         return ()
 
@@ -148,38 +148,38 @@ class CandidateTable(ABC):
 class KeyTable(CandidateTable):
     """A row is a key of a fingerprint: its bucket (`column`), group, crowd and number."""
 
-    has_crowds = True
+    separates_large_clusters = True
 
     def __init__(self, db: Database, index: str, table: str, column: str) -> None:
         super().__init__(db, index, table)
         columns = f"{column}, group_id, crowd, fingerprint_id"
-        self._file = f"INSERT OR FAIL INTO {self.name} ({columns}) {self._keys.replace(':last_id', ':last_id, :keys')}"
-        self._unfile = f"DELETE FROM {self.name} WHERE ({columns}) IN ({self._keys})"
+        self._insert_rows = f"INSERT OR FAIL INTO {self.name} ({columns}) {self._keys.replace(':last_id', ':last_id, :keys')}"
+        self._delete_rows = f"DELETE FROM {self.name} WHERE ({columns}) IN ({self._keys})"
         self._count = f"SELECT count(*) FROM {self.name}"
-        self._filed = f"""SELECT 1 FROM {self.name} AS t WHERE t.{column} = e.low AND t.group_id = e.group_id
+        self._expected_row = f"""SELECT 1 FROM {self.name} AS t WHERE t.{column} = e.low AND t.group_id = e.group_id
                           AND t.crowd = e.crowd AND t.fingerprint_id = e.fingerprint_id"""
         self._excess = f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {self.name} EXCEPT {self._keys})"
-        self._met = f"{self.name} AS m WHERE m.group_id = :group_id AND m.{column} = p.low"
-        self._place = "p.low"
+        self._probed_rows = f"{self.name} AS m WHERE m.group_id = :group_id AND m.{column} = p.low"
+        self._probed_key = "p.low"
         crowd = f"(SELECT x.crowd FROM {index}_fingerprint AS x WHERE x.id = :other_id)"  # else all rows of a bucket are read
-        self._other = f"m.crowd = {crowd} AND m.fingerprint_id = :other_id"
+        self._is_other = f"m.crowd = {crowd} AND m.fingerprint_id = :other_id"
         self._across = (
             f"(SELECT DISTINCT x.fingerprint_id FROM neardup_probe('{index}', :fingerprint) AS p "
             f"CROSS JOIN {self.name} AS x WHERE x.{column} = p.low)"
         )
         rows = f"FROM {self.name} AS b WHERE b.group_id = :group_id AND b.{column} ="
-        self._crowds = (  # from label to label, past the rows between them
+        self._large_clusters = (  # from label to label, past the rows between them
             f"WITH RECURSIVE met(bucket, crowd) AS (SELECT p.low, (SELECT min(b.crowd) {rows} p.low) "
             f"FROM neardup_probe('{self.index}', :fingerprint) AS p "
             f"UNION ALL SELECT m.bucket, (SELECT min(b.crowd) {rows} m.bucket AND b.crowd > m.crowd) "
             f"FROM met AS m WHERE m.crowd IS NOT NULL) SELECT DISTINCT crowd FROM met WHERE crowd <> 0"
         )
 
-    def unfile(self, first_id: int, last_id: int) -> None:
+    def remove_rows(self, first_id: int, last_id: int) -> None:
         with self._running():
-            self.db.execute(self._unfile, {"first_id": first_id, "last_id": last_id})
+            self.db.execute(self._delete_rows, {"first_id": first_id, "last_id": last_id})
 
-    def unfile_damaged(self, fingerprint_id: int) -> None:
+    def remove_damaged(self, fingerprint_id: int) -> None:
         self.db.execute(f"DELETE FROM {self.name} WHERE fingerprint_id = ?", (fingerprint_id,))
 
     def unreadable(self) -> list[int]:
@@ -189,27 +189,27 @@ class KeyTable(CandidateTable):
         """A bucket has its rows of all groups together."""
         return self._across
 
-    def crowds(self, parameters: Mapping[str, Any]) -> Sequence[int]:
+    def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:
         with self._running():
-            return [row[0] for row in self.db.rows(self._crowds, parameters)]
+            return [row[0] for row in self.db.rows(self._large_clusters, parameters)]
 
 
 class BucketTable(CandidateTable):
     """A row holds the entries of codes of one bucket and group, or of a part of them (`neardup_buckets`)."""
 
-    has_crowds = False
+    separates_large_clusters = False
 
     def __init__(self, db: Database, index: str, table: str) -> None:
         super().__init__(db, index, table)
         self._code_bytes = f"(SELECT value / 8 FROM {index}_setting WHERE name = 'bits')"
         self._entries = f"{self.name} AS t CROSS JOIN neardup_entries(t.entries, {self._code_bytes}) AS e"
         columns = "id, group_id, entries"
-        self._file = f"INSERT OR REPLACE INTO {self.name} ({columns}) {self._keys.replace(':filed', '1')}"
-        self._unfile = f"""INSERT OR REPLACE INTO {self.name} ({columns})
+        self._insert_rows = f"INSERT OR REPLACE INTO {self.name} ({columns}) {self._keys.replace(':filed', '1')}"
+        self._delete_rows = f"""INSERT OR REPLACE INTO {self.name} ({columns})
                            SELECT r.id, r.group_id, ifnull(r.entries, x'') FROM ({self._keys.replace(":filed", "0")}) AS r
                            RETURNING iif(length(entries) = 0, id, NULL)"""
         self._count = f"SELECT count(*) FROM {self._entries}"
-        self._filed = f"""SELECT 1 FROM {self.name} AS t CROSS JOIN json_each(neardup_near(t.entries, e.code, 0)) AS n
+        self._expected_row = f"""SELECT 1 FROM {self.name} AS t CROSS JOIN json_each(neardup_near(t.entries, e.code, 0)) AS n
                           WHERE t.id BETWEEN e.low AND e.high AND t.group_id = e.group_id AND n.value ->> 0 = e.fingerprint_id"""
         columns = "group_id, fingerprint_id, code"
         self._excess = f"""SELECT fingerprint_id FROM (
@@ -218,10 +218,10 @@ class BucketTable(CandidateTable):
                                EXCEPT SELECT low >> {PART_BITS}, {columns} FROM neardup_filing('{index}', :first_id, :last_id))
                            UNION SELECT e.fingerprint_id FROM {self._entries}
                            GROUP BY t.id >> {PART_BITS}, e.fingerprint_id HAVING count(*) > 1"""
-        self._met = f"""{self.name} AS t CROSS JOIN neardup_entries(t.entries, length(:fingerprint)) AS m
+        self._probed_rows = f"""{self.name} AS t CROSS JOIN neardup_entries(t.entries, length(:fingerprint)) AS m
                         WHERE t.id BETWEEN p.low AND p.high AND t.group_id = :group_id"""
-        self._other = "m.fingerprint_id = :other_id"
-        self._place = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}"
+        self._is_other = "m.fingerprint_id = :other_id"
+        self._probed_key = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}"
 
     def across(self, groups: int, fingerprints: int) -> str:
         """Each group has buckets of its own: they are looked up group by group or, where that would take longer, all codes are
@@ -237,14 +237,14 @@ class BucketTable(CandidateTable):
             f"CROSS JOIN neardup_candidates('{self.index}', :fingerprint, g.id, NULL, :max_distance) AS c)"
         )
 
-    def unfile(self, first_id: int, last_id: int) -> None:
+    def remove_rows(self, first_id: int, last_id: int) -> None:
         with self._running():
-            rows = self.db.rows(self._unfile, {"first_id": first_id, "last_id": last_id})
+            rows = self.db.rows(self._delete_rows, {"first_id": first_id, "last_id": last_id})
         empty = [number for (number,) in rows if number is not None]
         if empty:
             self.db.execute(f"DELETE FROM {self.name} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(empty),))
 
-    def unfile_damaged(self, fingerprint_id: int) -> None:
+    def remove_damaged(self, fingerprint_id: int) -> None:
         sql = f"SELECT t.id, t.entries, length(e.code) FROM {self._entries} WHERE e.fingerprint_id = ?"
         with self._running():
             rows = self.db.rows(sql, (fingerprint_id,))

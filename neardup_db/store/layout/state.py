@@ -100,7 +100,7 @@ _STORED_ASIDE = {
 """The value of a document d with the fingerprint f, in SQL, that of one that is set aside too; {aside} is joined for it."""
 
 
-class Query(NamedTuple):
+class CompiledStatement(NamedTuple):
     """A statement, and what takes its values from parameters by name: by place they are bound in a third of the time."""
 
     sql: str
@@ -128,7 +128,7 @@ class Store:
     store_text: bool
     record_matches: bool
     window: Window
-    crowds: bool
+    has_large_clusters: bool
     """Whether the rows of some large clusters stand apart in the candidate table."""
     optional: tuple[str, ...]
     """Those of `schema.OPTIONAL` that the index has."""
@@ -177,7 +177,7 @@ class Store:
         """What makes the value of a text by these rules; made with the first text that is asked for."""
         self.has_parts = self.allows = False
         self._statements: dict[str, str] = {}
-        self._composed: dict[tuple[str, ...], Query] = {}
+        self._composed: dict[tuple[str, ...], CompiledStatement] = {}
         self._followed: tuple[object | None, int] = None, 0
         """The transaction in which the generation was compared, and how many rows the connection had changed by then."""
         self._loaded_in: object | None = None
@@ -229,7 +229,7 @@ class Store:
         self.window = Window.from_settings(settings)
         scheme = scheme.for_index(rules)
         self.table = candidate_table(self.db, self.name, scheme.table)
-        self.crowds = self.table.has_crowds and bool(settings["crowds"])
+        self.has_large_clusters = self.table.separates_large_clusters and bool(settings["crowds"])
         self.optional = schema.optional_tables(settings)
         lost = definitions.missing(self.db, self.name, self.optional)
         self.unlisted = definitions.unlisted(self.db, self.name, settings)
@@ -411,7 +411,7 @@ class Store:
                 with self.db.writing(light=light, is_block=is_block) as began:
                     self.refresh()
                     if began:
-                        self._settle()
+                        self._note_committed()
                     yield
                     self.db.require_open()  # not in a child that was forked inside: the connection may be in the middle of a call
                     self._follow()
@@ -439,7 +439,7 @@ class Store:
         inside = self.db.current_transaction()
         self._followed = None if inside is self._loaded_in else inside, self.db.connection.total_changes()
 
-    def _settle(self) -> None:
+    def _note_committed(self) -> None:
         """Now and then, at the beginning of a transaction, see which fingerprints are committed; those stay so."""
         if next(self._begun) % limits.SETTLED_EVERY == 0:
             self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
@@ -491,7 +491,7 @@ class Store:
         """A file of sql/, that for an index with parts where this is one."""
         return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
 
-    def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> Query:
+    def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> CompiledStatement:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
 
         crowd: one more argument of neardup_candidates, such as ", 0" or ", :crowd": the crowd that is looked at; none = all rows.
@@ -502,7 +502,7 @@ class Store:
             verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
             verified = _CANDIDATES.sub(lambda _: source, verified) if source else verified
             text = self._filled(self.frame(frame).replace("{verified}", verified).replace("{limit}", limit))
-            found = Query(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
+            found = CompiledStatement(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
             self._composed[frame, verify, crowd, limit, source] = found
         return found
 

@@ -1,1 +1,1 @@
-"""Recorded matches and clusters."""
+"""Recorded matches, clusters, dismissed pairs, allowed texts and the change log."""

@@ -1,12 +1,11 @@
-"""What changed since a token: documents that were added or removed, that are in another cluster, or have other codes.
+"""The change log: documents added, removed, moved to another cluster or given other codes since a token.
 
-Ids of documents ascend and are never used twice, so what was added needs no log. Removed documents, new labels and other codes
-are noted in a table, of each document the latest change only; but that its codes are others stays noted when its label changes. A
-row with a key is of a document that was removed or, if it is there, has other codes. The table is made when somebody first asks;
-`Store.notes_changes` says whether it is there.
+Document ids ascend and are never reused, so additions need no log. A table holds the latest removal, label change or code change
+of each document. A row with a key means that the document was removed or, if it exists, that its codes changed; a later label
+change keeps the key. The first call of `changes` creates the table; `Store.notes_changes` says whether it exists.
 
-A token is a place in that history: the number of the log, the last change and the last document that were told. A rebuild or a
-repair gives clusters other labels, so a new log begins.
+A token holds the number of the log, the last change and the last document that were reported. Rebuilds and repairs assign new
+labels, so they start a new log.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from ..layout import schema
 from ..layout.state import Store
 
 ALL = 2**63 - 1
-"""An id above that of every document."""
+"""Above every document id."""
 
 
 class Token(NamedTuple):
-    """A place in the history of an index."""
+    """A position in the history of an index."""
 
     log: int
     number: int
@@ -40,15 +39,15 @@ class Token(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Token:
-        """A token as `changes` gave it. ParameterError for anything else."""
-        found = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
-        if found is None:
+        """Parse a token of `changes`. Raises ParameterError for any other value."""
+        parsed = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
+        if parsed is None:
             raise ParameterError(f"since={quoted(text)}: give the token of an earlier call of changes(), or leave since= out")
-        return cls(int(found[1], 16), int(found[2]), int(found[3]))
+        return cls(int(parsed[1], 16), int(parsed[2]), int(parsed[3]))
 
 
 class ChangeLog:
-    """Notes changes and tells them; runs inside the store's transactions."""
+    """Records and reports changes inside the store's transactions."""
 
     TABLE = "change"
 
@@ -60,24 +59,24 @@ class ChangeLog:
     # ---- noting ------------------------------------------------------------------------------------------------------
 
     def note_removed(self, documents: Iterable[tuple[int, Key]]) -> None:
-        """Documents (id, key) that are removed."""
+        """Record documents (id, key) that are removed."""
         sql = "INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)"
         self.db.execute_many(self.store.sql(sql), list(documents))
         self._trim()
 
     def note_codes(self, documents: Iterable[tuple[int, Key]]) -> None:
-        """Documents (id, key) that stay, and whose codes are others now."""
+        """Record documents (id, key) whose codes change."""
         self.note_removed(documents)
 
     def note_moved(self, document_ids: Iterable[int]) -> None:
-        """Documents that get another label, or none."""
+        """Record documents whose label changes."""
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  VALUES (?1, (SELECT key FROM {index}_change WHERE document_id = ?1))"""
         self.db.execute_many(self.store.sql(sql), [(document_id,) for document_id in document_ids])
         self._trim()
 
     def note_relabelled(self, label: int) -> None:
-        """All documents of a cluster, before they get another label."""
+        """Record all documents of a cluster whose label is about to change."""
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  SELECT d.id, (SELECT c.key FROM {index}_change AS c WHERE c.document_id = d.id)
                  FROM {index}_document AS d WHERE d.cluster_id = ?"""
@@ -85,7 +84,7 @@ class ChangeLog:
         self._trim()
 
     def _trim(self) -> None:
-        """Keep the latest changes only."""
+        """Delete all but the latest changes."""
         oldest = self.documents.last_change() - limits.CHANGES_KEPT
         if oldest <= 0:
             return
@@ -96,28 +95,28 @@ class ChangeLog:
     # ---- the log as a whole ------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Note changes from now on."""
+        """Start recording changes."""
         self.store.set(change_log=schema.random_number(), changes_trimmed=0)
         self.store.add_table(self.TABLE)
 
-    def begin_again(self) -> None:
-        """Tokens that were given before are none any more."""
+    def restart(self) -> None:
+        """Start a new log, which invalidates earlier tokens."""
         if self.store.notes_changes:
             self.db.execute(self.store.sql("DELETE FROM {index}_change"))
             self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{self.TABLE}",))
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
-    def forget(self) -> bool:
-        """Note nothing any more; False if nothing was noted."""
+    def stop(self) -> bool:
+        """Stop recording changes. Returns False if it was not recording."""
         if not self.store.notes_changes:
             return False
         self.store.drop_table(self.TABLE)
         return True
 
-    # ---- telling -----------------------------------------------------------------------------------------------------
+    # ---- reporting ---------------------------------------------------------------------------------------------------
 
     def page(self, since: Token | None, limit: int) -> Changes:
-        """At most `limit` changes after a token, None = before everything; all of one state."""
+        """Up to `limit` changes after a token, or all changes for None, of one state."""
         log = self._setting("change_log", 1) if self.store.notes_changes else -1
         token = Token(log, self.documents.last_change(), 0) if since is None else since
         self._require_known(token, log)
@@ -126,9 +125,9 @@ class ChangeLog:
         rows = self.db.rows(self.store.sql(sql), (token.number, limit + 1))
         more = len(rows) > limit
         rows = rows[:limit]
-        told = [row for row in rows if row[1] <= token.document_id]  # later ones come as documents that were added
-        removed = [row[2] for row in told if row[2] is not None and row[5] is None]
-        clusters = [(row[3], row[4]) for row in told if row[5] is not None]
+        existing_changes = [row for row in rows if row[1] <= token.document_id]  # documents added later are in `added`
+        removed = [row[2] for row in existing_changes if row[2] is not None and row[5] is None]
+        clusters = [(row[3], row[4]) for row in existing_changes if row[5] is not None]
         number, document_id = rows[-1][0] if rows else token.number, token.document_id
         added: list[tuple[int, Key, int | None]] = []
         if not more:
@@ -144,24 +143,25 @@ class ChangeLog:
             added=tuple(key for _, key, _ in added),
             clusters=tuple(clusters),
             more=more,
-            codes=tuple(row[3] for row in told if row[2] is not None and row[5] is not None),
+            codes=tuple(row[3] for row in existing_changes if row[2] is not None and row[5] is not None),
         )
 
-    def _setting(self, name: str, least: int) -> int:
+    def _setting(self, name: str, minimum: int) -> int:
         number = self.store.setting(name)
-        if type(number) is not int or number < least:
+        if type(number) is not int or number < minimum:
             raise damaged(f"the setting {name}", self.store.name, f"it is {number!r}")
         return number
 
     def _require_known(self, token: Token, log: int) -> None:
         if token.log != log:
-            why = "the index was rebuilt or repaired since, which gives clusters other numbers, or its changes were forgotten"
+            reason = "the index was rebuilt or repaired since, which gives clusters other numbers, or its changes were forgotten"
         elif token.number < self._setting("changes_trimmed", 0):
-            why = f"only the latest {limits.CHANGES_KEPT:,} changes are kept"
+            reason = f"only the latest {limits.CHANGES_KEPT:,} changes are kept"
         elif token.number > self.documents.last_change() or token.document_id >= self.documents.next_id():
-            why = "the token is of a later state than the file, perhaps because a backup was restored"
+            reason = "the token is of a later state than the file, perhaps because a backup was restored"
         else:
             return
         raise MismatchError(
-            f"what changed since {str(token)!r} is not known: {why}. Begin again: changes() without since= tells everything anew"
+            f"what changed since {str(token)!r} is not known: {reason}. "
+            "Begin again: changes() without since= tells everything anew"
         )

@@ -1,7 +1,7 @@
-"""Connecting many codes at once, in an index in which a document may have several.
+"""Connects many codes at once in an index with several codes per document.
 
-The join finds pairs of fingerprints, as many as connect what matches. Documents are connected by these, by fingerprints that they
-share, and by being one document with several fingerprints; so no more than a document of each fingerprint has to be looked at.
+A join finds enough pairs of fingerprints to connect all matches. Documents are connected by these pairs, by shared fingerprints,
+and by the fingerprints of one document, so one document of each fingerprint is enough.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .edges import EdgeBatch
 
 
 class AddedCode(NamedTuple):
-    """A code that was stored, and is filed."""
+    """A stored code with candidate rows."""
 
     document_id: int
     fingerprint_id: int
     is_visible: bool = True
     before_id: int = MAX_ID
-    """The number that the next document was to get after it."""
+    """The id of the next document when the code was stored."""
     before_part: int = MAX_ID
-    """The number that the next row of a code was to get."""
+    """The number of the next code when the code was stored."""
 
 
 class Start(NamedTuple):
-    """The numbers that documents and rows of codes were to get next when the first of them came."""
+    """The next document id and code number before the first code was stored."""
 
     document_id: int
     part: int
@@ -48,24 +48,25 @@ class _Older(NamedTuple):
     first_visible: int | None
     last_visible: int | None
 
-    def has_other_than(self, document_id: int) -> bool:
-        """Whether a visible one is not this document."""
+    def has_other_document(self, document_id: int) -> bool:
+        """True if a visible one is not this document."""
         return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
 
 
 LATEST = Start(MAX_ID, MAX_ID)
-"""Where all that is known of other fingerprints came before."""
+"""For callers whose other fingerprints are all older."""
 
 
 def connect_codes(
     clusters: Clusters, codes: Sequence[AddedCode], new: tuple[int, int] | None, start: Start, new_from: int, now: int
 ) -> tuple[set[int], set[int]]:
-    """Record the edges that codes bring, and join the clusters that they touch.
+    """Record the edges of codes and join the clusters that they connect. Ignores dismissed pairs; the caller splits clusters
+    afterwards.
 
-    codes: in the order in which they came, all of those that have one of the fingerprints `new`, the first and the last id, which
-    are filed; new_from: documents from this id on never were in a cluster. Returns the places of the codes that match a visible
-    document of another key that had its code before, and of those of which only a query tells. No pair is dismissed, or clusters
-    are taken apart afterwards."""
+    codes: in insertion order, including every code of the fingerprints `new` (first id, last id), which have candidate rows.
+    new_from: documents from this id on were in no cluster before. Returns (positions of codes that match an earlier visible code
+    of another document, positions of codes that need a query to decide this).
+    """
     search = clusters.joins.search
     sql = clusters.store.sql("SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)")
     pairs = search.rows(sql, (*new, EVER)) if new else []
@@ -109,10 +110,10 @@ def _older(
     start: Start,
     now: int,
 ) -> dict[int, _Older]:
-    """The documents that had the older of the fingerprints before."""
+    """The earlier documents of each older fingerprint."""
     first = MAX_ID if new is None else new[0]
-    asked = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
-    numbers = np.sort(np.fromiter((number for number in asked if number < first), np.int64))
+    fingerprint_ids = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
+    numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
     if not len(numbers):
         return {}
     sql = clusters.store.sql(sql_text("older_codes"))
@@ -124,12 +125,12 @@ def _older(
 def _matched(
     codes: Sequence[AddedCode], older: dict[int, _Older], partners: dict[int, list[int]], alone: set[int]
 ) -> tuple[set[int], set[int]]:
-    """The places of the codes that match, and of those of which the pairs that were found do not tell."""
+    """(positions of matched codes, positions of codes that the pairs found do not decide)."""
     first = _first_visible(codes)
 
     def matches(place: int, code: AddedCode, number: int) -> bool:
-        """Whether a visible document of another key had the fingerprint before this code came."""
-        if number in older and older[number].has_other_than(code.document_id):
+        """True if a visible document of another key had the fingerprint before this code."""
+        if number in older and older[number].has_other_document(code.document_id):
             return True
         return any(other < place and document_id != code.document_id for other, document_id in first.get(number, ()))
 
@@ -144,11 +145,11 @@ def _matched(
 
 
 def _first_visible(codes: Sequence[AddedCode]) -> dict[int, list[tuple[int, int]]]:
-    """Of each fingerprint the first two visible documents that have it, as (place of the code, document): one of two is not the
-    document that asks."""
+    """The first two visible documents of each fingerprint, as (position, document); one of two belongs to another document
+    than the query."""
     first: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, code in enumerate(codes):
-        known = first[code.fingerprint_id]
-        if code.is_visible and len(known) < 2 and all(document_id != code.document_id for _, document_id in known):
-            known.append((place, code.document_id))
+        documents = first[code.fingerprint_id]
+        if code.is_visible and len(documents) < 2 and all(document_id != code.document_id for _, document_id in documents):
+            documents.append((place, code.document_id))
     return first

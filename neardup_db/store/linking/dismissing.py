@@ -1,7 +1,7 @@
-"""What a person's word does to matches and clusters: a dismissed pair is no edge of the graph of matches.
+"""The effect of dismissed pairs on matches and clusters.
 
-Whatever else adds an edge adds it for a new document, of which no pair is dismissed. So clusters only have to be taken apart when
-a pair is dismissed, and after a rebuild, which connects documents as if none were.
+A dismissed pair is no edge of the match graph. Edges are otherwise added only for new documents, which have no dismissed pairs.
+So clusters are split only when a pair is dismissed and after a rebuild, which first connects all documents.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from .clusters import Clusters
 
 
 def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-    """Take the edge between two documents out of the graph for good; False if it was taken out already."""
+    """Dismiss a pair and split its cluster if needed. Returns False if it was dismissed already."""
     if not clusters.dismissed.add(a, b, now):
         return False
     clusters.dismissed.separate([a.id, b.id])
     label = clusters.documents.label(a.id)
     if clusters.edges.remove(a.id, b.id) and label is not None:
-        clusters.mend(label, {a.id, b.id}, now)
+        clusters.split(label, {a.id, b.id}, now)
     return True
 
 
 def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
-    """Dismiss a document with each document that it matches, expired ones too; returns how many of these are visible. The cost
-    is that of one query and one removal, whatever the number of pairs."""
+    """Dismiss a document's pairs with all its matches, expired ones included. Returns the number of visible matches.
+
+    Costs one query and one removal, whatever the number of pairs.
+    """
     matched = [row.id for row in clusters.edges.search.stored_matches(a.id, EVER)]
     if not matched:
         return 0
@@ -38,12 +40,12 @@ def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
     if label is not None:
         neighbours = clusters.edges.adjacent(a.id)
         clusters.edges.drop(a.id)  # each recorded match is one of these pairs
-        clusters.mend(label, {a.id, *neighbours}, now)
+        clusters.split(label, {a.id, *neighbours}, now)
     return sum(b.is_visible(now) for b in others)
 
 
 def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
-    """Bring back all dismissed pairs of a document; returns how many visible documents these are with."""
+    """Restore all dismissed pairs of a document. Returns the number of visible documents in them."""
     store, dismissed = clusters.store, clusters.dismissed
     others = dismissed.dismissed_with(a.id) if store.dismisses else set()
     if not others:
@@ -58,7 +60,7 @@ def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
 
 
 def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-    """Bring the edge back, if the two match; False if the pair was not dismissed."""
+    """Restore a dismissed pair, with its edge if the documents match. Returns False if it was not dismissed."""
     if not clusters.store.dismisses or not clusters.dismissed.is_dismissed(a.id, b.id):
         return False
     if clusters.store.record_matches:
@@ -71,8 +73,7 @@ def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> b
 
 
 def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], now: int) -> int:
-    """Dismiss many pairs at once, of documents that were taken over from elsewhere and are connected already; returns how many
-    were not yet dismissed."""
+    """Dismiss pairs of imported documents, which are connected already. Returns the number of newly dismissed pairs."""
     added = [(a.id, b.id) for a, b in pairs if clusters.dismissed.add(a, b, now)]
     if added:
         clusters.dismissed.separate(chain.from_iterable(added))
@@ -81,7 +82,7 @@ def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], 
 
 
 def split_dismissed(clusters: Clusters, now: int) -> None:
-    """Take every dismissed pair out of the recorded matches, and split the clusters that only these held together."""
+    """Delete the recorded matches of dismissed pairs, and split the clusters that they connected."""
     store = clusters.store
     if not store.dismisses or not store.record_matches:
         return
@@ -92,5 +93,5 @@ def split_dismissed(clusters: Clusters, now: int) -> None:
     for label, document_id, other_id in store.db.rows(store.sql(sql)):
         clusters.edges.remove(document_id, other_id)
         seeds[label] |= {document_id, other_id}
-    for label, ends in seeds.items():
-        clusters.mend(label, ends, now)
+    for label, documents in seeds.items():
+        clusters.split(label, documents, now)

@@ -1,7 +1,7 @@
-"""The edges of the graph of matches: which of them are recorded, and what they connect.
+"""Recorded edges of the match graph.
 
-The match table holds enough edges to connect each cluster, and never a wrong one. Edges, labels and crowds are of all documents,
-expired ones too, so that none of them depends on the time.
+The match table holds enough edges to connect each cluster, and only real matches. Edges, labels and large clusters include
+expired documents, so none of them depends on the time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Edge = tuple[int, int, float, "int | None"]  # later document, earlier document,
 
 
 class UnionFind:
-    """Disjoint sets of anything hashable; unknown members are sets of their own."""
+    """Disjoint sets of hashable members. An unknown member is a set by itself."""
 
     def __init__(self) -> None:
         self.parent: dict[Any, Any] = {}
@@ -38,7 +38,7 @@ class UnionFind:
         return root
 
     def union(self, a: Any, b: Any) -> bool:
-        """Join two sets; False if they were one already."""
+        """Join two sets. Returns False if they were one set already."""
         a, b = self.find(a), self.find(b)
         if a == b:
             return False
@@ -47,7 +47,7 @@ class UnionFind:
         return True
 
     def sets(self) -> list[list[Any]]:
-        """All sets of members that were ever joined."""
+        """The sets of all members that were ever joined."""
         members: dict[Any, list[Any]] = defaultdict(list)
         for member in self.parent:
             members[self.find(member)].append(member)
@@ -55,19 +55,19 @@ class UnionFind:
 
 
 def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Callable[[int], Any]) -> list[Edge]:
-    """One edge to the best neighbour in every cluster touched, and the best few more. Neighbours come best first."""
-    touched: set[Any] = set()
+    """The edges to record: one to the best neighbour in each cluster, and a few more. Neighbours are sorted, best first."""
+    connected: set[Any] = set()
     edges: list[Edge] = []
-    spare: list[Edge] = []
+    extra: list[Edge] = []
     for neighbour in neighbours:
         cluster = label(neighbour.cluster_id)
         edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
-        if cluster not in touched:
-            touched.add(cluster)
+        if cluster not in connected:
+            connected.add(cluster)
             edges.append(edge)
-        elif len(spare) < limits.EXTRA_EDGES:
-            spare.append(edge)
-    return edges + spare
+        elif len(extra) < limits.EXTRA_EDGES:
+            extra.append(edge)
+    return edges + extra
 
 
 def edge_of(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
@@ -75,18 +75,18 @@ def edge_of(document_id: int, other_id: int, similarity: float, distance: int | 
 
 
 class EdgeBatch:
-    """The edges of many added documents and the labels that these join, until all are written at once."""
+    """Collects the edges of many added documents and the labels that they join."""
 
     def __init__(self, copies_distance: int | None) -> None:
         self.edges: list[Edge] = []
         self._labels = UnionFind()
         self._copies_distance = copies_distance
-        """The distance of equal copies, None where the scheme has none."""
+        """The distance of equal copies; None if the scheme has no distance."""
         self._copies: set[int] = set()
         self._large: set[int] = set()
 
     def add(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
-        """Connect a document with the ones that it matches, best first."""
+        """Connect a document with its matches, sorted best first."""
         self.edges += choose_edges(document_id, neighbours, self._labels.find)
         for neighbour in neighbours:
             self._labels.union(neighbour.cluster_id, label)
@@ -94,24 +94,24 @@ class EdgeBatch:
             self._large.add(label)
 
     def add_copy(self, document_id: int, other_id: int, label: int) -> None:
-        """Connect a document with an earlier one of the same fingerprint, whose label is given."""
+        """Connect a document with an earlier copy, whose label is given."""
         self.edges.append((document_id, other_id, 1.0, self._copies_distance))
         self._labels.union(label, ALONE + document_id)
         self._copies.add(ALONE + document_id)
 
     def joins(self, label: int) -> bool:
-        """Whether a label becomes one with another."""
+        """True if a label is joined with another."""
         return label in self._labels.parent
 
     def joined(self) -> Iterator[tuple[set[int], bool]]:
-        """The sets of labels that become one cluster each, and whether its rows are to stand apart (see `crowds`)."""
+        """(labels to join into one cluster, whether it is a large cluster) for each set of joined labels."""
         for members in self._labels.sets():
             labels = set(members)
             yield labels, len(labels - self._copies) >= limits.CROWD or not self._large.isdisjoint(labels)
 
 
 class Edges:
-    """Reads and writes the match table; runs inside the store's transactions."""
+    """Reads and writes the match table inside the store's transactions."""
 
     def __init__(self, store: Store, documents: Documents, search: Search) -> None:
         self.store = store
@@ -134,20 +134,20 @@ class Edges:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
 
     def remove(self, a: int, b: int) -> bool:
-        """Remove the edge between two documents; False if none was recorded."""
+        """Delete the edge between two documents. Returns False if there was none."""
         sql = "DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?"
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
         return self.db.connection.changes() == 1
 
     def edge_between(self, a: int, b: int) -> Edge | None:
-        """The edge between two documents, dismissed or not; None if they do not match."""
+        """The edge between two documents, even if dismissed; None if they do not match."""
         for match in self.search.stored_matches(a, EVER, dismissed=True):
             if match.id == b:
                 return edge_of(a, b, match.similarity, match.distance)
         return None
 
     def adjacent(self, document_id: int) -> list[int]:
-        """Documents that share a recorded edge with this one."""
+        """The documents with a recorded edge to this one."""
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
         return self.documents.require_numbers([row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))])
@@ -155,8 +155,11 @@ class Edges:
     def of_fingerprints(
         self, first_id: int, last_id: int, now: int
     ) -> Iterator[tuple[int, int, list[Neighbour], list[int | None]]]:
-        """For the first document of each of these fingerprints that matches earlier ones: its id and label, its neighbours, and
-        the first visible document of each neighbour's fingerprint (None = all have expired)."""
+        """(id, label, neighbours, first visible copies) for the first document of each fingerprint of the range that matches
+        earlier ones.
+
+        First visible copies: for each neighbour, the first visible document of its fingerprint, None if all have expired.
+        """
         parameters = {"first_id": first_id, "last_id": last_id, "now": now, "ever": EVER}
         rows = self.search.rows(self.store.sql(sql_text("join_documents")), parameters)
         for (document_id, label), group in groupby(rows, itemgetter(0, 1)):
@@ -164,8 +167,8 @@ class Edges:
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
 
     def connect_copies(self, document_ids: set[int], now: int) -> None:
-        """Record edges between those of the documents that have one fingerprint: thousands may be equal copies, and to find that
-        out by a walk and a query would cost each removal as much as there are copies."""
+        """Record edges between those of the documents that share a fingerprint. Otherwise each removal among thousands of
+        copies would walk and query all of them."""
         if len(document_ids) < 2 or self.store.has_parts:
             return
         sql = self.store.sql("SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL")
@@ -175,9 +178,10 @@ class Edges:
         self.record([edge_of(a, b, 1.0, distance) for a, b in copies], now)
 
     def loose_parts(self, seeds: set[int]) -> list[set[int]]:
-        """The parts that the recorded edges leave of a component, except one, which is never walked to its end.
+        """The parts into which the recorded edges split a component, except one part that is not walked to its end.
 
-        The walks begin at the seeds and take turns, one document each, so that the cost is that of the smaller parts."""
+        Breadth-first walks from all seeds advance in turn, one document each, so the cost depends on the smaller parts only.
+        """
         owner: dict[int, int] = {}
         members: dict[int, set[int]] = {}
         frontier: dict[int, deque[int]] = {}
@@ -198,7 +202,7 @@ class Edges:
                         owner[document_id] = part
                         members[part].add(document_id)
                         frontier[part].append(document_id)
-                    elif other != part:  # two walks have met: the smaller becomes part of the larger
+                    elif other != part:  # two walks meet: merge the smaller into the larger
                         small, part = sorted((part, other), key=lambda walk: len(members[walk]))
                         for member in members[small]:
                             owner[member] = part

@@ -20,7 +20,7 @@ from ..layout.schema import ALONE
 from ..layout.state import Store
 from ..linking.allowing import fingerprints_like
 from ..linking.clusters import Clusters
-from ..linking.relations import SHOWN, Relations, with_examples
+from ..linking.integrity import SHOWN, IntegrityChecks, with_examples
 from ..writing.window import expiry_outside
 
 
@@ -33,7 +33,7 @@ class Checker:
         self.documents = clusters.documents
         self.dismissed = clusters.dismissed
         self.joins = clusters.joins
-        self.relations = Relations(store, clusters.documents)
+        self.relations = IntegrityChecks(store, clusters.documents)
 
     def pages(self) -> CheckReport:
         """Tests the checksum of every page, if the file has checksums. No transaction may be open."""
@@ -50,7 +50,7 @@ class Checker:
         problems += with_examples("fingerprints whose value is damaged", damaged)
         told = self.relations
         own = told.fingerprints, told.documents, self._parts, self._letters, told.counters
-        for part in (*own, self._dismissed, self._changes, self._window, told.crowds):
+        for part in (*own, self._dismissed, self._changes, self._window, told.large_clusters):
             problems += _reported(part())
         if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
             problems += _reported(self._allowed())
@@ -267,7 +267,7 @@ class Checker:
             copy = number, document_id, label
             if label < ALONE or self.store.has_parts:  # two codes of a document that is alone may be a pair
                 labels[number] = label
-        for pair in self.joins.connections(EVER, crowds_joined=True):
+        for pair in self.joins.connections(EVER, large_clusters_joined=True):
             if labels.get(pair[0], 0) != labels.get(pair[1], 1):
                 yield min(member.id for number in pair for member in self.joins.members_of(number, EVER))
 

@@ -12,7 +12,7 @@ from ...text import TextRules
 from ..asking.documents import Documents
 from ..layout import schema
 from ..layout.state import Choices, Store
-from ..linking.allowing import restore, set_aside_unfiled
+from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
 from ..linking.codes import LATEST, AddedCode, connect_codes
 from ..linking.dismissing import split_dismissed
@@ -49,7 +49,7 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
         db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
         if store.allows:
             db.execute(store.sql("UPDATE {index}_allowed SET text = NULL"))
-    set_aside_unfiled(store, clusters.documents)
+    exempt_unindexed(store, clusters.documents)
     refile(store, clusters, now, step)
 
 
@@ -114,8 +114,8 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
     done = 0
     of_range = store.sql(store.frame("filed"))
-    for first_id, last_id in documents.fingerprint_ranges(documents.filed_at_once):
-        store.table.file(first_id, last_id)
+    for first_id, last_id in documents.fingerprint_ranges(documents.batch_size):
+        store.table.index_rows(first_id, last_id)
         added = store.db.rows(of_range, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches and store.has_parts:
             connect_codes(clusters, [AddedCode(*row) for row in added], (first_id, last_id), LATEST, 0, now)
@@ -124,4 +124,4 @@ def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any
         done += len(added)
         step(done)
     split_dismissed(clusters, now)
-    clusters.changes.begin_again()
+    clusters.changes.restart()

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from ..layout import candidates, definitions, schema
 from ..layout.allowed import is_compared
 from ..layout.state import Store
-from ..linking.allowing import restore, set_aside_unfiled
+from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
-from ..linking.relations import with_examples
+from ..linking.integrity import with_examples
 from ..writing.window import require_window
 from .rebuild import fingerprint_of, refile
 
@@ -39,7 +39,7 @@ class Repair:
         """Compute again what the documents determine: fingerprints if texts are stored, candidate rows, matches and clusters.
 
         damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
-        self.clusters.changes.begin_again()  # its counter too may be damaged
+        self.clusters.changes.restart()  # its counter too may be damaged
         if not -candidates.MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
             self.store.set(next_cluster=-1)
         done: list[str] = []
@@ -63,7 +63,7 @@ class Repair:
             done.append(f"{dropped} dismissed pairs without two documents removed")
         self.db.execute(f"DELETE FROM {self.store.table.name}")
         done.append(f"{self.store.table.name} rebuilt from the fingerprints")
-        set_aside_unfiled(self.store, self.documents)
+        exempt_unindexed(self.store, self.documents)
         refile(self.store, self.clusters, now, lambda _: None)
         if self.store.record_matches:
             done.append("matches and clusters computed again")
@@ -188,7 +188,7 @@ class Repair:
                 if made is None:
                     lost.append(repr(self.documents.key(number)))
                 else:
-                    self.documents.set_aside({number: made})
+                    self.documents.store_exempt_values({number: made})
         restore(store, self.documents, None)
         rows = self.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
         wrong = [number for number, value in rows if not is_compared(store.scheme, value)]

@@ -165,7 +165,7 @@ class CodeSegment(Segment):
         if not codes:
             return super().flush(now)
         self._require_stored()
-        matched, unsure = connect_codes(self.clusters, codes, self._file(), self._start, self._start.document_id, now)
+        matched, unsure = connect_codes(self.clusters, codes, self._index_rows(), self._start, self._start.document_id, now)
         return matched.union(place for place in unsure if self._has_earlier(codes[place], now))
 
     def _has_earlier(self, code: AddedCode, now: int) -> bool:

@@ -84,14 +84,14 @@ class Ingest:
         self._open: tuple[AbstractContextManager[None], Background] | None = None
         """The transaction."""
         self._busy = False
-        self._is_settled = True
+        self._is_flushed = True
         self._error: BaseException | None = None
         """The error of writing earlier records, raised again by the next batch: it was raised first where the index was used,
         inside the records' iterator or `progress`, and these may have caught it."""
 
     def run(self, records: Iterable[Any] | Codes | Table | Stored) -> AddReport:
         """Take all records; one transaction, or one for every `commit_every` of them."""
-        with self.store.db.attended(self.settle):
+        with self.store.db.flush_before_use(self.flush_pending):
             try:
                 self._read_batches(records)
                 self._hand_over()
@@ -102,7 +102,7 @@ class Ingest:
         problems = sorted([*self.wrong, *self.refused], key=attrgetter("record"))[:MOST_PROBLEMS]
         return AddReport(**self.counts, problems=tuple(problems))
 
-    def settle(self, to_write: bool = False) -> None:
+    def flush_pending(self, to_write: bool = False) -> None:
         """Write, file and connect all records that were taken, because the caller is about to use the index."""
         if self._busy:
             return
@@ -111,7 +111,7 @@ class Ingest:
                 "the index is loading records, so what their iterator or progress= would write to it is refused, and nothing was "
                 "changed: write before the load, after it, or in on_outcome="
             )
-        if self._is_settled and not self._batch:
+        if self._is_flushed and not self._batch:
             return
         try:
             self._hand_over()
@@ -256,7 +256,7 @@ class Ingest:
     # ---- the transaction ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def without_flush(self) -> Iterator[None]:
         """The connection for statements of the records' iterator that ask nothing of the candidate table: what was taken stays
         unfiled, which is much quicker than `settle`. The caller holds the transaction."""
         with self._at_work():
@@ -267,7 +267,7 @@ class Ingest:
     @contextmanager
     def between_records(self, *, light: bool) -> Iterator[None]:
         """A transaction for what an iterator of our own writes between two records."""
-        self.settle()
+        self.flush_pending()
         with self._at_work(), self.store.writing(light=light):
             yield
 
@@ -302,7 +302,7 @@ class Ingest:
                 self._flush()
                 self.store.add_table(Parts.TABLE)  # not while another thread looks at the settings
             self._batch.epoch = self.store.epoch
-            self._is_settled = False
+            self._is_flushed = False
             if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
                 background.wait()
                 self._write_batch(batch, self._sketch(batch))
@@ -360,11 +360,11 @@ class Ingest:
 
     def _flush(self) -> None:
         """Wait until all that was handed over is written, filed and connected."""
-        if self._open is not None and not self._is_settled:
-            self._open[1].start(self._file)
+        if self._open is not None and not self._is_flushed:
+            self._open[1].start(self._index_rows)
             self._open[1].wait()
             self.segment.end()
-            self._is_settled = True
+            self._is_flushed = True
 
     def _report(self) -> None:
         if self.options.progress is not None and self.taken > self.reported:
@@ -389,7 +389,7 @@ class Ingest:
             return self.store.sketch_values(contents)
         return self.store.sketch_texts(contents, to_file=not self.options.only_new)
 
-    def _file(self) -> None:
+    def _index_rows(self) -> None:
         self._connect(clock.now_ms())
 
     def _connect(self, now: int) -> None:
@@ -423,7 +423,7 @@ class Ingest:
         else:
             self._take_in_runs(batch, sketches, taken, now)
         if self.segment.is_full:
-            self._file()
+            self._index_rows()
 
     def _takes_codes(self) -> bool:
         """Whether codes of an index with parts can be stored many at once: what became of each, what leaves a window with each,
@@ -447,14 +447,14 @@ class Ingest:
                 runs[-1][1].append(i)
             else:
                 torn |= self._write_codes(batch, sketches, runs, owners, now)
-                self.writer.clusters.mend_many(torn, now)
+                self.writer.clusters.split_many(torn, now)
                 runs, torn = [], set()
                 self._write_one(batch, sketches, i, now)
                 owners.look_again(i)
         torn |= self._write_codes(batch, sketches, runs, owners, now)
-        self.writer.clusters.mend_many(torn, now)
+        self.writer.clusters.split_many(torn, now)
         if self.segment.is_full:
-            self._file()
+            self._index_rows()
 
     def _write_codes(
         self, batch: Batch, sketches: Sketches, runs: list[tuple[str, list[int]]], owners: Owners, now: int

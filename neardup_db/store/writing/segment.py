@@ -119,9 +119,9 @@ class Segment:
         self._known = KnownValues(documents)
         self._following: int | None = None
         """The id that the next document gets, if nothing is taken back."""
-        self._unfiled: tuple[int, int] | None = None
+        self._unindexed: tuple[int, int] | None = None
         """The first and the last fingerprint that is in no candidate table."""
-        self._unfiled_keys: list[Any] | None = []
+        self._unindexed_keys: list[Any] | None = []
         """Their keys, as `CandidateTable.file` takes them, int64[n, 1 + most] each; None where some are not at hand."""
         self._unconnected: list[Unconnected] = []
         self._added = 0
@@ -130,10 +130,10 @@ class Segment:
     @property
     def is_full(self) -> bool:
         """Whether `flush` is due, because the work that waits for it has reached its bound."""
-        first, last = self._unfiled or (0, -1)
+        first, last = self._unindexed or (0, -1)
         window = self.store.window.documents
         return (
-            last - first + 1 >= self.documents.filed_at_once
+            last - first + 1 >= self.documents.batch_size
             or self.waiting >= limits.UNCONNECTED_MAX
             or (window is not None and self._added >= window)  # the file never holds many more than twice the window
         )
@@ -152,7 +152,7 @@ class Segment:
         first_id = self.documents.next_id()
         self._insert(batch, group_ids, fingerprint_ids, tokens, first_id, now)
         if sketches.aside:
-            self.documents.set_aside({first_id + i: value for i, value in sketches.aside.items()})
+            self.documents.store_exempt_values({first_id + i: value for i, value in sketches.aside.items()})
         if self.store.record_matches:
             hidden = {i for i in batch.more if not self._is_visible(batch, i, now)}
             if batch.times is not None and self.store.window.duration_ms is not None:
@@ -196,22 +196,22 @@ class Segment:
         the earlier ones."""
         self._require_stored()
         unconnected, self._unconnected = self._unconnected, []
-        unfiled = self._file()
-        matched, unsure = self.clusters.connect_many(unconnected, unfiled, now) if unconnected else (set(), set())
+        unindexed = self._index_rows()
+        matched, unsure = self.clusters.connect_many(unconnected, unindexed, now) if unconnected else (set(), set())
         if self.store.window.documents is not None:  # what they match may have left it before they came
             unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
             matched -= unsure
         return matched.union(document_id for document_id in unsure if self.has_match(document_id, now))
 
-    def _file(self) -> tuple[int, int] | None:
+    def _index_rows(self) -> tuple[int, int] | None:
         """File the fingerprints that are not; returns the first and the last id."""
-        unfiled, keys = self._unfiled, self._unfiled_keys
-        self._unfiled, self._unfiled_keys = None, []
-        if unfiled is not None:
+        unindexed, keys = self._unindexed, self._unindexed_keys
+        self._unindexed, self._unindexed_keys = None, []
+        if unindexed is not None:
             joined = np.concatenate(keys).astype("<i8", copy=False) if keys else None
             del keys  # they are many bytes, as is each copy of them
-            self.store.table.file(*unfiled, joined)
-        return unfiled
+            self.store.table.index_rows(*unindexed, joined)
+        return unindexed
 
     def evict(self, now: int) -> None:
         """Remove what has left the window, after `flush`. What is known of fingerprints that go now is looked up in the file
@@ -298,11 +298,11 @@ class Segment:
                 keys = None if keys is None else keys[new]
             self.documents.insert_fingerprints(first, group_id, values, hashes)
             self._known.add(hashes, ids[new])
-            self._unfiled = (self._unfiled[0] if self._unfiled else first, first + len(new) - 1)
-            if keys is None or self._unfiled_keys is None:
-                self._unfiled_keys = None
+            self._unindexed = (self._unindexed[0] if self._unindexed else first, first + len(new) - 1)
+            if keys is None or self._unindexed_keys is None:
+                self._unindexed_keys = None
             else:
-                self._unfiled_keys.append(np.insert(keys, 0, group_id, axis=1))
+                self._unindexed_keys.append(np.insert(keys, 0, group_id, axis=1))
         numbers = ids.tolist()
         for place, number in zip(places, which.tolist(), strict=True):
             if number >= 0:

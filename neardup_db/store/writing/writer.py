@@ -15,7 +15,7 @@ from ...parameters import quoted_key
 from ...values import AnyGroup, Key, Match, Part, Record
 from ..asking.documents import DocumentRow, Documents
 from ..asking.parts import Parts, StoredPart
-from ..asking.question import Question
+from ..asking.query_spec import QuerySpec
 from ..asking.search import MatchRow, Neighbour, Search
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
@@ -221,7 +221,7 @@ class Writer:
     def _matches(self, record: Record, sketch: Sketch, place: Place, limit: int, now: int) -> list[MatchRow]:
         """The matches among the documents of other keys."""
         group_id = self.documents.group_id(record.group)
-        return self.search.matches(sketch, group_id, now, Question(limit=limit), except_id=place.existing_id)
+        return self.search.matches(sketch, group_id, now, QuerySpec(limit=limit), except_id=place.existing_id)
 
     def _neighbours(self, record: Record, sketch: Sketch, place: Place, now: int) -> list[Neighbour]:
         """The documents of other keys that a code is connected to."""
@@ -245,7 +245,7 @@ class Writer:
         if record.expires_at is not None:
             self.documents.keep_end(document_id, record.expires_at)
         if sketch.aside is not None:
-            self.documents.set_aside({document_id: sketch.aside})
+            self.documents.store_exempt_values({document_id: sketch.aside})
         if record.part is not None and fingerprint_id is not None:
             self.documents.parts.add(document_id, record.part, fingerprint_id)
         if self.store.record_matches:
@@ -282,7 +282,7 @@ class Writer:
         if number is None:
             number = self.documents.add_fingerprint(group_id, value, value_hash)
             keys = None if sketch.keys is None else group_id.to_bytes(8, "little", signed=True) + sketch.keys
-            self.store.table.file(number, number, keys)
+            self.store.table.index_rows(number, number, keys)
         return number
 
     def _update(self, document_id: int, record: Record) -> None:
@@ -312,7 +312,7 @@ class Writer:
         self._point(document, left[0].fingerprint_id if left else None)
         self.documents.drop([], {removed.fingerprint_id})
         if label is not None:
-            self.clusters.mend(label, seeds, now)
+            self.clusters.split(label, seeds, now)
 
     def _point(self, document: DocumentRow, fingerprint_id: int | None) -> None:
         """Say which fingerprint is that of a document's first code."""

@@ -1,6 +1,7 @@
-"""What the rows of an index must say of each other, as far as SQL tells it in bulk.
+"""Integrity checks by bulk SQL, without reading values.
 
-What takes the values themselves (the keys of candidate rows, real matches, split clusters) is left to `Checker`."""
+`Checker` verifies what needs values: candidate keys, real matches and split clusters.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +15,24 @@ from ..layout.state import Store
 from .edges import UnionFind
 
 SHOWN = 5
-"""Problems of one kind that a report names."""
+"""The maximum number of examples in a problem message."""
 
 
-class Relations:
-    """Each method gives the problems of one kind. The caller holds a transaction of the store."""
+class IntegrityChecks:
+    """Each method yields the problems of one kind. The caller holds a transaction."""
 
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
         self.db = store.db
-        self.of = documents
+        self.source = documents
 
     def report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
-        """The message with the first values that a query gives, which has :limit; nothing where it gives none."""
+        """The message with the first values that a query with :limit returns, or nothing if it returns none."""
         rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
         yield from with_examples(message, [row[0] for row in rows])
 
     def fingerprints(self) -> Iterator[str]:
-        """A document has each fingerprint, and equal values of a group are one fingerprint unless pairs were dismissed."""
+        """Every fingerprint has a document. Equal values of a group are one fingerprint unless pairs were dismissed."""
         equal = self.report(
             """WITH alike(group_id, value_hash) AS MATERIALIZED (
                    SELECT group_id, value_hash FROM {index}_fingerprint GROUP BY 1, 2 HAVING count(*) > 1)
@@ -42,13 +43,13 @@ class Relations:
         )
         yield from () if self.store.dismisses else equal
         unused = self.store.frame("unused")
-        if not self.store.has_parts:  # an index tells how many there are; of those that lack `documents` tells
+        if not self.store.has_parts:  # counts are enough here; `documents` finds missing ones
             counts = "SELECT count(*) <> (SELECT count(DISTINCT fingerprint_id) FROM {index}_document) FROM {index}_fingerprint"
             unused += f" AND ({counts})"
         yield from self.report(f"{unused} LIMIT :limit", "fingerprints that no document has")
 
     def documents(self) -> Iterator[str]:
-        """A document has a fingerprint of its group, a group with a name, and a label only in a cluster."""
+        """A document has a fingerprint of its group, a named group, and a label only in a cluster."""
         yield from self.report(
             """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
@@ -71,7 +72,7 @@ class Relations:
             )
 
     def counters(self) -> Iterator[str]:
-        """No counter can give an id or a label a second time, which would join documents that have nothing in common."""
+        """No counter can assign an id or label again, which would join unrelated documents."""
         yield from self.report(
             """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
                WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change', '{index}_allowed')
@@ -105,8 +106,8 @@ class Relations:
             "documents with a cluster label that was never given",
         )
 
-    def crowds(self) -> Iterator[str]:
-        """A crowd is exactly one cluster, because an added document is compared with only a few of its documents."""
+    def large_clusters(self) -> Iterator[str]:
+        """A large cluster equals one cluster, because an added document is compared with only a few of its documents."""
         yield from self.report(
             """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
                    0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
@@ -124,7 +125,7 @@ class Relations:
         )
 
     def matches(self) -> Iterator[str]:
-        """A recorded match joins a document with an earlier one of its cluster."""
+        """A recorded match joins a document with an earlier one of the same cluster."""
         yield from self.report(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
                LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
@@ -150,20 +151,21 @@ class Relations:
         yield from with_examples("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
 
     def rows(self) -> Iterator[str]:
-        """The candidate table has as many rows, or entries, as the fingerprints have together. CorruptIndexError where it cannot
-        be read."""
+        """The candidate table has as many rows, or entries, as the fingerprints need. Raises CorruptIndexError if it cannot be
+        read."""
         table = self.store.table
-        there = table.count()
-        each: int | None = self.store.scheme.most_rows
-        if each is not None and there == each * self.db.value(self.store.sql("SELECT count(*) FROM {index}_fingerprint")):
-            return  # two keys of one fingerprint are equal once in some thousand million: then all are counted
-        wanted = sum(table.filed(*ends) for ends in self.of.fingerprint_ranges(limits.CHECKED_PAGE))
-        if there != wanted:
-            yield f"rows in {table.name}: {there} instead of {wanted}"
+        row_count = table.count()
+        rows_each: int | None = self.store.scheme.most_rows
+        fingerprints_sql = self.store.sql("SELECT count(*) FROM {index}_fingerprint")
+        if rows_each is not None and row_count == rows_each * self.db.value(fingerprints_sql):
+            return  # keys of one fingerprint collide about once in 10^9: then all rows are counted
+        expected = sum(table.expected_rows(*ends) for ends in self.source.fingerprint_ranges(limits.CHECKED_PAGE))
+        if row_count != expected:
+            yield f"rows in {table.name}: {row_count} instead of {expected}"
 
 
 def with_examples(message: str, examples: Iterable[object]) -> Iterator[str]:
-    """The message with the first SHOWN examples. Without an example there is no message."""
+    """The message with the first SHOWN examples; nothing without examples."""
     listed = list(examples)
     if listed:
         yield f"{message}: {', '.join(map(str, listed[:SHOWN]))}{', ...' if len(listed) > SHOWN else ''}"

@@ -1,4 +1,4 @@
-"""A question to an index."""
+"""The specification of a query."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from ..layout.sketches import Sketch
 from ..layout.state import Store
 
 
-class Question:
-    """A text or a code, and which documents answer it: made once, never changed. (Half the cost of a NamedTuple, and each query
-    makes one.) Its arguments were checked, but for the two bounds, which the scheme of the file checks.
+class QuerySpec:
+    """The text or code of a query and its options. Immutable; half the cost of a NamedTuple, because every query creates one.
 
-    any: whether any `limit` matches do, not only the best."""
+    Arguments are checked by the caller, except the bounds, which depend on the scheme. any: accept any `limit` matches instead of
+    the best.
+    """
 
     __slots__ = ("any", "code", "group", "limit", "max_distance", "measure", "text", "threshold")
 
@@ -40,11 +41,11 @@ class Question:
         self.group: Final = group
 
     def sketch(self, store: Store) -> Sketch:
-        """The text, or else the code, as the index compares it."""
+        """The sketch of the text, or else of the code."""
         if self.text is None:
             return store.sketch_code(self.code)
         return store.sketch_text(self.text)
 
 
-USUAL = Question()
-"""All documents that the rule of the index accepts."""
+DEFAULT_QUERY = QuerySpec()
+"""Every document that matches by the threshold of the index."""
