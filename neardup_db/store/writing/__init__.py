@@ -1,1 +1,1 @@
-"""Adding documents, one or many."""
+"""Adding documents, singly or in bulk."""

@@ -1,4 +1,4 @@
-"""Records that come as columns: codes from arrays, and tables of Arrow."""
+"""Records in columns: arrays of codes, and Arrow tables."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ...values import Record
 
 
 class Rows(NamedTuple):
-    """Some records; all columns have one length. What is None, none of them has."""
+    """Columns of records, of equal length. None means that no record has a value."""
 
     keys: list[Any]
     contents: Sequence[Any]
     """Texts or codes."""
     nulls: Array | None = None
-    """bool[n]: records without a text."""
+    """bool[n]: True for records without a text."""
     groups: list[Any] | None = None
     metadata: list[dict[str, Any]] | None = None
 
-    def slice_rows(self, part: slice) -> Rows:
-        columns: list[Any] = [None if column is None else column[part] for column in self]
+    def slice_rows(self, page: slice) -> Rows:
+        columns: list[Any] = [None if column is None else column[page] for column in self]
         return Rows(*columns)
 
     def limit_bytes(self, most_size: int) -> Rows:
-        """The first ones, up to that with which they have so many bytes of text."""
+        """The first rows whose texts have at most this many bytes, including the row that reaches the limit."""
         contents = self.contents
         return self.slice_rows(slice(fitting(contents.sizes, most_size))) if isinstance(contents, LocatedTexts) else self
 
@@ -41,13 +41,13 @@ class Rows(NamedTuple):
         return contents.at_indexes(places) if isinstance(contents, LocatedTexts) else [contents[place] for place in places]
 
     def are_plain(self) -> bool:
-        """Whether there is nothing to check, and nothing but keys and contents to store."""
+        """True if nothing needs checking and only keys and contents are stored."""
         has_more = self.groups is not None or self.metadata is not None or (self.nulls is not None and bool(self.nulls.any()))
         return not has_more and _are_plain(self.keys)
 
 
 def _are_plain(keys: list[Any]) -> bool:
-    """Whether all keys are certainly stored as they are, without a step of Python for each where they are of one type."""
+    """True if all keys can be stored unchanged. Avoids a Python step per key if they have one type."""
     kinds = set(map(type, keys))
     if kinds == {str}:
         try:
@@ -61,14 +61,14 @@ def _are_plain(keys: list[Any]) -> bool:
 
 
 class Row(NamedTuple):
-    """The record at one place of some rows. text: as it is to be stored, None = not at all."""
+    """One record of some rows. text: the text to store, if any."""
 
     rows: Rows
     place: int
     text: str | bytes | None
 
     def checked(self) -> Record:
-        """Raises ParameterError for what no record may have."""
+        """The checked record. Raises ParameterError."""
         rows, place = self.rows, self.place
         for name, is_null in (("key", rows.keys[place] is None), ("text", rows.nulls is not None and rows.nulls[place])):
             if is_null:
@@ -83,7 +83,7 @@ class Row(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """Keys and codes of the same length, for records that have nothing else: codes from arrays are not checked one by one."""
+    """Keys and codes of equal length, for records without other values. Codes from arrays need no check each."""
 
     keys: Sequence[Any]
     codes: Sequence[bytes]
@@ -93,13 +93,15 @@ class Codes(NamedTuple):
 
     def rows(self) -> Iterator[Rows]:
         for start in range(0, len(self.keys), limits.BATCH_RECORDS):
-            part = slice(start, start + limits.BATCH_RECORDS)
-            yield Rows(list(self.keys[part]), list(self.codes[part]))
+            page = slice(start, start + limits.BATCH_RECORDS)
+            yield Rows(list(self.keys[page]), list(self.codes[page]))
 
 
 def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, Any]) -> Iterable[Any] | Codes:
-    """The records of `add_codes`. more: what else the records have, by the names of `add_code`'s arguments: one value for all, or
-    one for each. ParameterError where there are not as many of each."""
+    """The records of `add_codes`. more: further arguments of `add_code`, each one value for all records or one per record.
+
+    Raises ParameterError if the lengths differ.
+    """
     columns = {"key": _values(keys), "code": codes}
     same = {}
     for name, value in more.items():
@@ -120,14 +122,14 @@ def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, A
 
 
 def _values(column: Any) -> Iterable[Any]:
-    """Those of an array, or of a Series, as Python has them."""
+    """The values of an array or Series as Python objects."""
     as_list = getattr(column, "tolist", None) or getattr(column, "to_list", None)
     values: Iterable[Any] = column if as_list is None else as_list()
     return values
 
 
 def _is_sequence(value: Any) -> bool:
-    """Whether these are values of one record each."""
+    """True if there is one value per record."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
 
@@ -144,9 +146,10 @@ def _zip_columns(columns: Mapping[str, Iterable[Any]]) -> Iterator[tuple[Any, ..
 
 
 class Table:
-    """Records from a table of Arrow: which of its columns are key, text, group, and make up the metadata.
+    """Records from an Arrow table, with the columns of key, text, group and metadata.
 
-    It is a context manager, as `Source`. Raises ParameterError where a column is not there, or of a type that does not serve."""
+    A context manager like `Source`. Raises ParameterError if a column is missing or has an unsuitable type.
+    """
 
     def __init__(self, data: Any, key: Any, text: Any, group: Any, metadata: Any) -> None:
         self._source = source = Source("records", data)
@@ -183,5 +186,5 @@ class Table:
 
 
 def size_of(contents: Sequence[Any]) -> int:
-    """Bytes of texts or codes."""
+    """The bytes of texts or codes."""
     return int(contents.sizes.sum()) if isinstance(contents, LocatedTexts) else sum(map(len, contents))

@@ -1,4 +1,4 @@
-"""`add_many`: a stream of records in large batches, in the order given, with the outcome of adding them one by one."""
+"""Bulk loads (`add_many`): large batches in record order, with the same result as adding the records one by one."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class IngestOptions:
     progress: Callable[[int], Any] | None
     on_outcome: OnOutcome | None = None
     require: Callable[..., None] | None = None
-    """Refuses a scheme and text rules that the records are not of; called inside the transaction."""
+    """Rejects records of another scheme or text rules; called inside the transaction."""
     fields: FieldNames | None = None
-    """Which fields of mappings are the key, the text and so on, if they do not have the names of `add`'s arguments."""
+    """The field names of key, text and so on in mappings, if they differ from the arguments of `add`."""
     takes_over: bool = False
-    """Whether the records are rows of the table that the index follows."""
+    """True if the records are rows of the followed table."""
     first: int = 0
     """The number of the first record."""
 
@@ -60,9 +60,10 @@ class IngestOptions:
 class Ingest:
     """One run of `add_many`.
 
-    Records are collected in a batch. When it is large enough, it is handed over to other threads, which fingerprint and write it
-    while the next records are read. The records' own iterator, and `progress`, may query the index: `settle` runs first, so they
-    find all earlier records complete. They must not write to it."""
+    Full batches go to background threads, which fingerprint and write them while the caller's thread reads more records. The
+    record iterator and `progress` may query the index: `flush_pending` runs first, so they see all earlier records. They must not
+    write.
+    """
 
     def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
         self.store = store
@@ -71,39 +72,41 @@ class Ingest:
         self.segment = CodeSegment(store, documents, writer.search, writer.clusters)
         self.options = options
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "skipped", "matched"), 0)
-        self.wrong: list[Skipped] = []
-        self.refused: list[Skipped] = []
-        """The first records that were left out, as they were read and as they were written: that runs behind, in its thread."""
+        self.invalid: list[Skipped] = []
+        self.rejected: list[Skipped] = []
+        """The first skipped records: invalid ones found while reading, rejected ones found while writing, which runs later in
+        its thread."""
         self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
         self.token_counts = TokenCounts()
         self.taken = 0
         self.reported = 0
         self._batch = Batch(options.first, store.epoch)
-        self._left = options.commit_every
-        """Records that the transaction may still take."""
+        self._remaining = options.commit_every
+        """The number of records that the transaction may still take."""
         self._open: tuple[AbstractContextManager[None], Background] | None = None
-        """The transaction."""
+        """The open transaction and its threads."""
         self._busy = False
         self._is_flushed = True
         self._error: BaseException | None = None
-        """The error of writing earlier records, raised again by the next batch: it was raised first where the index was used,
-        inside the records' iterator or `progress`, and these may have caught it."""
+        """An error of writing earlier records, raised again by the next batch. It first surfaced in a query of the record
+        iterator or of `progress`, which may have caught it."""
 
     def run(self, records: Iterable[Any] | Codes | Table | Stored) -> AddReport:
-        """Take all records; one transaction, or one for every `commit_every` of them."""
+        """Add all records, in one transaction or one for every `commit_every` records."""
         with self.store.db.flush_before_use(self.flush_pending):
             try:
                 self._read_batches(records)
-                self._hand_over()
+                self._submit_batch()
                 self._commit()
             except BaseException:
                 self._roll_back(*sys.exc_info())
                 raise
-        problems = sorted([*self.wrong, *self.refused], key=attrgetter("record"))[:MOST_PROBLEMS]
+        problems = sorted([*self.invalid, *self.rejected], key=attrgetter("record"))[:MOST_PROBLEMS]
         return AddReport(**self.counts, problems=tuple(problems))
 
     def flush_pending(self, to_write: bool = False) -> None:
-        """Write, file and connect all records that were taken, because the caller is about to use the index."""
+        """Write, index and connect all pending records before the caller uses the index. Raises NearDupError if the caller is
+        about to write."""
         if self._busy:
             return
         if to_write:
@@ -114,8 +117,8 @@ class Ingest:
         if self._is_flushed and not self._batch:
             return
         try:
-            self._hand_over()
-            with self._at_work():
+            self._submit_batch()
+            with self._suspend_flush():
                 self._flush()
         except BaseException as error:
             self._error = error
@@ -124,40 +127,40 @@ class Ingest:
     # ---- reading the records -----------------------------------------------------------------------------------------
 
     def _read_batches(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
-        """Collect checked records in batches: large enough to pay, small enough to bound the memory."""
+        """Collect checked records in batches, large enough to be efficient and small enough to bound memory."""
         if isinstance(records, (Table, Stored)) or (isinstance(records, Codes) and self.options.commit_every is None):
             return self._read_columns(records)
-        if isinstance(records, Codes):  # the settings may change between two transactions, so each code is checked
+        if isinstance(records, Codes):  # settings may change between two transactions, so each code is checked
             records = records.pairs()
         for number, record in enumerate(records, self.options.first):
             self._append_checked(record, number)
-            self._hand_over_full()
+            self._submit_if_full()
         return None
 
-    def _hand_over_full(self) -> None:
+    def _submit_if_full(self) -> None:
         batch = self._batch
-        if len(batch) >= limits.BATCH_RECORDS or len(batch) == self._left or batch.size >= limits.BATCH_SIZE:
-            self._hand_over()
+        if len(batch) >= limits.BATCH_RECORDS or len(batch) == self._remaining or batch.size >= limits.BATCH_SIZE:
+            self._submit_batch()
             self._report()
-            if self._left == 0:
+            if self._remaining == 0:
                 self._commit()
 
     def _read_columns(self, columns: Codes | Table | Stored) -> None:
-        """`_read` of records that come as columns, many at once."""
+        """`_read_batches` for columns of records."""
         number = 0
         for rows in columns.rows():
             start, end = 0, len(rows.keys)
             while start < end:
                 batch = self._batch
-                most = limits.BATCH_RECORDS if self._left is None else min(limits.BATCH_RECORDS, self._left)
-                part = rows.slice_rows(slice(start, start + most - len(batch))).limit_bytes(limits.BATCH_SIZE - batch.size)
-                self._append_rows(part, number + start)
-                start += len(part.keys)
-                self._hand_over_full()
+                max_records = limits.BATCH_RECORDS if self._remaining is None else min(limits.BATCH_RECORDS, self._remaining)
+                page = rows.slice_rows(slice(start, start + max_records - len(batch))).limit_bytes(limits.BATCH_SIZE - batch.size)
+                self._append_rows(page, number + start)
+                start += len(page.keys)
+                self._submit_if_full()
             number += end
 
     def _append_rows(self, rows: Rows | StoredRows, first: int) -> None:
-        """Put rows into the batch, less those that `on_error` leaves out; `first` is the number of the first record."""
+        """Append rows to the batch, except invalid ones that `on_error` skips; first: the number of the first record."""
         if isinstance(rows, StoredRows):
             return rows.append_to(self._batch)
         batch, store_text = self._batch, self.store.store_text and self.options.content == "text"
@@ -176,7 +179,7 @@ class Ingest:
         return None
 
     def _append_checked(self, record: Any, number: int) -> None:
-        """`_append`, which may skip a wrong record, and names it where it may not."""
+        """Append a record. An invalid one is skipped or raises an error with its number."""
         try:
             try:
                 self._append(self._batch, record)
@@ -188,12 +191,12 @@ class Ingest:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {number}: {error}") from error
             self._batch.skipped.append(number)
-            skipped = self._skip(number, self._key_of(record), error, self.wrong)
+            skipped = self._skip(number, self._key_of(record), error, self.invalid)
             if self.outcomes is not None:
-                self.outcomes.add_wrong(skipped)
+                self.outcomes.add_skipped(skipped)
 
     def _key_of(self, record: Any) -> Key | None:
-        """The key of a wrong record, None where it has none that can be used."""
+        """The key of an invalid record, or None if it is unusable."""
         if self.options.content == "value":
             key = record.key
         elif type(record) is Row:
@@ -208,17 +211,17 @@ class Ingest:
             return None
 
     def _is_rebuilt(self) -> bool:
-        """Whether the file has other settings than those by which records were checked; the store has the new ones afterwards.
-        Inside the open transaction nobody changes them."""
+        """True if the index was rebuilt since the last record was checked; the store then has the new settings. Always False
+        inside the open transaction, which prevents a rebuild."""
         if self._open is not None:
             return False
         epoch = self.store.epoch
-        with self._at_work(), self.store.reading():
+        with self._suspend_flush(), self.store.reading():
             return self.store.epoch != epoch
 
-    def _skip(self, number: int, key: Key | None, why: NearDupError, problems: list[Skipped]) -> Skipped:
+    def _skip(self, number: int, key: Key | None, error: NearDupError, problems: list[Skipped]) -> Skipped:
         self.counts["skipped"] += 1
-        skipped = Skipped(number, key, str(why))
+        skipped = Skipped(number, key, str(error))
         if len(problems) < MOST_PROBLEMS:
             problems.append(skipped)
         return skipped
@@ -235,7 +238,7 @@ class Ingest:
         if self.options.fields is not None:
             record = self.options.fields.record(record)
         elif type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
-            key, content = record  # nearly every record, so this way is the quickest
+            key, content = record  # the fast path: nearly every record takes it
             if code:
                 content = self.store.scheme.code_value(content)
             if type(content) is bytes or type(content) is str:
@@ -257,61 +260,61 @@ class Ingest:
 
     @contextmanager
     def without_flush(self) -> Iterator[None]:
-        """The connection for statements of the records' iterator that ask nothing of the candidate table: what was taken stays
-        unfiled, which is much quicker than `settle`. The caller holds the transaction."""
-        with self._at_work():
+        """Run statements of the record iterator that do not need candidate rows. Pending records are not indexed, which is
+        much faster than `flush_pending`. The caller holds the transaction."""
+        with self._suspend_flush():
             if self._open is not None:
                 self._open[1].wait()
             yield
 
     @contextmanager
     def between_records(self, *, light: bool) -> Iterator[None]:
-        """A transaction for what an iterator of our own writes between two records."""
+        """A write transaction for this package's own record iterators, between two records."""
         self.flush_pending()
-        with self._at_work(), self.store.writing(light=light):
+        with self._suspend_flush(), self.store.writing(light=light):
             yield
 
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Statements inside do not settle first."""
+    def _suspend_flush(self) -> Iterator[None]:
+        """Statements inside do not flush pending records."""
         before, self._busy = self._busy, True
         try:
             yield
         finally:
             self._busy = before
 
-    def _hand_over(self) -> None:
-        """Have the batch written, and begin the next one. A transaction begins with its first batch, not before: the records may
-        be long in coming."""
+    def _submit_batch(self) -> None:
+        """Pass the batch to the background threads and begin the next one. The first batch begins the transaction, because
+        records may arrive slowly."""
         if self._error is not None:
             raise self._error
         batch = self._batch
         self._batch = Batch(batch.first + len(batch) + len(batch.skipped), self.store.epoch)
         if not len(batch):
             return
-        with self._at_work():
+        with self._suspend_flush():
             background = self._background()
             if not self.options.takes_over:
                 self.store.require_own_documents()
-            if self.options.require is not None:  # here nobody can rebuild the index meanwhile
+            if self.options.require is not None:  # the transaction prevents a rebuild from here on
                 self.options.require(self.store.scheme, self.store.rules)
-            if batch.epoch != self.store.epoch:  # the index was rebuilt since the first of its records was checked
-                self._check_again(batch)
+            if batch.epoch != self.store.epoch:  # rebuilt since its first record was checked
+                self._recheck(batch)
             if batch.has_parts and not self.store.has_parts and self.store.scheme.name == "binarycode":
                 background.wait()
                 self._flush()
-                self.store.add_table(Parts.TABLE)  # not while another thread looks at the settings
+                self.store.add_table(Parts.TABLE)  # not while another thread reads the settings
             self._batch.epoch = self.store.epoch
             self._is_flushed = False
             if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:
                 background.wait()
                 self._write_batch(batch, self._sketch(batch))
-            elif self.store.rules.custom:  # the caller's own functions may work in the caller's thread only
-                background.start(*self._prepared(batch))
+            elif self.store.rules.custom:  # custom functions may require the caller's thread
+                background.start(*self._prepare(batch))
             else:
-                background.prepare(partial(self._prepared, batch))
-            if self._left is not None:
-                self._left -= len(batch)
+                background.prepare(partial(self._prepare, batch))
+            if self._remaining is not None:
+                self._remaining -= len(batch)
 
     def _background(self) -> Background:
         if self._open is None:
@@ -319,7 +322,7 @@ class Ingest:
             self._open[0].__enter__()
         return self._open[1]
 
-    def _check_again(self, batch: Batch) -> None:
+    def _recheck(self, batch: Batch) -> None:
         if self.options.content == "code":
             batch.contents = [self.store.scheme.code_value(code) for code in batch.contents]
             return
@@ -333,23 +336,24 @@ class Ingest:
 
     def _commit(self) -> None:
         if self._open is not None:
-            with self._at_work():
+            with self._suspend_flush():
                 self._flush()
             self._report()
-            with self._at_work():
+            with self._suspend_flush():
                 transaction, background = self._open
                 background.__exit__(None, None, None)
                 transaction.__exit__(None, None, None)
             self._open = None
-        self._left = self.options.commit_every
-        if self.outcomes is not None:  # not before: a commit that failed would make them lies
-            with self._at_work():  # nothing is in hand, so the function may write
+        self._remaining = self.options.commit_every
+        if self.outcomes is not None:  # a failed commit must not report outcomes
+            with self._suspend_flush():  # nothing is pending, so the function may write
                 self.outcomes.report()
 
     def _roll_back(self, *error: Any) -> None:
-        """End the transaction after an error; may raise another error, the one that the caller is to see.
+        """End the transaction after an error. May raise another error for the caller to see.
 
-        No ExitStack: it lets go of a block before it ends it, so that an interrupt between the two would leave it open."""
+        An ExitStack removes a block before it ends it, so an interrupt in between would leave the transaction open.
+        """
         opened, self._open, self._busy, self._error = self._open, None, True, None
         if opened is not None:
             transaction, background = opened
@@ -359,7 +363,7 @@ class Ingest:
                 transaction.__exit__(*error)
 
     def _flush(self) -> None:
-        """Wait until all that was handed over is written, filed and connected."""
+        """Wait until everything submitted is written, indexed and connected."""
         if self._open is not None and not self._is_flushed:
             self._open[1].start(self._index_rows)
             self._open[1].wait()
@@ -373,15 +377,14 @@ class Ingest:
 
     # ---- writing a batch ---------------------------------------------------------------------------------------------
 
-    def _prepared(self, batch: Batch) -> tuple[Work, int]:
-        """The work of writing a batch, and the bytes that it holds."""
+    def _prepare(self, batch: Batch) -> tuple[Work, int]:
+        """(the work of writing a batch, the bytes that it holds)."""
         sketches = self._sketch(batch)
         size = sum(map(len, filter(None, sketches.values))) + batch.metadata_size + batch.size * self.store.store_text
         return partial(self._write_batch, batch, sketches), size
 
     def _sketch(self, batch: Batch) -> Sketches:
-        """Fingerprints of the contents, which the batch then drops: it waits to be written, and texts need ten times as much
-        memory."""
+        """Fingerprint the contents and drop them: the batch waits to be written, and texts need ten times the memory."""
         contents, batch.contents = batch.contents, []
         if self.options.content == "code":
             return self.store.sketch_code_values(contents)
@@ -393,7 +396,7 @@ class Ingest:
         self._connect(clock.now_ms())
 
     def _connect(self, now: int) -> None:
-        """File and connect what the segment holds."""
+        """Index and connect the documents of the segment."""
         matched = self.segment.flush(now)
         self.counts["matched"] += len(matched)
         if self.outcomes is not None:
@@ -402,67 +405,69 @@ class Ingest:
         self.segment.evict(now)
 
     def _write_batch(self, batch: Batch, sketches: Sketches) -> None:
-        """Write a batch: runs of records with new keys at once, and the others one by one between them."""
+        """Write a batch: runs of new keys in bulk, other records one by one in between."""
         self.token_counts.count_batch(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
         self.taken += len(batch)
         has_parts = self.store.has_parts or batch.has_parts
-        if self.options.only_new or (has_parts and not self._takes_codes()):
+        if self.options.only_new or (has_parts and not self._can_write_codes()):
             for i in range(len(batch)):
                 self._write_one(batch, sketches, i, now)
             return
         if has_parts:
-            self._take_codes(batch, sketches, now)
+            self._write_code_batch(batch, sketches, now)
             return
-        taken = self.documents.existing_keys(batch.keys)
+        existing_keys = self.documents.existing_keys(batch.keys)
         may_stay = self.options.if_exists == "ignore" and not batch.if_exists
-        if taken and may_stay and self.outcomes is None and self.store.window.documents is None:
-            batch, sketches = self._without_those_that_stay(batch, sketches, taken, now)
-        if not taken and len(set(batch.keys)) == len(batch):
+        if existing_keys and may_stay and self.outcomes is None and self.store.window.documents is None:
+            batch, sketches = self._drop_ignored(batch, sketches, existing_keys, now)
+        if not existing_keys and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)
         else:
-            self._take_in_runs(batch, sketches, taken, now)
+            self._write_runs(batch, sketches, existing_keys, now)
         if self.segment.is_full:
             self._index_rows()
 
-    def _takes_codes(self) -> bool:
-        """Whether codes of an index with parts can be stored many at once: what became of each, what leaves a window with each,
-        and what is dismissed is known where they are written one by one."""
+    def _can_write_codes(self) -> bool:
+        """True if codes of an index with parts can be stored in bulk.
+
+        False if outcomes, dismissed pairs or a count window need the state after each code.
+        """
         store = self.store
         return store.has_parts and self.outcomes is None and not store.dismisses and store.window.documents is None
 
-    def _take_codes(self, batch: Batch, sketches: Sketches, now: int) -> None:
-        """Write a batch of codes of which several may be of one key."""
+    def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
+        """Write a batch in which several codes may belong to one key."""
         owners = Owners(self.documents, batch, now)
-        torn: set[int] = set()
+        split_seeds: set[int] = set()
         runs: list[tuple[str, list[int]]] = []
         whole = self.options.content == "value"
         for i in range(len(batch)):
-            fate = owners.fate(i, self.options.if_exists, whole)
-            if fate == "ignored":
+            action = owners.action(i, self.options.if_exists, whole)
+            if action == "ignored":
                 self.counts["ignored"] += 1
-            elif fate != "alone":
-                if not runs or runs[-1][0] != fate:
-                    runs.append((fate, []))
+            elif action != "alone":
+                if not runs or runs[-1][0] != action:
+                    runs.append((action, []))
                 runs[-1][1].append(i)
             else:
-                torn |= self._write_codes(batch, sketches, runs, owners, now)
-                self.writer.clusters.split_many(torn, now)
-                runs, torn = [], set()
+                split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
+                self.writer.clusters.split_many(split_seeds, now)
+                runs, split_seeds = [], set()
                 self._write_one(batch, sketches, i, now)
-                owners.look_again(i)
-        torn |= self._write_codes(batch, sketches, runs, owners, now)
-        self.writer.clusters.split_many(torn, now)
+                owners.reload(i)
+        split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
+        self.writer.clusters.split_many(split_seeds, now)
         if self.segment.is_full:
             self._index_rows()
 
     def _write_codes(
         self, batch: Batch, sketches: Sketches, runs: list[tuple[str, list[int]]], owners: Owners, now: int
     ) -> set[int]:
-        """Write runs of codes that join, or replace others; returns the documents whose clusters are to be mended."""
-        torn: set[int] = set()
-        for fate, run in runs:
-            if fate == "joins":
+        """Write runs of codes that are added or replace others. Returns the documents whose clusters may split."""
+        split_seeds: set[int] = set()
+        for action, run in runs:
+            if action == "joins":
                 self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), owners.owners_at(run), now)
                 self.counts["added"] += len(run)
                 continue
@@ -470,33 +475,34 @@ class Ingest:
             self.segment.end()
             codes = ((batch.record(i), sketches.sketch_at(i), *owners.replaced(i)) for i in run)
             matched, seeds = self.writer.replace_codes(codes, now)
-            torn |= seeds
+            split_seeds |= seeds
             self.counts["matched"] += matched
             self.counts["replaced"] += len(run)
-        return torn
+        return split_seeds
 
-    def _without_those_that_stay(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> tuple[Batch, Sketches]:
-        """The records less those that a visible document with their key makes ignored: they part no run of new ones. All of them
-        where the document of one is in another group, which is an error that names the record."""
-        stay = {key: row.group_id for key, row in self.documents.rows_by_key(list(taken)).items() if row.is_visible(now)}
-        numbers = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
-        if any(key in stay and stay[key] != numbers[batch.group(i)] for i, key in enumerate(batch.keys)):
+    def _drop_ignored(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> tuple[Batch, Sketches]:
+        """The records without those that are ignored because their key exists, which would interrupt runs of new keys. Returns
+        all records if one has another group than its document: that is an error for this record."""
+        rows = self.documents.rows_by_key(list(existing_keys))
+        existing_groups = {key: row.group_id for key, row in rows.items() if row.is_visible(now)}
+        group_ids = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
+        if any(key in existing_groups and existing_groups[key] != group_ids[batch.group(i)] for i, key in enumerate(batch.keys)):
             return batch, sketches
-        taken -= stay.keys()
-        places = [i for i, key in enumerate(batch.keys) if key not in stay]
-        self.counts["ignored"] += len(batch) - len(places)
-        return batch.at_indexes(places), sketches.at_indexes(places)
+        existing_keys -= existing_groups.keys()
+        kept = [i for i, key in enumerate(batch.keys) if key not in existing_groups]
+        self.counts["ignored"] += len(batch) - len(kept)
+        return batch.at_indexes(kept), sketches.at_indexes(kept)
 
-    def _take_in_runs(self, batch: Batch, sketches: Sketches, taken: set[Key], now: int) -> None:
+    def _write_runs(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> None:
         run: list[int] = []
         for i, key in enumerate(batch.keys):
-            if key in taken:
+            if key in existing_keys:
                 self._write_run(batch, sketches, run, now)
                 run = []
                 self._write_one(batch, sketches, i, now)
             else:
                 run.append(i)
-                taken.add(key)
+                existing_keys.add(key)
         self._write_run(batch, sketches, run, now)
 
     def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
@@ -523,7 +529,7 @@ class Ingest:
         except (DuplicateKeyError, ParameterError) as error:
             if self.options.on_error != "skip":
                 raise type(error)(f"record {batch.number(i)}: {error}") from error
-            skipped = self._skip(batch.number(i), record.key, error, self.refused)
+            skipped = self._skip(batch.number(i), record.key, error, self.rejected)
             if self.outcomes is not None:
                 self.outcomes.add(record.key, "skipped", skipped)
             return

@@ -1,4 +1,4 @@
-"""What became of each record of a load: collected as the records are written, told when their transaction has ended."""
+"""Outcomes of the records of a load: collected while they are written, reported after the commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OnOutcome = Callable[[Key | None, Outcome, Match | Skipped | None], Any]
 
 
 class Collector(ABC):
-    """An `on_outcome` that collects what it is told, and hands it on when `tell` is called: after each commit."""
+    """An `on_outcome` that collects outcomes; `report` is called after each commit."""
 
     @abstractmethod
     def __call__(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None: ...
@@ -26,24 +26,25 @@ class Collector(ABC):
 
 
 class Outcomes:
-    """The outcomes of the records of one transaction, told in the order of the records.
+    """The outcomes of one transaction's records, reported in record order.
 
-    Records are written in their order, so a written one has no number. Wrong ones are met earlier, as they are read, and bring
-    theirs. Documents of a segment are written before their matches are known."""
+    Records are written in order, so written ones need no number. Invalid ones are found earlier, while reading, and carry theirs.
+    Documents of a segment are stored before their matches are known.
+    """
 
     def __init__(self, on_outcome: OnOutcome, first: int = 0) -> None:
         self._on_outcome = on_outcome
         self._number = first
-        """Of the record that is told next."""
+        """The number of the next record to report."""
         self._wrong: deque[Skipped] = deque()
         self._keys: list[Key] = []
         self._outcomes: list[Outcome] = []
         self._matches: dict[int, Match | Skipped] = {}
-        """By place in the two lists."""
+        """Keyed by position in the two lists."""
         self._runs: list[tuple[float, int]] = []
-        """Of documents whose matches are not known: the first id of each run of ids, and its place."""
+        """(first id, position) of each run of ids whose matches are not known yet."""
 
-    def add_wrong(self, skipped: Skipped) -> None:
+    def add_skipped(self, skipped: Skipped) -> None:
         self._wrong.append(skipped)
 
     def add(self, key: Key, outcome: Outcome, match: Match | Skipped | None) -> None:
@@ -53,20 +54,20 @@ class Outcomes:
         self._outcomes.append(outcome)
 
     def add_stored(self, keys: Sequence[Key], first_id: int) -> None:
-        """New documents with successive ids, whose matches `connect` brings."""
+        """Add documents with consecutive ids; `connect` supplies their matches."""
         self._runs.append((first_id, len(self._keys)))
         self._keys += keys
         self._outcomes += ["added"] * len(keys)
 
     def connect(self, matches: Mapping[int, Match]) -> None:
-        """The best match of each document, by its id, that has one among those of `add_stored` since the last time."""
+        """Set the best matches of documents stored since the last call, by id."""
         for document_id, match in matches.items():
             first_id, place = self._runs[bisect_right(self._runs, (document_id, math.inf)) - 1]
             self._matches[place + document_id - int(first_id)] = match
         self._runs = []
 
     def report(self) -> None:
-        """Call the function for each record since the last time. What it raises comes out, and the rest is not told."""
+        """Call the function for each unreported record. If it raises, the remaining outcomes are lost."""
         keys, outcomes, matches = self._keys, self._outcomes, self._matches
         self._keys, self._outcomes, self._matches = [], [], {}
         place = 0

@@ -1,4 +1,4 @@
-"""Whether the texts of a load are too short for their text rules."""
+"""Detects loads whose texts are too short for their text rules."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from ...arrays import np
 from ...text import TextRules
 
 SHORT = 20
-"""Tokens below which one changed word leaves too few shingles of three words alone."""
+"""Below this number of tokens one changed word changes most shingles of three words."""
 
 TOO_FEW = 20
-"""Loads of fewer texts give no warning: they say little about the rest."""
+"""Loads with fewer texts give no warning, because they are not representative."""
 
 
 class TokenCounts:
-    """How many texts of a load are short. Texts that match nothing by their rules are left out."""
+    """Counts the short texts of a load. Texts below `min_tokens`, which match nothing, are not counted."""
 
     def __init__(self) -> None:
         self.texts = self.short = 0
 
     def count_batch(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
-        """Count the texts of a batch, where the rules make shingles of three words or more."""
+        """Count the texts of a batch if the rules build shingles of three or more words."""
         if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
-            counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares with nothing
+            counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares False
             counts[counts < rules.min_tokens] = 0
             self.texts += int(np.count_nonzero(counts))
             self.short += int(np.count_nonzero((counts > 0) & (counts < SHORT)))
 
     def warning(self, shingle: int) -> str | None:
-        """The warning, where most of the texts are short."""
+        """The warning if most texts are short, else None."""
         if self.texts < TOO_FEW or 2 * self.short <= self.texts:
             return None
         return (

@@ -1,4 +1,4 @@
-"""Documents as another index has stored them, for `Index.merge`."""
+"""Documents as stored in another index, for `Index.merge`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .segment import Batch
 
 
 class StoredRows(NamedTuple):
-    """Some documents, checked; all columns have one length."""
+    """Checked documents as columns of equal length."""
 
     keys: list[Key]
     values: list[StoredValue]
@@ -33,17 +33,17 @@ class StoredRows(NamedTuple):
     expiries: list[int | None]
     parts: list[Part | None]
     of_several: list[bool | None]
-    """Whether a code without a part stands beside others of its document."""
+    """True for an unnamed code stored beside other codes of its document."""
 
-    def slice_rows(self, part: slice) -> StoredRows:
-        return StoredRows(*(column[part] for column in self))  # type: ignore[arg-type]
+    def slice_rows(self, page: slice) -> StoredRows:
+        return StoredRows(*(column[page] for column in self))  # type: ignore[arg-type]
 
     def limit_bytes(self, most_size: int) -> StoredRows:
-        """The first ones, up to that with which they have so many bytes."""
+        """The first documents with at most this many bytes, including the one that reaches the limit."""
         return self.slice_rows(slice(fitting(np.array(self.sizes, np.int64), most_size)))
 
     def append_to(self, batch: Batch) -> None:
-        """Put them into a batch that has such documents only."""
+        """Append these documents to a batch that has only such documents."""
         first = len(batch)
         batch.extend(self.keys, self.values, sum(self.sizes))
         batch.times = [*(batch.times or ()), *self.times]
@@ -60,13 +60,12 @@ _NOTHING = (None,) * 7
 
 
 class Stored:
-    """The documents of another index that are visible at `now`, in their order, from the state in which the caller reads it. One
-    with several codes comes once for each, with its metadata and expiry the first time.
+    """The visible documents of another index in insertion order, read from one state. A document with several codes appears once
+    per code, with metadata and expiry only the first time.
 
-    window: that of the index they go to, for which some are too old: these do not come.
-
-    with_texts: with the texts that it stores. before: called before each page is read. Documents are checked: damage is a
-    CorruptIndexError that names one."""
+    window: the window of the target index; documents too old for it are left out. with_texts: read stored texts. before: called
+    before each page. Raises CorruptIndexError, naming the document, if one is damaged.
+    """
 
     def __init__(
         self,
@@ -99,15 +98,15 @@ class Stored:
         )
 
     def rows(self) -> Iterator[StoredRows]:
-        """All of them, as many at a time as a batch may have."""
+        """All documents, in pages of a batch's size."""
         after = 0
         while page := self._page(after):
             after = page[-1][0]
             columns = self._checked(page)
             ids, keys, counts, *times, texts, metadata, groups, expiries, values, _, _, _, parts, _, sizes = map(list, columns)
-            further = [i for i in range(1, len(ids)) if ids[i] == ids[i - 1]]
+            same_document = [i for i in range(1, len(ids)) if ids[i] == ids[i - 1]]
             of_several: list[bool | None] = [None] * len(ids)
-            for place in further:
+            for place in same_document:
                 metadata[place] = expiries[place] = None
                 for code in (place - 1, place):
                     of_several[code] = True if parts[code] is None else None
@@ -119,30 +118,30 @@ class Stored:
         if self._before is not None:
             self._before()
         page: list[tuple[Any, ...]] = []
-        held = 0
+        page_size = 0
         with closing(self._db.stream(self._sql, (after, self._now, self._since))) as rows:
             for row in rows:
-                if (held >= limits.BATCH_SIZE or len(page) >= limits.BATCH_RECORDS) and row[0] != page[-1][0]:
+                if (page_size >= limits.BATCH_SIZE or len(page) >= limits.BATCH_RECORDS) and row[0] != page[-1][0]:
                     break
                 page.append(row)
-                held += row[-1]
+                page_size += row[-1]
         return self._db.ordered(page, after)
 
     def _checked(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Rows as columns. CorruptIndexError where one is damaged."""
+        """The page as columns. Raises CorruptIndexError if a row is damaged."""
         columns = list(zip(*page, strict=True))
         if self._damage_in(columns) is not None:
             for row in page:
-                why = self._damage_in([(value,) for value in row])
-                if why is not None:
-                    error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, why)
+                problem = self._damage_in([(value,) for value in row])
+                if problem is not None:
+                    error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, problem)
                     if self._db.name:
                         error.args = (f"{self._db.name}: {error.args[0]}",)
                     raise error
         return columns
 
     def _damage_in(self, columns: list[tuple[Any, ...]]) -> str | None:
-        """What is damaged in documents, None where nothing is."""
+        """The damage in these documents as text, or None."""
         for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
             if not kinds.issuperset(map(type, column)):
                 return f"its {name} is none"
@@ -194,4 +193,4 @@ _COLUMNS = {
     "check of the metadata": _NUMBER,
     "size": _NUMBER,
 }
-"""The columns that are read, with the types of their values."""
+"""The columns read, with the types of their values."""
