@@ -141,7 +141,7 @@ def test_what_a_killed_writer_acknowledged_is_there_and_nothing_is_half_there(
     model = Model()
     Index(path, SETS, text=WORDS, store_text=True, checksums=checksums).close()
     rounds = acknowledged = 0
-    while writers.killed < (600 if long_run else 40 if more_rounds else 12):
+    while writers.killed < (600 if long_run else 40 if more_rounds else 6):
         rounds += 1
         operations = [some_operation(rng, tmp_path) for _ in range(60)]
         inside = rng.random() < 0.4  # by itself, in the middle of a write; or from outside, at any moment

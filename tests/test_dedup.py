@@ -127,9 +127,8 @@ def test_texts_that_share_a_bucket_are_those_of_an_exact_index(
     assert set(np.flatnonzero(buckets.shared()).tolist()) == expected and set(buckets.wordless) == wordless
 
 
-@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize(("cut", "keep"), [("usual", "first"), ("tiny", "longest")])
 @pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
 def test_a_part_of_the_texts_gives_what_all_of_them_give(
     tmp_path: Path, kind: str, keep: str, cut: str, request: pytest.FixtureRequest
 ) -> None:

@@ -141,7 +141,7 @@ def test_codes_by_their_tables(plan: str, parts: int, case: Case, more_rounds: b
     assert case.scheme.plan == plan
     assert (case.scheme.blocks or case.scheme.chunks or 8) == parts
 
-    @settings(MANY, max_examples=40 if more_rounds else 8)
+    @settings(MANY, max_examples=40 if more_rounds else 5)
     @given(code_collections(case.scheme.bits, parts, case.scheme.max_distance))
     def run(drawn: tuple[list[bytes], list[bytes]]) -> None:
         assert_as_brute_force(case, *drawn)

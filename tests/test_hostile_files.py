@@ -47,7 +47,7 @@ def test_mangled_files_are_errors_and_nothing_worse(name: str, tmp_path: Path, m
     """Bits, bytes, pages and values of any type changed in a file of each scheme: all that can be called gives an answer or an
     error of the package, within a minute and 1 GB; no crash. 3,000 files a scheme in the long run."""
     worker = Path(__file__).with_name("hostile.py")
-    count = 3000 if long_run else 40 if more_rounds else 15
+    count = 3000 if long_run else 40 if more_rounds else 8
     command = [sys.executable, "-I", str(worker), str(CURRENT / f"{name}.db"), str(tmp_path), "0", str(count)]
     done = subprocess.run(command, capture_output=True, text=True)
     last = done.stdout.split()[-1:]

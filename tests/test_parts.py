@@ -1041,7 +1041,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_any_history(name: str, record_matches: bool, more_rounds: bool) -> None:
     """Answers, pairs, clusters and check() are those of brute force over all codes of all documents."""
-    play(PartMachine, CASES[name], 40 if more_rounds else 8, record_matches=record_matches)
+    play(PartMachine, CASES[name], 40 if more_rounds else 5, record_matches=record_matches)
 
 
 @pytest.mark.usefixtures("small_limits")

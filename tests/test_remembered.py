@@ -72,7 +72,8 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the records' iterator, or progress=, would write is refused at once, with what to do. Where the error is passed over
     the load goes on and is whole; else it ends the load, of which nothing is stored."""
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 1100)
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 70)
+    count = 120
     places: dict[str, Any] = {"memory": ":memory:", "connection": apsw.Connection(":memory:")}
     with Index(places.get(target, tmp_path / "index.db"), MinHash()) as index:
         for passes_over in (True, False):
@@ -87,19 +88,19 @@ def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, 
                     WRITES[write](index)
 
             def given(passes_over: bool = passes_over, use: Callable[[int], None] = use) -> Iterator[tuple[int, str]]:
-                for number in range(COUNT * 2):
-                    if number in (5, 1500) and way == "the records":
+                for number in range(count):
+                    if number in (5, 100) and way == "the records":
                         use(number)
-                    yield number + COUNT * 2 * (not passes_over), story(number)
+                    yield number + count * (not passes_over), story(number)
 
             progress = use if way == "progress=" else None
             if passes_over:
-                assert index.add_many(given(), progress=progress).added == COUNT * 2
+                assert index.add_many(given(), progress=progress).added == count
             else:
                 with pytest.raises(NearDupError, match="inside a transaction" if write == "compact" else REFUSED):
                     index.add_many(given(), progress=progress)
-            assert refused and list(index) == [*range(COUNT * 2)]
-        assert findable(index, range(COUNT * 2)) == list(range(COUNT * 2))
+            assert refused and list(index) == [*range(count)]
+        assert findable(index, range(count)) == list(range(count))
         assert index.check().problems == ()
 
 

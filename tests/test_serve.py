@@ -10,14 +10,17 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from datasette.utils.sqlite import sqlite3
-from pages import LOW, NEAR, PROGRAM, make, served
+from pages import LOW, NEAR, make, served
 
 from neardup_db import Index, ReadOnlyError
+from neardup_db.cli import main
 from neardup_db.datasette import serving
 
 
@@ -43,12 +46,19 @@ def test_serve_shows_a_file_that_is_being_written(tmp_path: Path) -> None:
     assert server.returncode == 0
 
 
-def test_serve_never_writes(tmp_path: Path) -> None:
-    """After a page was shown the file has the same bytes as before."""
-    path = make(tmp_path / "articles.db")
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, bytes, str]]:
+    """A file, its bytes before it was served, and the address of a server of it."""
+    path = make(tmp_path_factory.mktemp("served") / "articles.db")
     before = path.read_bytes()
     with served(path) as (address, _):
-        assert fetch(address)[0] == 200
+        yield path, before, address
+
+
+def test_serve_never_writes(standing: tuple[Path, bytes, str]) -> None:
+    """After a page was shown the file has the same bytes as before."""
+    path, before, address = standing
+    assert fetch(address)[0] == 200
     assert path.read_bytes() == before
 
 
@@ -80,12 +90,12 @@ def test_serve_writes_where_it_is_asked_to(tmp_path: Path) -> None:
                 assert list(index.dismissed()) == ([("first", "near")] if status == 200 else [])
 
 
-def test_names_of_other_machines_are_refused(tmp_path: Path) -> None:
+def test_names_of_other_machines_are_refused(standing: tuple[Path, bytes, str]) -> None:
     """A page of the web whose name was made to point to this machine gets nothing; names of this machine do."""
-    with served(make(tmp_path / "articles.db")) as (address, _):
-        port = address.split(":")[2].split("/")[0]
-        for name, status in (("evil.example", 421), ("127.0.0.1.evil.example", 421), (f"localhost:{port}", 200), ("[::1]", 200)):
-            assert fetch(address, Host=name)[0] == status
+    address = standing[2]
+    port = address.split(":")[2].split("/")[0]
+    for name, status in (("evil.example", 421), ("127.0.0.1.evil.example", 421), (f"localhost:{port}", 200), ("[::1]", 200)):
+        assert fetch(address, Host=name)[0] == status
 
 
 @pytest.mark.parametrize(
@@ -102,8 +112,8 @@ def test_what_cannot_be_served(tmp_path: Path, name: str, content: bytes | None,
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    run = subprocess.run([*PROGRAM, str(path), "--port", "0"], capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 2
+    run = CliRunner().invoke(main, ["serve", str(path), "--port", "0"])
+    assert run.exit_code == 2
     assert reason in run.stderr
     assert "Traceback" not in run.stderr
 
@@ -113,8 +123,8 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     path = make(tmp_path / "articles.db")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        run = subprocess.run([*PROGRAM, str(path), "--port", port], capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 2
+        run = CliRunner().invoke(main, ["serve", str(path), "--port", port])
+    assert run.exit_code == 2
     assert f"port {port}" in run.stderr
     assert "--port 0" in run.stderr
 

@@ -633,7 +633,7 @@ for i in range(0, len(whole), int(sys.argv[3])):
     assert told.exit_code == 0 or (told.exit_code == 2 and path.name in told.output), (i, told.output, told.exception)
 print("done")
 """
-    step = "1" if long_run else "7" if more_rounds else "23"
+    step = "1" if long_run else "7" if more_rounds else "47"
     command = [sys.executable, "-I", "-c", program, path, tmp_path / f"out{FORMATS[name]}", step]
     told = subprocess.run(command, capture_output=True, text=True)
     assert told.stdout == "done\n", told.stderr[-2000:]

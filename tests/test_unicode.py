@@ -361,33 +361,41 @@ def difficult_texts(draw: st.DrawFn, max_size: int = 60) -> str:
     return "".join(draw(st.lists(character, max_size=max_size)))
 
 
-@settings(max_examples=600, deadline=None)
-@given(data=st.data())
-def test_normal_forms_of_difficult_texts(data: st.DataObject) -> None:
+def test_normal_forms_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of marks, jamo, exclusions, singletons and compatibility characters normalises as in unicodedata2."""
-    text = data.draw(difficult_texts())
-    for form in FORMS:
-        assert normalize(form, text) == encode(unicodedata2.normalize(form, text))
+
+    @settings(max_examples=600 if more_rounds else 150, deadline=None)
+    @given(data=st.data())
+    def holds(data: st.DataObject) -> None:
+        text = data.draw(difficult_texts())
+        for form in FORMS:
+            assert normalize(form, text) == encode(unicodedata2.normalize(form, text))
+
+    holds()
 
 
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
-def test_capacity_is_respected(data: st.DataObject) -> None:
+def test_capacity_is_respected(more_rounds: bool) -> None:
     """With any capacity the result is right or ND_ERROR_CAPACITY with a count that is enough; nothing is written beyond."""
-    text = data.draw(difficult_texts(max_size=20))
-    form = data.draw(st.sampled_from(sorted(FORMS)))
-    capacity = data.draw(st.integers(0, 40))
-    expected = encode(unicodedata2.normalize(form, text))
-    status, count, result, clean = normalize_into(FORMS[form], encode(text), capacity)
-    assert clean
-    if status == lib.ND_OK:
-        assert (count, result) == (len(expected), expected)
-    else:
-        assert status == lib.ND_ERROR_CAPACITY
-        assert count > capacity
-        if form in ("NFD", "NFKD"):
-            assert count == len(expected)
-        assert normalize_into(FORMS[form], encode(text), count) == (lib.ND_OK, len(expected), expected, True)
+
+    @settings(max_examples=300 if more_rounds else 100, deadline=None)
+    @given(data=st.data())
+    def holds(data: st.DataObject) -> None:
+        text = data.draw(difficult_texts(max_size=20))
+        form = data.draw(st.sampled_from(sorted(FORMS)))
+        capacity = data.draw(st.integers(0, 40))
+        expected = encode(unicodedata2.normalize(form, text))
+        status, count, result, clean = normalize_into(FORMS[form], encode(text), capacity)
+        assert clean
+        if status == lib.ND_OK:
+            assert (count, result) == (len(expected), expected)
+        else:
+            assert status == lib.ND_ERROR_CAPACITY
+            assert count > capacity
+            if form in ("NFD", "NFKD"):
+                assert count == len(expected)
+            assert normalize_into(FORMS[form], encode(text), count) == (lib.ND_OK, len(expected), expected, True)
+
+    holds()
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -504,10 +512,14 @@ def difficult_graphemes(draw: st.DrawFn) -> str:
     return "".join(draw(st.lists(character, max_size=24)))
 
 
-@settings(max_examples=1000, deadline=None)
-@given(text=difficult_graphemes())
-def test_grapheme_clusters_of_difficult_texts(text: str) -> None:
+def test_grapheme_clusters_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of classes is cut as the regular expression of UAX #29 cuts it."""
-    letters = "".join(break_letters().get(ord(character), "o") for character in text)
-    expected = [text[found.start() : found.end()] for found in CLUSTER.finditer(letters)]
-    assert clusters(text) == expected
+
+    @settings(max_examples=1000 if more_rounds else 250, deadline=None)
+    @given(text=difficult_graphemes())
+    def holds(text: str) -> None:
+        letters = "".join(break_letters().get(ord(character), "o") for character in text)
+        expected = [text[found.start() : found.end()] for found in CLUSTER.finditer(letters)]
+        assert clusters(text) == expected
+
+    holds()

@@ -183,7 +183,7 @@ def several(source: random.Random, many: int) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["usual", "tiny"])
-@pytest.mark.parametrize("window", [1, 2, 7, 30, 200])
+@pytest.mark.parametrize("window", [1, 2, 7, 30, 100])
 @pytest.mark.parametrize("options", [{}, {"commit_every": 11}, {"only_new": True}], ids=str)
 def test_a_load_is_as_adding_one_by_one(
     options: dict[str, Any], window: int, small: bool, request: pytest.FixtureRequest
@@ -191,7 +191,7 @@ def test_a_load_is_as_adding_one_by_one(
     """In a window of documents `add_many` leaves what single adds leave, and counts the matches that they would give."""
     if small:
         request.getfixturevalue("small_limits")
-    texts = several(random.Random(window), 150)
+    texts = several(random.Random(window), 80)
     with (
         Index(":memory:", SETS, text=WORDS, window=window) as one,
         Index(":memory:", SETS, text=WORDS, window=window) as many,
