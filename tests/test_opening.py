@@ -955,7 +955,7 @@ def test_a_loop_of_links_is_an_error_of_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "empty"),
     [
-        *((step, False) for step in ("open_file", "_use_log", "load", "schema.create_tables", "_open_database")),
+        *((step, False) for step in ("open_file", "_enable_wal", "load", "schema.create_tables", "_open_database")),
         *((step, True) for step in ("open_file", "load", "_open_database")),
     ],
 )

@@ -72,10 +72,10 @@ def explain_pair(
     similarity, distance, is_match = 0.0, None, False
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
-    aside = [search.documents.exempt_value(one.id) for one in found]
-    allowed = any(value is not None for value in aside)
+    exempt_value = [search.documents.exempt_value(one.id) for one in found]
+    allowed = any(value is not None for value in exempt_value)
     if allowed:
-        sketches = [_compared(search, one, value) for one, value in zip((a, b), aside, strict=True)]
+        sketches = [_compared(search, one, value) for one, value in zip((a, b), exempt_value, strict=True)]
         similarity, distance = search.compared(*sketches)
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
         first, second = search.stored_sketch(a.fingerprint_id), search.stored_sketch(b.fingerprint_id)
@@ -114,10 +114,10 @@ def explain_pair(
     )
 
 
-def _compared(search: Search, found: DocumentRow, aside: bytes | None) -> Sketch:
+def _compared(search: Search, found: DocumentRow, exempt_value: bytes | None) -> Sketch:
     """The sketch of a document, ignoring allowed texts; aside: its value if it is exempt."""
-    if aside is not None:
-        return search.sketch_of(aside)
+    if exempt_value is not None:
+        return search.sketch_of(exempt_value)
     if found.fingerprint_id is None:
         return Sketch(None, None, search.store.epoch)
     return search.stored_sketch(found.fingerprint_id)

@@ -67,11 +67,11 @@ class Search:
 
     def parameters(self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec = DEFAULT_QUERY) -> dict[str, Any]:
         store = self.store
-        usual = spec.threshold is None and spec.max_distance is None and spec.measure is None
-        if not usual or (known := store.usual) is None:
+        is_default = spec.threshold is None and spec.max_distance is None and spec.measure is None
+        if not is_default or (known := store.default_parameters) is None:
             known = self._bounds(spec)
-            if usual:
-                store.usual = known
+            if is_default:
+                store.default_parameters = known
         found = known.copy()  # a copy already has all keys, so the dictionary does not grow
         found["fingerprint"], found["group_id"], found["now"] = sketch.value, group_id, now
         found["outlined"], found["settled"] = store.outlined, store.settled
@@ -276,7 +276,7 @@ class Search:
             raise self._damaged(error) from error
 
     def _damaged(self, error: apsw.SQLError) -> NearDupError:
-        return schema.hiding(self.db, self.store.name) or CorruptIndexError(
+        return schema.temp_object_error(self.db, self.store.name) or CorruptIndexError(
             f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
             "or restore a backup"
         )

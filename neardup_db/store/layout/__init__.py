@@ -1,1 +1,1 @@
-"""What a file is: its schema, its settings, its candidate tables; creating and opening it."""
+"""The file format: schema, settings and candidate tables; creating and opening an index."""

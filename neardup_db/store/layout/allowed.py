@@ -1,7 +1,7 @@
-"""The allowed texts of an index, as new texts are compared with them.
+"""Compares new texts with the allowed ones.
 
-A text that is like an allowed one matches nothing. Its sketch has no value, as that of an empty text, so that queries and writes
-treat it alike; what would have been its value is in `aside`.
+A text similar to an allowed one is exempt from matching. Like an empty text, its sketch has no value, so queries and writes need
+no special case; the actual value is in `exempt_value`.
 """
 
 from __future__ import annotations
@@ -14,35 +14,36 @@ from .sketches import Sketch, Sketches
 
 
 class Allowed:
-    """The values of the allowed texts. Never changed, so that threads may share it."""
+    """The values of the allowed texts. Immutable, so threads may share it."""
 
     TABLE = "allowed"
 
     MOST = 1_000
-    """Of an index: each new text is compared with every one."""
+    """The maximum per index: each new text is compared with every allowed one."""
 
     def __init__(self, scheme: Scheme, values: Sequence[bytes]) -> None:
         self._scheme = scheme.native
         self._values = native.Values.joined(values)
 
     def covers(self, value: bytes | None) -> bool:
-        """Whether the text with a stored value is like an allowed one."""
+        """True if the text of a stored value is similar to an allowed one."""
         return value is not None and native.matches_any(self._scheme, value, self._values)
 
-    def judged(self, sketch: Sketch) -> Sketch:
-        """The sketch, set aside if it is like an allowed text."""
+    def exempt(self, sketch: Sketch) -> Sketch:
+        """The sketch, without its value if it is exempt."""
         if not self.covers(sketch.value):
             return sketch
-        return Sketch(None, sketch.token_count, sketch.epoch, aside=sketch.value)
+        return Sketch(None, sketch.token_count, sketch.epoch, exempt_value=sketch.value)
 
-    def judged_all(self, sketches: Sketches) -> Sketches:
-        """The same of many."""
-        aside = {i: value for i, value in enumerate(sketches.values) if value is not None and self.covers(value)}
-        if not aside:
+    def exempt_all(self, sketches: Sketches) -> Sketches:
+        """`exempt` for many sketches."""
+        exempt_values = {i: value for i, value in enumerate(sketches.values) if value is not None and self.covers(value)}
+        if not exempt_values:
             return sketches
-        return sketches._replace(values=[None if i in aside else value for i, value in enumerate(sketches.values)], aside=aside)
+        values = [None if i in exempt_values else value for i, value in enumerate(sketches.values)]
+        return sketches._replace(values=values, exempt_values=exempt_values)
 
 
-def is_compared(scheme: Scheme, value: object) -> bool:
-    """Whether a stored value can be that of an allowed text."""
+def is_comparable(scheme: Scheme, value: object) -> bool:
+    """True if a stored value can be that of an allowed text."""
     return isinstance(value, bytes) and scheme.is_value(value)

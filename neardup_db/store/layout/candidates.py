@@ -1,8 +1,8 @@
-"""The candidate table of an index: which rows a fingerprint has in it, how these are written, taken out, checked and looked up.
+"""Candidate tables: writes, removes, checks and looks up the rows of fingerprints.
 
-There are two kinds of table. In a table of keys a row is a key of one fingerprint; in a table of buckets a row holds the entries
-of many codes. Rows and entries follow from the stored value and from where the fingerprint's cluster stands (`neardup_filing`).
-So filing, taking out, rebuilding and checking are a statement or two each, for one fingerprint or for all.
+In a table of keys, a row is one key of a fingerprint. In a table of buckets, a row holds the entries of many codes. The stored
+value and the cluster determine all rows and entries (`neardup_filing`), so one or two statements index, remove, rebuild or check
+one fingerprint or all of them.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from ..database.errors import damaged
 from .schema import sql_text
 
 BUCKET_BITS, PART_BITS = native.lib.ND_BUCKET_BITS, native.lib.ND_PART_BITS
-"""The id of a row of buckets: the number of the table, then so many bits of the bucket, then of the part."""
+"""A bucket row's id: table number, then these bits for the bucket and for the page of the bucket."""
 
 MAX_ID = 2**62
-"""Above every fingerprint id: the end of "all of them"."""
+"""Above every fingerprint id; the end of a range of all fingerprints."""
 
 MAX_GIVEN_ID = MAX_ID // 2
-"""No index ever gives as many ids, so that a higher one, or a higher counter, is damage."""
+"""Above every id that can be assigned: a higher id or counter is damage."""
 
 
 class CandidateTable(ABC):
-    """The candidate table of an index, on one connection. Runs inside the store's transactions."""
+    """The candidate table of an index on one connection. Runs inside the store's transactions."""
 
     separates_large_clusters: ClassVar[bool]
-    """Whether the rows of large clusters stand apart in its buckets."""
+    """True if rows of large clusters are separate within a bucket."""
 
     _insert_rows: str
-    """Writes the rows of fingerprints :first_id to :last_id in the order of the table. With OR FAIL or OR REPLACE: to take a
-    statement back SQLite would copy every page before it changes; an error ends the transaction."""
+    """Inserts the rows of fingerprints :first_id to :last_id in table order. OR FAIL and OR REPLACE avoid a statement journal,
+    for which SQLite copies every page before it changes; an error ends the transaction."""
     _count: str
-    """How many rows, or entries, there are."""
+    """The number of rows or entries."""
     _expected_row: str
-    """The row, or entry, that a row e of `neardup_filing` stands for."""
+    """The row or entry that corresponds to row e of `neardup_filing`."""
     _excess: str
-    """Fingerprint ids of rows, or entries, that none of the fingerprints :first_id to :last_id has, or that are there twice."""
+    """Fingerprint ids of rows or entries that no fingerprint in the range :first_id to :last_id has, or that exist twice."""
     _probed_rows: str
-    """Tables with their WHERE: the rows, or entries, m that a probe p meets."""
+    """Tables and WHERE clause of the rows or entries m that probe p reads."""
     _is_other: str
-    """Which of them is of the fingerprint :other_id."""
+    """The condition that m belongs to fingerprint :other_id."""
     _probed_key: str
-    """The key or bucket of a probe p."""
+    """The key or bucket of probe p."""
 
     def __init__(self, db: Database, index: str, table: str) -> None:
         self.db = db
@@ -63,24 +63,26 @@ class CandidateTable(ABC):
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def index_rows(self, first_id: int, last_id: int, keys: bytes | Array | None = None) -> None:
-        """Write the rows of fingerprints first_id to last_id, sorted. keys: of each its group and the keys of its value, int64
-        little-endian, where they are at hand, so that the values are not read."""
-        try:  # not `_running`: every add is here
+        """Write the candidate rows of fingerprints first_id to last_id, sorted.
+
+        keys: the group and keys of each fingerprint, int64 little-endian, if known, so that values are not read.
+        """
+        try:  # not `_running`, for speed: every add comes here
             self.db.execute(self._insert_rows, {"first_id": first_id, "last_id": last_id, "keys": keys})
         except apsw.SQLError as error:
             raise damaged("the candidate table", self.index, error) from error
 
     @abstractmethod
     def remove_rows(self, first_id: int, last_id: int) -> None:
-        """Take out the rows of fingerprints first_id to last_id, before the fingerprints themselves go."""
+        """Remove the candidate rows of fingerprints first_id to last_id, before the fingerprints are deleted."""
 
     @abstractmethod
     def remove_damaged(self, fingerprint_id: int) -> None:
-        """The same for a fingerprint whose value is damaged and does not tell its rows: looks at all of them."""
+        """Remove the rows of a fingerprint whose damaged value does not determine them. Scans all rows."""
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Statements that fail only over what is stored."""
+        """Convert SQL errors, which only damaged data can cause."""
         try:
             yield
         except apsw.SQLError as error:
@@ -90,7 +92,7 @@ class CandidateTable(ABC):
 
     @abstractmethod
     def unreadable(self) -> list[int]:
-        """The ids of rows whose bytes are not those that were written."""
+        """The ids of rows with damaged bytes."""
 
     def count(self) -> int:
         with self._running():
@@ -98,14 +100,13 @@ class CandidateTable(ABC):
         return rows
 
     def expected_rows(self, first_id: int, last_id: int) -> int:
-        """How many rows, or entries, fingerprints first_id to last_id should have."""
+        """The number of rows or entries that fingerprints first_id to last_id should have."""
         with self._running():
             rows: int = self.db.value(f"SELECT count(*) FROM neardup_filing('{self.index}', ?, ?)", (first_id, last_id))
         return rows
 
     def missing(self, first_id: int, last_id: int) -> tuple[int, int, list[int]]:
-        """Of the rows, or entries, that fingerprints first_id to last_id should have: how many there are, how many of them lack,
-        and the fingerprints that lack some."""
+        """(expected rows, missing rows, fingerprint ids with missing rows) of fingerprints first_id to last_id."""
         sql = f"""SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks)
                   FROM (SELECT e.fingerprint_id, NOT EXISTS ({self._expected_row}) AS lacks
                         FROM neardup_filing('{self.index}', ?, ?) AS e)"""
@@ -113,40 +114,41 @@ class CandidateTable(ABC):
         return count, lacking, json.loads(ids)
 
     def excess(self, limit: int) -> list[int]:
-        """Up to `limit` fingerprint ids of rows, or entries, that no fingerprint has; slow, for where some are known to be."""
+        """Up to `limit` fingerprint ids of rows or entries that no fingerprint should have. Slow; used after `count` has found
+        a difference."""
         parameters = {"first_id": 0, "last_id": MAX_ID, "limit": limit}
         return [row[0] for row in self.db.rows(f"{self._excess} LIMIT :limit", parameters)]
 
     # ---- looking up --------------------------------------------------------------------------------------------------
 
     def probes(self, parameters: Mapping[str, Any]) -> int:
-        """How many keys, or buckets, a query looks up. :share is the threshold of a query for containment, else NULL."""
+        """The number of keys or buckets that a query looks up. :share is the threshold of a containment query, else NULL."""
         probes: int = self.db.value(f"SELECT count(*) FROM {self._probe}", parameters)
         return probes
 
     def candidates(self, parameters: Mapping[str, Any]) -> tuple[int, int]:
-        """How many rows, or entries, and how many different fingerprints, the probes of a query meet."""
+        """(rows or entries, distinct fingerprints) that a query's probes read."""
         sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._probed_rows}"
         rows, fingerprints = self.db.rows(sql, parameters)[0]
         return rows, fingerprints
 
     def shared_rows(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
-        """The probes that meet the fingerprint :other_id, which makes it a candidate: number of the table, key or bucket."""
+        """The (table number, key or bucket) of each probe that finds fingerprint :other_id."""
         sql = f"SELECT p.table_no, {self._probed_key} FROM {self._probe} CROSS JOIN {self._probed_rows} AND {self._is_other}"
         return tuple(self.db.rows(sql, parameters))
 
     def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:
-        """The crowds in the buckets of :fingerprint."""
+        """The labels of large clusters in the buckets of :fingerprint."""
         return ()
 
     @abstractmethod
     def across(self, groups: int, fingerprints: int) -> str:
-        """A subquery with the columns of neardup_candidates: the candidates of :fingerprint in all groups, of which there are so
-        many, or fewer."""
+        """A subquery with the columns of neardup_candidates: the candidates of :fingerprint in all groups. groups,
+        fingerprints: upper bounds."""
 
 
 class KeyTable(CandidateTable):
-    """A row is a key of a fingerprint: its bucket (`column`), group, crowd and number."""
+    """A row is one key of a fingerprint: bucket (`column`), group, large cluster and fingerprint id."""
 
     separates_large_clusters = True
 
@@ -161,14 +163,14 @@ class KeyTable(CandidateTable):
         self._excess = f"SELECT DISTINCT fingerprint_id FROM (SELECT {columns} FROM {self.name} EXCEPT {self._keys})"
         self._probed_rows = f"{self.name} AS m WHERE m.group_id = :group_id AND m.{column} = p.low"
         self._probed_key = "p.low"
-        crowd = f"(SELECT x.crowd FROM {index}_fingerprint AS x WHERE x.id = :other_id)"  # else all rows of a bucket are read
+        crowd = f"(SELECT x.crowd FROM {index}_fingerprint AS x WHERE x.id = :other_id)"  # else the whole bucket is read
         self._is_other = f"m.crowd = {crowd} AND m.fingerprint_id = :other_id"
         self._across = (
             f"(SELECT DISTINCT x.fingerprint_id FROM neardup_probe('{index}', :fingerprint) AS p "
             f"CROSS JOIN {self.name} AS x WHERE x.{column} = p.low)"
         )
         rows = f"FROM {self.name} AS b WHERE b.group_id = :group_id AND b.{column} ="
-        self._large_clusters = (  # from label to label, past the rows between them
+        self._large_clusters = (  # skips from label to label
             f"WITH RECURSIVE met(bucket, crowd) AS (SELECT p.low, (SELECT min(b.crowd) {rows} p.low) "
             f"FROM neardup_probe('{self.index}', :fingerprint) AS p "
             f"UNION ALL SELECT m.bucket, (SELECT min(b.crowd) {rows} m.bucket AND b.crowd > m.crowd) "
@@ -186,7 +188,7 @@ class KeyTable(CandidateTable):
         return []
 
     def across(self, groups: int, fingerprints: int) -> str:
-        """A bucket has its rows of all groups together."""
+        """A bucket holds the rows of all groups."""
         return self._across
 
     def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:
@@ -195,7 +197,7 @@ class KeyTable(CandidateTable):
 
 
 class BucketTable(CandidateTable):
-    """A row holds the entries of codes of one bucket and group, or of a part of them (`neardup_buckets`)."""
+    """A row holds the entries of one bucket and group, or a page of them (`neardup_buckets`)."""
 
     separates_large_clusters = False
 
@@ -224,8 +226,7 @@ class BucketTable(CandidateTable):
         self._probed_key = f"p.low >> {PART_BITS} & {2**BUCKET_BITS - 1}"
 
     def across(self, groups: int, fingerprints: int) -> str:
-        """Each group has buckets of its own: they are looked up group by group or, where that would take longer, all codes are
-        compared."""
+        """Each group has its own buckets: reads group by group, or compares all codes if that is faster."""
         if groups * limits.CODES_A_GROUP > fingerprints:
             return (
                 f"(SELECT f.id AS fingerprint_id, neardup_hamming(f.value, :fingerprint) AS distance "
@@ -256,7 +257,7 @@ class BucketTable(CandidateTable):
                 self.db.execute(f"DELETE FROM {self.name} WHERE id = ?", (row,))
 
     def unreadable(self) -> list[int]:
-        try:  # most often there are none, which one statement says
+        try:  # usually none, as one statement shows
             self.db.value(f"SELECT count(neardup_near(t.entries, zeroblob({self._code_bytes}), -1)) FROM {self.name} AS t")
             return []
         except apsw.SQLError:
@@ -266,12 +267,12 @@ class BucketTable(CandidateTable):
 
 
 _BUCKETS = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
-"""The tables of keys, with the column that is the bucket."""
+"""The bucket column of each table of keys."""
 
 TABLES = ("code_bucket", *_BUCKETS)
-"""All candidate tables; an index has one of them."""
+"""All candidate tables. An index has one."""
 
 
 def candidate_table(db: Database, index: str, table: str) -> CandidateTable:
-    """The candidate table of an index, as its scheme names it."""
+    """The candidate table of an index; table: the name given by its scheme."""
     return KeyTable(db, index, table, _BUCKETS[table]) if table in _BUCKETS else BucketTable(db, index, table)

@@ -1,8 +1,8 @@
-"""The table definitions of a file: an index file is data, so nothing in it may run code of its own when it is read or written.
+"""Verifies table definitions: an index file is data, and must not run code when it is read or written.
 
-SQLite runs the code in a schema: triggers, CHECK constraints, generated columns, expressions in indexes, and views and virtual
-tables instead of tables. Tables must therefore be those that the migrations make, to the letter, without triggers. Indexes on
-plain columns and tables beside ours are the user's own.
+SQLite runs code in a schema: triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in
+place of tables. So tables must equal those of the migrations and have no triggers. Indexes on plain columns, and other tables,
+belong to the user.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Definition(NamedTuple):
 
 
 def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
-    """What an index of this name has, by name; table: its candidate table; optional: those of `schema.OPTIONAL` that it has."""
+    """The schema entries of an index by name; table: its candidate table; optional: its tables of `schema.OPTIONAL`."""
     return _expected_definitions(name, table, schema.SCHEMA_VERSION, optional)
 
 
 @cache
 def _expected_definitions(name: str, table: str | None, version: int, optional: tuple[str, ...]) -> Mapping[str, Definition]:
-    """The same at a schema version."""
+    """`expected` at a schema version."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
         schema.create_tables(db, name, table, version, optional)
@@ -47,83 +47,82 @@ def _expected_definitions(name: str, table: str | None, version: int, optional: 
 
 
 def require_data(db: Database, name: str) -> None:
-    """Raise FormatError where reading or writing the index would run code from its schema."""
+    """Raise FormatError if reading or writing the index would run code from its schema."""
     versions = range(schema.OLDEST_VERSION, schema.SCHEMA_VERSION + 1)
     parts = (*schema.OPTIONAL, schema.PENDING)
     known = [_expected_definitions(name, table, version, parts) for version in versions for table in candidates.TABLES]
-    names = sorted({name for made in known for name in made})
+    names = sorted({name for entries in known for name in entries})
     found = _actual_definitions(db, names)
-    ours = {entry for entry, made in found.items() if any(made == there.get(entry) for there in known)}
+    own = {entry for entry, definition in found.items() if any(definition == entries.get(entry) for entries in known)}
     setting = f"{name}_setting"
     unused: set[str] = set()
-    if setting in ours:  # a newer version's tables are others
+    if setting in own:  # a newer version has other tables
         schema.require_version(name, db.value(f"SELECT value FROM {setting} WHERE name = 'schema_version'"))
-        if db.value(f"SELECT 1 FROM {setting} WHERE name = '{PREFIX}table'") is None:  # the application's, if they are there
+        if db.value(f"SELECT 1 FROM {setting} WHERE name = '{PREFIX}table'") is None:  # else the application's
             unused = {f"{name}_{part}" for part in schema.FOLLOWING}
-    ours_tables = sorted({entry for made in known for entry in made if made[entry].type == "table"} - unused)
+    own_tables = sorted({entry for entries in known for entry in entries if entries[entry].type == "table"} - unused)
     for entry in found:
-        if entry not in ours and entry.casefold() in {table.casefold() for table in ours_tables}:
+        if entry not in own and entry.casefold() in {table.casefold() for table in own_tables}:
             raise FormatError(
                 f"the file's {found[entry].type} {entry!r} is not the table that this package makes: restore a backup, {_TRUST}"
             )
     sql = """SELECT l.name, t.value FROM json_each(?) AS t CROSS JOIN pragma_index_list(t.value) AS l
              CROSS JOIN pragma_index_xinfo(l.name) AS c
              WHERE (l.partial OR c.cid = -2) AND l.name NOT IN (SELECT value FROM json_each(?)) LIMIT 1"""
-    for index, table in db.rows(sql, (_json(ours_tables), _json(ours))):
+    for index, table in db.rows(sql, (_json(own_tables), _json(own))):
         raise FormatError(
             f"the file has the index {index!r} on {table!r}, which computes an expression with every write: drop it, {_TRUST}"
         )
     if db.value("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%' LIMIT 1"):
-        _require_no_triggers(db, ours_tables)
+        _require_no_triggers(db, own_tables)
 
 
 def require_tables(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> None:
-    """Raise CorruptIndexError where a table of the index is missing."""
-    wanted = [entry for entry, made in expected(name, table, optional).items() if made.type == "table"]
-    missing = [entry for entry in wanted if entry not in _actual_definitions(db, wanted)]
+    """Raise CorruptIndexError if a table of the index is missing."""
+    required = [entry for entry, definition in expected(name, table, optional).items() if definition.type == "table"]
+    missing = [entry for entry in required if entry not in _actual_definitions(db, required)]
     if missing:
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
 
 def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
-    """Those of `schema.RENEWABLE` that an index should have, and that are not there."""
-    wanted = [part for part in optional if part in schema.RENEWABLE]
-    found = _actual_definitions(db, [f"{name}_{part}" for part in wanted]) if wanted else {}
-    return [part for part in wanted if f"{name}_{part}" not in found]
+    """The missing tables of `schema.RENEWABLE` among the index's optional tables."""
+    required = [part for part in optional if part in schema.RENEWABLE]
+    found = _actual_definitions(db, [f"{name}_{part}" for part in required]) if required else {}
+    return [part for part in required if f"{name}_{part}" not in found]
 
 
 def unlisted(db: Database, name: str, settings: Mapping[str, Any]) -> list[str]:
-    """Those of `schema.OPTIONAL` whose tables are there, as this package makes them, and whose settings do not say so: these are
-    lost or damaged. Another table of that name is the user's own."""
-    silent = [part for part in schema.OPTIONAL if settings.get(f"table.{part}") != 1]
-    found = _actual_definitions(db, [f"{name}_{part}" for part in silent])
-    ours = expected(name, None, schema.OPTIONAL) if found else {}
-    return [part for part in silent if found.get(f"{name}_{part}", ()) == ours.get(f"{name}_{part}")]
+    """The tables of `schema.OPTIONAL` that exist as this package creates them, but whose setting is lost or damaged. A table
+    with another definition belongs to the user."""
+    unset = [part for part in schema.OPTIONAL if settings.get(f"table.{part}") != 1]
+    found = _actual_definitions(db, [f"{name}_{part}" for part in unset])
+    own = expected(name, None, schema.OPTIONAL) if found else {}
+    return [part for part in unset if found.get(f"{name}_{part}", ()) == own.get(f"{name}_{part}")]
 
 
 def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
-    """Names of tables, indexes and views of the index that are missing, or not what the migrations made."""
-    wanted = expected(name, table, optional)
-    found = _actual_definitions(db, list(wanted))
-    return sorted(entry for entry in wanted if found.get(entry) != wanted[entry])
+    """The names of the index's tables, indexes and views that are missing or differ from the migrations."""
+    required = expected(name, table, optional)
+    found = _actual_definitions(db, list(required))
+    return sorted(entry for entry in required if found.get(entry) != required[entry])
 
 
 def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
-    """Make indexes and views again that are missing or changed, and tables of `schema.RENEWABLE` that are missing; returns their
-    names."""
-    done = []
+    """Recreate missing or changed indexes and views, and missing tables of `schema.RENEWABLE`. Returns their names."""
+    restored = []
     for part in missing(db, name, optional):
         schema.create_optional(db, name, part)
-        done.append(f"{name}_{part}")
+        restored.append(f"{name}_{part}")
     for entry in changed(db, name, table, optional):
-        made = expected(name, table, optional)[entry]
-        if made.type in ("index", "view") and made.sql is not None:
-            there = _actual_definitions(db, [entry]).get(entry)
-            if there is not None and there.type == made.type:
-                db.execute(f'DROP {made.type.upper()} "{entry}"')
-            db.execute(made.sql)
-            done.append(entry)
-    return done
+        definition = expected(name, table, optional)[entry]
+        if definition.type in ("index", "view") and definition.sql is not None:
+            existing = _actual_definitions(db, [entry]).get(entry)
+            if existing is not None and existing.type == definition.type:
+                db.execute(f'DROP {definition.type.upper()} "{entry}"')
+            db.execute(definition.sql)
+            restored.append(entry)
+    return restored
 
 
 def _actual_definitions(db: Database, names: list[str]) -> dict[str, Definition]:
@@ -136,15 +135,15 @@ def _json(names: Iterable[str]) -> str:
 
 
 def _require_no_triggers(db: Database, names: list[str]) -> None:
-    """SQLite itself is asked, whatever a row of the schema says it is about: compiling a write names the triggers it runs."""
+    """Raise FormatError for triggers. SQLite reports them when it compiles a write, whatever the rows of the schema say."""
     triggers: list[str] = []
 
-    def note(operation: int, one: Any, two: Any, database: Any, trigger: str | None) -> int:
+    def record_trigger(operation: int, one: Any, two: Any, database: Any, trigger: str | None) -> int:
         if trigger is not None:
             triggers.append(trigger)
         return apsw.SQLITE_OK
 
-    db.connection.authorizer = note
+    db.connection.authorizer = record_trigger
     try:
         for table in names:
             columns = [row[0] for row in db.rows("SELECT name FROM pragma_table_info(?)", (table,))]

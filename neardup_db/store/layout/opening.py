@@ -1,4 +1,4 @@
-"""From the arguments of `Index(...)` to an open store: create, open, refuse."""
+"""Opens a store from the arguments of `Index(...)`: creates, opens or refuses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .state import Choices, Shared, Store
 from .window import Window
 
 Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection | Loadable
-"""A path, ":memory:", or a connection of the caller's."""
+"""A path, ":memory:", or a connection of the application."""
 
 
 def open_store(
@@ -53,7 +53,7 @@ def open_store(
     attach: bool,
     timeout: float,
 ) -> Store:
-    """An open index. What was opened on the way is closed again if this fails."""
+    """Open an index. Resources opened before a failure are closed."""
     choices = _choices(scheme, text, store_text, record_matches, sums, window)
     check_index_name(name)
     check_choice("durability", durability, get_args(Durability))
@@ -67,7 +67,7 @@ def open_store(
         if is_given:
             return _open_target(target, choices, name, OpenMode(read_only, durability, timeout))
         return _open_path(path, choices, name, OpenMode(read_only, durability, timeout), attach=attach)
-    except NearDupError:  # some are an OSError too
+    except NearDupError:  # some are OSErrors, too
         raise
     except apsw.CantOpenError as error:
         raise ParameterError(f"{path!r} cannot be opened ({error}): check the path and its permissions") from error
@@ -77,19 +77,20 @@ def open_store(
         raise system_error(error, path, "opened or created") from error
 
 
-def open_other_reader(path: str, alike: Store) -> Store:
-    """The index in a file that has the name of another, open one, by whose functions its text rules work.
+def open_other_reader(path: str, index: Store) -> Store:
+    """Open the index of the same name in another file, with the text rules of `index`.
 
-    A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which a
-    read-only connection cannot do."""
+    A writable file is opened for writing, because the last connection to close deletes -wal and -shm, which a read-only
+    connection cannot do.
+    """
     writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
-    rules = alike.rules if alike.rules.custom else None
+    rules = index.rules if index.rules.custom else None
     try:
         return open_store(
             path,
             None,
             text=rules,
-            name=alike.name,
+            name=index.name,
             store_text=None,
             record_matches=None,
             sums=None,
@@ -97,7 +98,7 @@ def open_other_reader(path: str, alike: Store) -> Store:
             durability="full",
             read_only=not writable,
             attach=False,
-            timeout=alike.db.timeout,
+            timeout=index.db.timeout,
         )
     except FormatError as error:
         message = str(error).replace(_NO_SCHEME, "Open the one that you mean with Index(path, name=...)")
@@ -105,17 +106,17 @@ def open_other_reader(path: str, alike: Store) -> Store:
 
 
 class OpenMode(NamedTuple):
-    """How a file is opened."""
+    """The mode in which a file is opened."""
 
     read_only: bool
     durability: str
     timeout: float
 
 
-def _open_target(target: Any, choices: Choices, name: str, how: OpenMode) -> Store:
+def _open_target(target: Any, choices: Choices, name: str, mode: OpenMode) -> Store:
     owned = isinstance(target, Scratch)
-    connection: Any = target if isinstance(target, apsw.Connection) else standard_connection(target, how.timeout)
-    db = Database(connection, owned=owned, read_only=how.read_only, timeout=how.timeout)
+    connection: Any = target if isinstance(target, apsw.Connection) else standard_connection(target, mode.timeout)
+    db = Database(connection, owned=owned, read_only=mode.read_only, timeout=mode.timeout)
     try:
         libraries.register(db)
         return _open_database(db, choices, name, attach=True)
@@ -125,71 +126,70 @@ def _open_target(target: Any, choices: Choices, name: str, how: OpenMode) -> Sto
         raise
 
 
-def _open_path(path: str, choices: Choices, name: str, how: OpenMode, *, attach: bool) -> Store:
+def _open_path(path: str, choices: Choices, name: str, mode: OpenMode, *, attach: bool) -> Store:
     with libraries.Opening(path) as opening:
-        return _open_file(path, choices, name, how, opening, attach=attach)
+        return _open_file(path, choices, name, mode, opening, attach=attach)
 
 
-def _open_file(path: str, choices: Choices, name: str, how: OpenMode, opening: libraries.Opening, *, attach: bool) -> Store:
+def _open_file(path: str, choices: Choices, name: str, mode: OpenMode, opening: libraries.Opening, *, attach: bool) -> Store:
     in_memory = path == MEMORY
     empty = not in_memory and is_empty(path)
     if in_memory or empty:
-        if choices.scheme is None or how.read_only:
+        if choices.scheme is None or mode.read_only:
             remedy = "give a scheme, e.g. MinHash(threshold=0.8), to create it"
-            why = remedy if choices.scheme is None else "read_only=True cannot create it"
-            raise ParameterError(f"{path!r} holds no index yet: {why}")
+            reason = remedy if choices.scheme is None else "read_only=True cannot create it"
+            raise ParameterError(f"{path!r} holds no index yet: {reason}")
         _settings_of_new(choices)
     if empty and not os.path.exists(path):
-        _create_file(path, choices, name, how)
-        empty = is_empty(path)  # it may be another's
+        _create_file(path, choices, name, mode)
+        empty = is_empty(path)  # another process may have created it
     opening.record_identity()
     file = None if in_memory else os.stat(path)
-    db = _database(path, how, sums=empty and bool(choices.checksums))
+    db = _database(path, mode, sums=empty and bool(choices.checksums))
     try:
         if empty:
-            _use_log(db)
-            if checksums.file_has_checksums(path) != checksums.has_checksums(
-                db.connection
-            ):  # another process has created it, with the other choice
+            _enable_wal(db)
+            if checksums.file_has_checksums(path) != checksums.has_checksums(db.connection):
+                # another process has created it with the other choice
                 db.connection.close()
-                db.connection = open_file(path, **how._asdict())
+                db.connection = open_file(path, **mode._asdict())
                 db.undo.watch(db.connection)
         libraries.register(db)
         store = _open_database(db, choices, name, attach=attach)
         if file is not None:
-            _let_open_again(db, file)
+            _enable_readers(db, file)
     except BaseException:
         db.abandon()
         raise
     return store
 
 
-def _database(path: str, how: OpenMode, *, sums: bool) -> Database:
-    connection = open_file(path, **how._asdict(), sums=sums)
+def _database(path: str, mode: OpenMode, *, sums: bool) -> Database:
+    connection = open_file(path, **mode._asdict(), sums=sums)
     try:
-        return Database(connection, owned=True, read_only=how.read_only, timeout=how.timeout)
+        return Database(connection, owned=True, read_only=mode.read_only, timeout=mode.timeout)
     except BaseException:
         connection.close()
         raise
 
 
-def _create_file(path: str, choices: Choices, name: str, how: OpenMode) -> None:
-    """Create the file with its index, whole, unless somebody else does so meanwhile."""
-    with contextlib.suppress(FileExistsError), new_file(path, MODE) as beside:
-        db = _database(beside, how, sums=bool(choices.checksums))
+def _create_file(path: str, choices: Choices, name: str, mode: OpenMode) -> None:
+    """Create the file with its index atomically, unless another process creates it first."""
+    with contextlib.suppress(FileExistsError), new_file(path, MODE) as path_in_progress:
+        db = _database(path_in_progress, mode, sums=bool(choices.checksums))
         db.name = path
         try:
-            _use_log(db)
+            _enable_wal(db)
             _open_database(db, choices, name, attach=False)
-            db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would pass over its errors
+            db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would ignore its errors
         finally:
             db.abandon()
 
 
-def _let_open_again(db: Database, file: os.stat_result) -> None:
-    """Tell the database how to open more connections to its file, to read. FormatError, now or from these, where the name belongs
-    to another file than the one that was opened."""
-    path, vfs = db.connection.filename, db.connection.open_vfs  # now: they cannot be asked for while another thread is at work
+def _enable_readers(db: Database, file: os.stat_result) -> None:
+    """Set the function that opens further read connections to the same file. It raises FormatError if the path now belongs to
+    another file."""
+    path, vfs = db.connection.filename, db.connection.open_vfs  # they cannot be read while another thread uses the connection
 
     def require_file() -> None:
         now = os.stat(path)
@@ -223,7 +223,7 @@ def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums:
 
 
 def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
-    """Scheme and rules of an index to create. ParameterError where they do not go together, or cannot be stored."""
+    """The scheme and rules of a new index. Raises ParameterError if they do not fit together or cannot be stored."""
     assert choices.scheme is not None
     rules = choices.rules if choices.rules is not None else TextRules()
     rules.settings()
@@ -234,10 +234,10 @@ def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -
     load(db.caller_connection)
     store = Store(db, name, Shared((choices,)))
     with db.reading():
-        found = schema.stored_name(db, name) is not None
-        if not found:
-            _require_room(db, name, choices, attach)
-    if not found:
+        exists = schema.stored_name(db, name) is not None
+        if not exists:
+            _require_creatable(db, name, choices, attach)
+    if not exists:
         _create(store, choices)
     with db.reading():
         store.name = schema.stored_name(db, name) or name
@@ -246,7 +246,7 @@ def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -
         try:
             store.load()
         except apsw.SQLError as error:
-            raise schema.of_names(db, store.name, error) from error
+            raise schema.naming_error(db, store.name, error) from error
         _require_checks(store)
         outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
     if outdated and not db.read_only:
@@ -256,14 +256,14 @@ def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -
     elif outdated:
         raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
     with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
-        lasting = tuple(part for part in store.optional if part not in schema.RENEWABLE)
-        definitions.require_tables(db, store.name, store.scheme.table, lasting)
-    store.is_opened()
+        permanent = tuple(part for part in store.optional if part not in schema.RENEWABLE)
+        definitions.require_tables(db, store.name, store.scheme.table, permanent)
+    store.finish_opening()
     return store
 
 
 def _require_checks(store: Store) -> None:
-    """Pages that have checksums are read, and written, by nothing that does not know them."""
+    """Refuse connections without checksum support for pages with checksums."""
     if not store.settings.get("checksums") or checksums.has_checksums(store.db.connection):
         return
     if not store.db.owned:
@@ -271,8 +271,8 @@ def _require_checks(store: Store) -> None:
     raise CorruptIndexError("the header of the file, page 1, is damaged: it denies the checksums of its pages; restore a backup")
 
 
-def _use_log(db: Database) -> None:
-    """Turn the write-ahead log on. SQLite does not wait here for another process that does the same, so this does."""
+def _enable_wal(db: Database) -> None:
+    """Enable the write-ahead log. Retries while another process does the same, because SQLite does not wait here."""
     deadline = time.monotonic() + db.timeout
     while True:
         try:
@@ -285,28 +285,28 @@ def _use_log(db: Database) -> None:
 
 
 _NO_SCHEME = "Give name=, or a scheme to create one"
-"""The remedy where an index is to be opened that is not there."""
+"""The remedy if the index does not exist."""
 
 
-def _require_room(db: Database, name: str, choices: Choices, attach: bool) -> None:
-    """Whether an index may be created in this database."""
+def _require_creatable(db: Database, name: str, choices: Choices, attach: bool) -> None:
+    """Raise an error if the index may not be created in this database."""
     names = schema.index_names(db)
-    there = f" It holds: {', '.join(names)}." if names else ""
+    contents = f" It holds: {', '.join(names)}." if names else ""
     foreign = db.owned and not schema.is_empty(db) and db.value("PRAGMA application_id") != APPLICATION_ID
     if foreign and not attach and not names:
         raise FormatError(
             "the file is another program's database: give another path, or attach=True to put an index into it beside its tables"
         )
     if choices.scheme is None:
-        raise FormatError(f"the database holds no index named {name!r}.{there} {_NO_SCHEME}")
+        raise FormatError(f"the database holds no index named {name!r}.{contents} {_NO_SCHEME}")
     if foreign and not attach:
-        raise FormatError(f"the database holds no index named {name!r}.{there} Give attach=True to create one in it")
+        raise FormatError(f"the database holds no index named {name!r}.{contents} Give attach=True to create one in it")
     if db.read_only:
-        raise ParameterError(f"the database holds no index named {name!r}, and read_only=True cannot create it.{there}")
+        raise ParameterError(f"the database holds no index named {name!r}, and read_only=True cannot create it.{contents}")
 
 
 def _create(store: Store, choices: Choices) -> None:
-    """Create the index, unless another process has done so meanwhile."""
+    """Create the index, unless another process has created it meanwhile."""
     db = store.db
     scheme, rules = _settings_of_new(choices)
     keep_text = bool(choices.store_text)
@@ -325,4 +325,4 @@ def _create(store: Store, choices: Choices) -> None:
         try:
             store.create(scheme, rules, keep_text, record, now_ms(), choices.window)
         except apsw.SQLError as error:
-            raise schema.of_names(db, store.name, error) from error
+            raise schema.naming_error(db, store.name, error) from error

@@ -1,4 +1,4 @@
-"""Texts and codes as an index stores and compares them."""
+"""Sketches: texts and codes in the form that an index stores and compares."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class StoredValue:
-    """The stored value of a document whose text is not at hand, None for one without shingles, and the tokens of that text."""
+    """A stored value, None without shingles, and the token count of its text, if known."""
 
     __slots__ = ("token_count", "value")
 
@@ -20,24 +20,24 @@ class StoredValue:
 
 
 class Sketch(NamedTuple):
-    """A text as the index sees it: stored value and tokens. `value` None = an empty text, or one like an allowed text, whose
-    value is in `aside`."""
+    """The value and token count of a text. `value` is None for an empty text, and for an exempt one, whose value is
+    `exempt_value`."""
 
     value: bytes | None
     token_count: int | None
     epoch: int
     value_hash: int | None = None
     keys: bytes | None = None
-    """As in `native.Sketch`, where the sketch is made to be stored; else None."""
-    aside: bytes | None = None
+    """As in `native.Sketch` for sketches to store, else None."""
+    exempt_value: bytes | None = None
 
 
 plain_sketch: Callable[[tuple[Any, ...]], Sketch] = partial(tuple.__new__, Sketch)
-"""A sketch of all its fields, in a quarter of the time: every question makes one."""
+"""A sketch from a tuple of all fields, in a quarter of the time; every query creates one."""
 
 
 class Sketches(NamedTuple):
-    """Sketches of several texts, or codes, as columns; `token_counts` None = None for each."""
+    """Sketches of several texts or codes as columns; token_counts: None if none has any."""
 
     values: Sequence[bytes | None]
     token_counts: Sequence[int | None] | None
@@ -45,15 +45,16 @@ class Sketches(NamedTuple):
     hashes: Any = None
     keys: Any = None
     """As in `TextValues`."""
-    aside: Mapping[int, bytes] = {}
-    """As of `Sketch`, by place."""
+    exempt_values: Mapping[int, bytes] = {}
+    """As in `Sketch`, by position."""
 
     def sketch_at(self, i: int) -> Sketch:
         count = None if self.token_counts is None else self.token_counts[i]
-        return Sketch(self.values[i], count, self.epoch, aside=self.aside.get(i))
+        return Sketch(self.values[i], count, self.epoch, exempt_value=self.exempt_values.get(i))
 
-    def at_indexes(self, places: Sequence[int]) -> Sketches:
-        counts = None if self.token_counts is None else [self.token_counts[i] for i in places]
-        hashes, keys = (None if array is None else array[list(places)] for array in (self.hashes, self.keys))
-        aside = {i: self.aside[place] for i, place in enumerate(places) if place in self.aside} if self.aside else {}
-        return Sketches([self.values[i] for i in places], counts, self.epoch, hashes, keys, aside)
+    def at_indexes(self, indexes: Sequence[int]) -> Sketches:
+        counts = None if self.token_counts is None else [self.token_counts[i] for i in indexes]
+        hashes, keys = (None if array is None else array[list(indexes)] for array in (self.hashes, self.keys))
+        exempt = self.exempt_values
+        exempt_values = {i: exempt[index] for i, index in enumerate(indexes) if index in exempt} if exempt else {}
+        return Sketches([self.values[i] for i in indexes], counts, self.epoch, hashes, keys, exempt_values)

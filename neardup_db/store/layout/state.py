@@ -1,4 +1,4 @@
-"""All that an open index remembers of its file, each thing with its lifetime; and the SQL with the index's name in it."""
+"""The cached state of an open index, and SQL texts with the index's name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..database.connection import Database
 from ..database.errors import damaged, translate
 from ..database.statements import Statement
 from . import definitions, schema
-from .allowed import Allowed, is_compared
+from .allowed import Allowed, is_comparable
 from .candidates import CandidateTable, candidate_table
 from .following import Following, read_following
 from .sketches import Sketch, Sketches, StoredValue, plain_sketch
@@ -37,8 +37,8 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The caller's choices when opening, or the changes that a rebuild makes; None = left to the file. Only choices are compared
-    with the file."""
+    """The caller's choices when opening, or the changes of a rebuild. None accepts the file's value; other values must match
+    it."""
 
     scheme: Scheme | None = None
     rules: TextRules | None = None
@@ -50,33 +50,33 @@ class Choices:
 
 @dataclass(slots=True)
 class Shared:
-    """The state that all connections of one open index share."""
+    """The state shared by all connections of an open index."""
 
     choices: tuple[Choices, ...]
-    """The choices that bind, the latest first: a rebuild through this index changes them. Earlier ones are kept, since a
-    connection may still see the file as it was before a rebuild, or after one that was taken back."""
+    """The choices that must match, latest first; a rebuild through this index changes them. Earlier ones are kept, because a
+    connection may still see the file before the rebuild, or after its rollback."""
     _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def epoch(self, settings: tuple[Any, ...]) -> int:
-        """A number for settings: the same for the same ones, whichever connection has read them."""
-        if len(self._epochs) >= _KEPT and settings not in self._epochs:
-            self._epochs.clear()  # the numbers go on: what was made under an older one is made again
+        """A number for settings, equal for equal settings on all connections."""
+        if len(self._epochs) >= MAX_REMEMBERED and settings not in self._epochs:
+            self._epochs.clear()  # numbers are not reused: older sketches are computed again
         return self._epochs.setdefault(settings, next(self._numbers))
 
-    def now_binds(self, choices: Choices) -> Callable[[], None]:
-        """These choices bind from now on. Returns the call that takes this back."""
-        before = self.choices
-        self.choices = (choices, *(earlier for earlier in before if earlier != choices))[:_KEPT]
-        return partial(setattr, self, "choices", before)
+    def bind(self, choices: Choices) -> Callable[[], None]:
+        """Require these choices from now on. Returns a function that undoes this."""
+        previous = self.choices
+        self.choices = (choices, *(earlier for earlier in previous if earlier != choices))[:MAX_REMEMBERED]
+        return partial(setattr, self, "choices", previous)
 
 
-_KEPT = 64
-"""Rebuilds, here or elsewhere, that are remembered."""
+MAX_REMEMBERED = 64
+"""The number of rebuilds, by this process or others, that are remembered."""
 
 
 class SketchRules(NamedTuple):
-    """The scheme and the text rules by which sketches are made, the allowed texts (None: there are none), and their number."""
+    """The scheme and text rules of sketches with their epoch, and the allowed texts (None without any)."""
 
     epoch: int
     scheme: Scheme
@@ -85,7 +85,7 @@ class SketchRules(NamedTuple):
 
 
 _CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
-"""The candidates of a group, in the texts of sql/."""
+"""The call that returns a group's candidates, in the texts of sql/."""
 
 _OUTLINED = count(1)
 """Numbers for `Store.outlined`."""
@@ -97,71 +97,69 @@ _STORED_ASIDE = {
     "{value_hash}": "ifnull(f.value_hash, z.value_hash)",
     "{aside}": "LEFT JOIN {index}_allowed_document AS z ON z.document_id = d.id",
 }
-"""The value of a document d with the fingerprint f, in SQL, that of one that is set aside too; {aside} is joined for it."""
+"""SQL expressions for the value of a document d with fingerprint f. {aside} joins the values of exempt documents."""
 
 
 class CompiledStatement(NamedTuple):
-    """A statement, and what takes its values from parameters by name: by place they are bound in a third of the time."""
+    """An SQL text, and a function that orders its parameters: positional binding takes a third of the time of named binding."""
 
     sql: str
     values: Callable[[dict[str, Any]], tuple[Any, ...]]
     statement: Statement | None
-    """The same, prepared, where it can be."""
+    """The prepared statement, if the connection can prepare it."""
 
 
 class Store:
-    """The index inside its database, by one connection. Methods that read or write run inside `reading` or `writing`.
+    """An index on one database connection. Methods that read or write run inside `reading` or `writing`.
 
-    All that is remembered of the file is here, so that nothing contradicts the file:
+    All cached data of the file is here, with one of two lifetimes:
 
-    - for ever: the name, and the SQL made with it;
-    - for a generation: what `load` sets. The file has a number for it, which every rebuild, repair and migration draws anew.
-      `refresh` compares it inside each transaction, so what was learned in one that was rolled back is never used again;
+    - permanent: the name, and SQL texts that contain it;
+    - a generation: everything that `load` sets. The file stores a random generation number, which every rebuild, repair and
+    migration replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used again.
     """
 
     scheme: Scheme
     table: CandidateTable
     rules: TextRules
     sketch_rules: SketchRules
-    """The two with their epoch, replaced together: other threads make sketches with them at any time."""
+    """Both with their epoch, replaced together: other threads compute sketches at any time."""
     settings: dict[str, Any]
     store_text: bool
     record_matches: bool
     window: Window
     has_large_clusters: bool
-    """Whether the rows of some large clusters stand apart in the candidate table."""
+    """True if some large clusters have separate rows in the candidate table."""
     optional: tuple[str, ...]
-    """Those of `schema.OPTIONAL` that the index has."""
+    """The tables of `schema.OPTIONAL` that the index has."""
     unlisted: list[str]
-    """Those of which the setting is lost, so that they are not among these; see `tolerates_loss`."""
+    """Existing optional tables whose setting is lost; see `tolerates_loss`."""
     dismisses: bool
-    """Whether pairs of documents may be dismissed (see `asking/dismissed.py`)."""
+    """True if pairs may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
-    """Whether changes are noted (see `linking/changes.py`)."""
+    """True if changes are recorded (see `linking/changes.py`)."""
     has_parts: bool
-    """Whether documents may have several codes (see `asking/parts.py`)."""
+    """True if documents may have several codes (see `asking/parts.py`)."""
     allows: bool
-    """Whether texts may be allowed, and documents set aside (see `linking/allowing.py`)."""
+    """True if texts may be allowed and documents exempt (see `linking/allowing.py`)."""
     generation: int
-    """As in the file when the settings were read; -1 = read them again."""
+    """The file's generation when the settings were read; -1 forces a reload."""
     tolerates_loss = True
-    """Whether tables of `schema.RENEWABLE`, and settings that name a table, may be missing: while the file is opened, and while
-    it is repaired."""
+    """True if tables of `schema.RENEWABLE`, and settings that name a table, may be missing: while opening and repairing."""
     outlined: int | None
-    """Number of the fingerprints whose outlines are remembered (csrc/sqlite/outlines.c): others of this process never have it.
-    None = remember none."""
+    """The id of the fingerprint set whose prefilter data is cached (csrc/sqlite/outlines.c), unique in this process. None
+    disables the cache."""
     following: Following | None
-    """The table of the application whose rows are the documents; None where these are added by hand."""
+    """The followed table of the application, or None."""
     settled: int
-    """Fingerprints up to this id are committed, or gone for ever: their outlines may be remembered."""
+    """Fingerprints up to this id are committed or deleted, so their prefilter data may be cached."""
     epoch: int
-    """Number of the scheme, the rules and the set of fingerprints, never the same for other ones: sketches are known by it, and
-    listings that go on in pieces."""
+    """The version of scheme, rules and fingerprint set, never reused. Identifies sketches and paged listings."""
 
     verification: str
-    """Which sql/verify_*.sql answers queries by the scheme's rule."""
-    usual: dict[str, Any] | None
-    """The parameters that queries have unless they say others; None = not yet made."""
+    """The sql/verify_*.sql for queries by the scheme's rule."""
+    default_parameters: dict[str, Any] | None
+    """The parameters of queries with default bounds; None until computed."""
 
     def __init__(self, db: Database, name: str, shared: Shared) -> None:
         self.db = db
@@ -169,26 +167,26 @@ class Store:
         self.shared = shared
         self.generation = -1
         self._schema_version: int = -1
-        self._looked_at = -1
-        self._forget()
+        self._schema_checked_at = -1
+        self._reset_prefilters()
         self._compared_at = -1
-        """State of the file in which its generation was last found to be `generation`; -1 = not known."""
+        """The data version at which the file's generation was last equal to `generation`; -1 if unknown."""
         self._value_maker: tuple[SketchRules | None, Any] = None, None
-        """What makes the value of a text by these rules; made with the first text that is asked for."""
+        """The function that computes a text's value under these rules; created by the first query."""
         self.has_parts = self.allows = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], CompiledStatement] = {}
-        self._followed: tuple[object | None, int] = None, 0
-        """The transaction in which the generation was compared, and how many rows the connection had changed by then."""
+        self._current_settings: tuple[object | None, int] = None, 0
+        """The transaction in which the generation was compared, and the connection's change count at that time."""
         self._loaded_in: object | None = None
-        """The transaction in which the settings were read: it may go back to others."""
+        """The transaction in which the settings were read: it may be rolled back to others."""
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
     def create(
         self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int, window: Window | None = None
     ) -> None:
-        """All tables and settings of a new index. Inside `Database.writing`."""
+        """Create all tables and settings of a new index, inside `Database.writing`."""
         schema.create_tables(self.db, self.name, scheme.table)
         settings = {
             "schema_version": schema.SCHEMA_VERSION,
@@ -210,7 +208,7 @@ class Store:
         self.set_window(window or Window())
 
     def set_window(self, window: Window) -> None:
-        """Write the settings of a window, and make the table that one of a time needs."""
+        """Write the settings of a window, and create the table that a time window needs."""
         if window.duration_ms is not None and "own_end" not in self.optional:
             schema.create_optional(self.db, self.name, "own_end")
         for name, value in window.settings().items():
@@ -220,10 +218,10 @@ class Store:
                 self.set(**{name: value})
 
     def load(self) -> None:
-        """Read the settings and compare them with the caller's choices. Sets all that is remembered for a generation."""
+        """Read the settings and compare them with the caller's choices. Sets all data cached for a generation."""
         settings = schema.read_settings(self.db, self.name)
-        scheme, rules = self._bound(settings)
-        self.generation = -1  # where this is interrupted, all is read again
+        scheme, rules = self._match_choices(settings)
+        self.generation = -1  # an interrupt causes a reload
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
         self.window = Window.from_settings(settings)
@@ -245,94 +243,97 @@ class Store:
             self.has_parts, self.allows = kinds
             self._composed.clear()
             self._statements.clear()
-        parameters = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
-        epoch = self.shared.epoch((settings.get("fingerprints"), settings.get("allowed"), *parameters.items()))
+        identity = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
+        epoch = self.shared.epoch((settings.get("fingerprints"), settings.get("allowed"), *identity.items()))
         self.sketch_rules = SketchRules(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
         self.epoch, self.scheme, self.rules, _ = self.sketch_rules
         self.settings = settings
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
-        self.usual = None
+        self.default_parameters = None
         self.generation = -1 if lost or self.unlisted else settings["generation"]
         self._compared_at = -1
         self._loaded_in = self.db.transaction
-        self._forget()
+        self._reset_prefilters()
         if self.db.is_trusted:
-            self._look_at_schema()
+            self._read_schema_version()
 
     def _allowed(self, scheme: Scheme) -> Allowed | None:
-        """What new texts are compared with; CorruptIndexError where it is damaged."""
+        """The allowed texts to compare new texts with. Raises CorruptIndexError if one is damaged."""
         values = [value for (value,) in self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")]
-        sound = all(is_compared(scheme, value) for value in values)
+        sound = all(is_comparable(scheme, value) for value in values)
         if not sound and not self.tolerates_loss:
             raise damaged("the allowed texts", self.name, "one has no fingerprint of the scheme")
         return Allowed(scheme, values) if values and sound else None
 
-    def _bound(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
-        """Scheme and rules of the file, by the latest choices that agree with them. MismatchError where none do."""
+    def _match_choices(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
+        """The scheme and rules of the file by the latest matching choices. Raises MismatchError if no choices match."""
         latest, *earlier = self.shared.choices
         try:
-            return self._agreed(settings, latest)
+            return self._matched_settings(settings, latest)
         except MismatchError:
             for choices in earlier:
                 with suppress(MismatchError):
-                    return self._agreed(settings, choices)
+                    return self._matched_settings(settings, choices)
             raise
 
-    def _agreed(self, settings: dict[str, Any], choices: Choices) -> tuple[Scheme, TextRules]:
-        """Scheme and rules of the file. MismatchError where the caller gave others."""
+    def _matched_settings(self, settings: dict[str, Any], choices: Choices) -> tuple[Scheme, TextRules]:
+        """The scheme and rules of the file. Raises MismatchError if they differ from the choices."""
         scheme = scheme_from_settings(settings)
         rules = TextRules.from_settings(settings, choices.rules)
         problems: list[str] = []
-        lasting: list[str] = []
-        """Of what a rebuild does not change."""
+        permanent: list[str] = []
+        """Problems that a rebuild cannot solve."""
         if choices.scheme is not None:
             problems += choices.scheme.mismatches(scheme)
         if choices.rules is not None:
             problems += choices.rules.mismatches(rules)
         for name in ("store_text", "record_matches"):
-            said = getattr(choices, name)
-            if said is not None and bool(said) != bool(settings[name]):
-                problems.append(f"{name}={said}, the file has {bool(settings[name])}")
+            given = getattr(choices, name)
+            if given is not None and bool(given) != bool(settings[name]):
+                problems.append(f"{name}={given}, the file has {bool(settings[name])}")
         window = Window.from_settings(settings)
         if choices.window is not None and choices.window != window:
-            lasting.append(f"window={choices.window}, the file has {window}, and set_window(), not rebuild(), changes that")
+            permanent.append(f"window={choices.window}, the file has {window}, and set_window(), not rebuild(), changes that")
         if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
-            lasting.append(
+            permanent.append(
                 f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
                 "add the records to a new index"
             )
-        if problems or lasting:
+        if problems or permanent:
             raise MismatchError(
-                f"index {self.name!r} was made with other parameters: {'; '.join([*problems, *lasting])}. "
+                f"index {self.name!r} was made with other parameters: {'; '.join([*problems, *permanent])}. "
                 f"Leave them out to use the file's{', or change the file with rebuild()' if problems else ''}"
             )
         return scheme, rules
 
     def adopt(self, changes: Choices, *, fingerprints: bool) -> None:
-        """Go on with the settings that a rebuild has just written. Changed settings bind no more as they were given when opening;
-        text rules bind as they are now, for their functions are not in the file. fingerprints: as of `new_generation`."""
+        """Continue with the settings that a rebuild has written.
+
+        Changed settings no longer need to match the choices at opening, except text rules, whose functions are not in the file.
+        fingerprints: see `new_generation`.
+        """
         changed = {field.name: getattr(changes, field.name) for field in fields(changes)}
-        binds = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
-        self.db.undo.append(self.shared.now_binds(replace(self.shared.choices[0], **binds)))
+        bound = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
+        self.db.undo.append(self.shared.bind(replace(self.shared.choices[0], **bound)))
         self.new_generation(fingerprints=fingerprints)
 
     def require_own_documents(self) -> None:
-        """ParameterError where the documents are the rows of a table of the application. Inside `writing`."""
+        """Raise ParameterError if the index follows a table. Runs inside `writing`."""
         if self.following is not None:
             raise ParameterError(
                 f"index {self.name!r} follows the table {self.following.table!r}, and its documents are the rows of that: write "
                 "to the table and call sync(), or call unfollow() first"
             )
 
-    def is_opened(self) -> None:
-        """The caller's choices were compared with the file. From now on any object may change its window."""
+    def finish_opening(self) -> None:
+        """End opening: the choices were compared with the file. From now on the window may change."""
         self.tolerates_loss = False
         self.shared.choices = tuple(replace(choices, window=None) for choices in self.shared.choices)
 
     @contextmanager
     def losses_tolerated(self) -> Iterator[None]:
-        """Inside, tables of `schema.RENEWABLE` may be missing. The caller holds the lock."""
+        """Tolerate missing tables of `schema.RENEWABLE` inside the context. The caller holds the lock."""
         self.tolerates_loss = True
         try:
             yield
@@ -343,12 +344,12 @@ class Store:
         schema.write_settings(self.db, self.name, settings)
 
     def add_table(self, part: str) -> None:
-        """Make one of `schema.OPTIONAL`, which the index has from now on."""
+        """Create a table of `schema.OPTIONAL`."""
         schema.create_optional(self.db, self.name, part)
         self.new_generation()
 
     def drop_table(self, part: str) -> None:
-        """Remove one of `schema.OPTIONAL`."""
+        """Drop a table of `schema.OPTIONAL`."""
         schema.drop_optional(self.db, self.name, part)
         self.new_generation()
 
@@ -356,46 +357,48 @@ class Store:
         return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
 
     def new_generation(self, *, fingerprints: bool = False) -> None:
-        """Make every open index of this file read its settings again, this one now. fingerprints: they have other values or ids
-        from now on, so that a listing cannot go on."""
+        """Make every open index of this file reload its settings, this one now.
+
+        fingerprints: their values or ids change, so paged listings cannot continue.
+        """
         self.set(generation=schema.random_number(), **({"fingerprints": schema.random_number()} if fingerprints else {}))
         self.load()
 
     def refresh(self) -> None:
-        """Follow a rebuild, repair or migration by another connection."""
+        """Reload the settings after a rebuild, repair or migration by another connection."""
         try:
-            is_other = self.setting("generation") != self.generation
+            is_changed = self.setting("generation") != self.generation
         except apsw.SQLError as error:
-            raise schema.of_names(self.db, self.name, error) from error
-        if is_other:
+            raise schema.naming_error(self.db, self.name, error) from error
+        if is_changed:
             self.load()
         else:
-            self._follow_restoring()
+            self._detect_restore()
 
-    def _follow_restoring(self) -> bool:
-        """Whether another connection has put another state of the file in its place, by the backup API: then the schema has
-        another version, and an id may be another fingerprint's. The caller has begun to read."""
-        if not self.db.is_trusted or self.db.connection.data_version() == self._looked_at:
+    def _detect_restore(self) -> bool:
+        """Detect a file restored by another connection through the backup API: the schema version differs, and ids may belong
+        to other fingerprints. The caller has an open read transaction."""
+        if not self.db.is_trusted or self.db.connection.data_version() == self._schema_checked_at:
             return False
-        before = self._schema_version
-        self._look_at_schema()
-        if before != self._schema_version:
-            self._forget()
-        return before != self._schema_version
+        previous = self._schema_version
+        self._read_schema_version()
+        if previous != self._schema_version:
+            self._reset_prefilters()
+        return previous != self._schema_version
 
-    def _look_at_schema(self) -> None:
-        self._looked_at = self.db.connection.data_version()
+    def _read_schema_version(self) -> None:
+        self._schema_checked_at = self.db.connection.data_version()
         self._schema_version = self.db.value("PRAGMA schema_version")
 
-    def _forget(self) -> None:
-        """Remember no outlines of the fingerprints that there were."""
+    def _reset_prefilters(self) -> None:
+        """Discard cached prefilter data of all fingerprints."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A consistent state, with settings that belong to it."""
+        """A read transaction with current settings."""
         self.db.require_open()
         with self.db.reading():
             self.refresh()
@@ -403,9 +406,9 @@ class Store:
 
     @contextmanager
     def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[None]:
-        """A transaction, with settings that belong to it; light, is_block: see `Database.writing`."""
+        """A write transaction with current settings; light, is_block: see `Database.writing`."""
         self.db.require_open()
-        with self.db.lock():  # until what was agreed inside a transaction that failed binds no more
+        with self.db.lock():  # until the choices of a failed transaction are restored
             choices = self.shared.choices
             try:
                 with self.db.writing(light=light, is_block=is_block) as began:
@@ -413,60 +416,62 @@ class Store:
                     if began:
                         self._note_committed()
                     yield
-                    self.db.require_open()  # not in a child that was forked inside: the connection may be in the middle of a call
-                    self._follow()
+                    self.db.require_open()  # not in a forked child: the connection may be in use in the parent
+                    self._note_current_settings()
             except BaseException:
                 self.shared.choices = choices
                 raise
 
     def change(self, work: Callable[[], Answer], *, light: bool) -> Answer:
-        """What `work` returns, done as in `writing`; light: see `Database.writing`.
+        """Run `work` as inside `writing` and return its result; light: see `Database.writing`.
 
-        Inside a transaction that was begun here nobody else can write. The settings that a change before this one has compared
-        hold, unless other hands changed rows since, such as the caller's SQL. A transaction in which the settings were read can
-        go back to other ones, by a savepoint of the caller's: there each change compares them."""
+        Only this connection can write during its own transaction, so settings compared by an earlier change remain current,
+        unless SQL of the application has changed rows since. A transaction in which settings were reloaded can return to older
+        ones by a savepoint of the application, so there each change compares them.
+        """
         if light:
-            inside = self.db.current_transaction()
-            if inside is not None and self._followed == (inside, self.db.connection.total_changes()):
-                done = self.db.change(work)
-                self._followed = inside, self.db.connection.total_changes()
-                return done
+            transaction = self.db.current_transaction()
+            if transaction is not None and self._current_settings == (transaction, self.db.connection.total_changes()):
+                answer = self.db.change(work)
+                self._current_settings = transaction, self.db.connection.total_changes()
+                return answer
         with self.writing(light=light):
             return work()
 
-    def _follow(self) -> None:
-        """Note that the settings hold, at the end of a change."""
-        inside = self.db.current_transaction()
-        self._followed = None if inside is self._loaded_in else inside, self.db.connection.total_changes()
+    def _note_current_settings(self) -> None:
+        """Record that the settings are current, at the end of a change."""
+        transaction = self.db.current_transaction()
+        self._current_settings = None if transaction is self._loaded_in else transaction, self.db.connection.total_changes()
 
     def _note_committed(self) -> None:
-        """Now and then, at the beginning of a transaction, see which fingerprints are committed; those stay so."""
+        """From time to time, at the start of a transaction, note the last committed fingerprint."""
         if next(self._begun) % limits.SETTLED_EVERY == 0:
             self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
     def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
-        """The answer of `ask(*arguments)`, which sees one state, under the settings of that state. The caller holds the lock.
+        """The result of `ask(*arguments)` on one state, with settings that belong to that state. The caller holds the lock.
 
-        One statement, or what is asked while one is `held`, sees one state without a transaction around it, and whether the
-        settings belong to it is known afterwards: nothing was written since they were compared, or they are compared now (a
-        generation never comes back). Otherwise, or where `ask` fails, it is asked again as in `reading`."""
+        A single statement, or several while one is `held`, sees one state without a transaction. Afterwards the settings are
+        verified: either nothing was written since they were compared, or they are compared now. Otherwise, or if `ask` fails,
+        `ask` runs again inside `reading`.
+        """
         if self.db.is_at_rest():
             try:
-                answer = ask(*arguments)
+                result = ask(*arguments)
                 if self._settings_hold():
-                    return answer
+                    return result
             except (apsw.SQLError, NearDupError):
-                pass  # perhaps because of other settings: if not, it will fail again
-            except apsw.Error as error:  # the database is busy, or the query was interrupted: no reason to ask again
+                pass  # possibly because of outdated settings; otherwise it fails again
+            except apsw.Error as error:  # busy or interrupted: a retry does not help
                 raise translate(error, self.db.name) from error
         with self.reading():
             return ask(*arguments)
 
     def _settings_hold(self) -> bool:
-        """Whether the settings belong to the state that the last statement saw."""
+        """True if the settings belong to the state that the last statement read."""
         if self.db.connection.data_version() == self._compared_at:
             return True
-        if self.setting("generation") != self.generation or self._follow_restoring():
+        if self.setting("generation") != self.generation or self._detect_restore():
             return False
         self._compared_at = self.db.connection.data_version()
         return True
@@ -474,13 +479,13 @@ class Store:
     # ---- SQL ---------------------------------------------------------------------------------------------------------
 
     def sql(self, template: str) -> str:
-        """A statement with the index's name in it, and with the fragments of sql/ that it names."""
+        """A statement with the index's name and the fragments of sql/ that it names."""
         text = self._statements.get(template)
         if text is None:
-            text = self._statements[template] = self._filled(template)
+            text = self._statements[template] = self._expand(template)
         return text
 
-    def _filled(self, text: str) -> str:
+    def _expand(self, text: str) -> str:
         codes = schema.SEVERAL_CODES if self.has_parts else schema.ONE_CODE
         for name, meant in {**(_STORED_ASIDE if self.allows else _STORED), **codes}.items():
             text = text.replace(name, meant)
@@ -488,36 +493,39 @@ class Store:
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
     def frame(self, name: str) -> str:
-        """A file of sql/, that for an index with parts where this is one."""
+        """The text of a file of sql/, or of its variant for indexes with parts."""
         return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
 
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> CompiledStatement:
-        """A query of sql/: a frame ('matches', 'neighbours', ...) around the verification of a plan ('bands', ...).
+        """A query of sql/: a frame ('matches', 'neighbours', ...) around a plan's verification ('bands', ...).
 
-        crowd: one more argument of neardup_candidates, such as ", 0" or ", :crowd": the crowd that is looked at; none = all rows.
-        limit: of matches, " LIMIT +:limit" where there is one: with it SQLite keeps the best in a table, without it sorts.
-        source: the candidates, where they are not those of a group: a subquery in place of the call of neardup_candidates."""
-        found = self._composed.get((frame, verify, crowd, limit, source))
-        if found is None:
+        crowd: a further argument of neardup_candidates, such as ", 0" or ", :crowd", that selects one large cluster; "" reads all
+        rows. limit: " LIMIT +:limit" or "": with it SQLite keeps only the best rows, without it sorts all. source: a subquery to
+        use instead of neardup_candidates.
+        """
+        compiled = self._composed.get((frame, verify, crowd, limit, source))
+        if compiled is None:
             verified = schema.sql_text(f"verify_{verify}").replace("{crowd}", crowd)
             verified = _CANDIDATES.sub(lambda _: source, verified) if source else verified
-            text = self._filled(self.frame(frame).replace("{verified}", verified).replace("{limit}", limit))
-            found = CompiledStatement(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
-            self._composed[frame, verify, crowd, limit, source] = found
-        return found
+            text = self._expand(self.frame(frame).replace("{verified}", verified).replace("{limit}", limit))
+            compiled = CompiledStatement(text, itemgetter(*schema.parameters(text)), self.db.prepared(text))
+            self._composed[frame, verify, crowd, limit, source] = compiled
+        return compiled
 
     # ---- sketches ----------------------------------------------------------------------------------------------------
 
     def sketch_texts(self, texts: Sequence[str | bytes], *, to_file: bool = False) -> Sketches:
-        """Stored values of texts; `to_file`: with what storing many needs.
-        No transaction needed: after a rebuild in another thread meanwhile the sketch is one of another epoch."""
+        """Sketches of texts; to_file: with hashes and keys for storing many.
+
+        Needs no transaction: a rebuild in another thread gives later sketches another epoch.
+        """
         epoch, scheme, rules, allowed = self.sketch_rules
-        made = scheme.values(texts, rules, to_file=to_file)
-        sketches = Sketches(made.values, made.token_counts, epoch, made.hashes, made.keys)
-        return sketches if allowed is None else allowed.judged_all(sketches)
+        values = scheme.values(texts, rules, to_file=to_file)
+        sketches = Sketches(values.values, values.token_counts, epoch, values.hashes, values.keys)
+        return sketches if allowed is None else allowed.exempt_all(sketches)
 
     def sketch_text(self, text: str | bytes) -> Sketch:
-        """A text that is asked for."""
+        """The sketch of a query text."""
         sketch_rules = self.sketch_rules
         epoch, scheme, rules, allowed = sketch_rules
         made_for, value_of = self._value_maker
@@ -526,31 +534,31 @@ class Store:
             self._value_maker = sketch_rules, value_of
         value, token_count = value_of(text)
         sketch = plain_sketch((value, token_count, epoch, None, None, None))
-        return sketch if allowed is None else allowed.judged(sketch)
+        return sketch if allowed is None else allowed.exempt(sketch)
 
     def sketch_to_store(self, text: str | bytes) -> Sketch:
-        """A text that is added alone, with the hash and the keys of its value."""
+        """The sketch of one text to add, with the hash and keys of its value."""
         epoch, scheme, rules, allowed = self.sketch_rules
-        made = scheme.sketch(text, rules)
-        sketch = Sketch(made.value, made.token_count, epoch, made.value_hash, made.keys)
-        return sketch if allowed is None else allowed.judged(sketch)
+        sketched = scheme.sketch(text, rules)
+        sketch = Sketch(sketched.value, sketched.token_count, epoch, sketched.value_hash, sketched.keys)
+        return sketch if allowed is None else allowed.exempt(sketch)
 
     def sketch_code(self, code: Any) -> Sketch:
-        """The stored value of a code that the application brings."""
+        """The sketch of a code given by the application."""
         epoch, scheme, _, allowed = self.sketch_rules
         sketch = plain_sketch((scheme.code_value(code), None, epoch, None, None, None))
-        return sketch if allowed is None else allowed.judged(sketch)
+        return sketch if allowed is None else allowed.exempt(sketch)
 
     def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
-        """Stored values that were made elsewhere, and were checked, with what storing many needs."""
+        """Sketches of checked values from elsewhere, with hashes and keys for storing many."""
         epoch, scheme, _, allowed = self.sketch_rules
         joined = Values.joined([one.value for one in values])
         counts = [one.token_count for one in values]
         sketches = Sketches([one.value for one in values], counts, epoch, joined.hashes(), scheme.keys_of(joined))
-        return sketches if allowed is None else allowed.judged_all(sketches)
+        return sketches if allowed is None else allowed.exempt_all(sketches)
 
     def checked_value(self, value: StoredValue) -> StoredValue:
-        """A stored value that was made elsewhere; ParameterError where the scheme has no such one."""
+        """A value computed elsewhere. Raises ParameterError if it does not fit the scheme."""
         if value.value is not None and not self.scheme.is_value(value.value):
             raise ParameterError(
                 f"{len(value.value)} bytes are no fingerprint of {self.scheme!r}: the file is damaged, make it anew"
@@ -561,19 +569,19 @@ class Store:
         return value
 
     def sketch_codes(self, rows: Sequence[Any], first: int, end: int) -> Sketches:
-        """The stored values of the codes from one number to before another, of those that the scheme's `code_rows` gave."""
+        """Sketches of codes first to end - 1 of a `code_rows` result."""
         codes = rows[first:end]
         if isinstance(rows, CodeRows):
             return self.sketch_code_values(codes)
         scheme = self.sketch_rules.scheme
         try:
             values = [scheme.code_value(code) for code in codes]
-        except ParameterError:  # again, to say which one it is
+        except ParameterError:  # again, with the position in the message
             values = [scheme.code_value(code, f"codes[{place}]") for place, code in enumerate(codes, first)]
         return self.sketch_code_values(values)
 
     def sketch_code_values(self, values: Sequence[bytes]) -> Sketches:
-        """Codes as stored values."""
+        """Sketches of codes given as stored values."""
         epoch, _, _, allowed = self.sketch_rules
         sketches = Sketches(values, None, epoch)
-        return sketches if allowed is None else allowed.judged_all(sketches)
+        return sketches if allowed is None else allowed.exempt_all(sketches)

@@ -1,4 +1,4 @@
-"""The window of an index: for how long a document stays, or among how many of the last ones."""
+"""The window of an index: documents stay for a time, or only a number of the newest ones stay."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ _DURATION, _DOCUMENTS = "window_ms", "window_documents"
 
 
 class Window(NamedTuple):
-    """One of the two is set, or neither: then every document stays.
+    """A time window, a count window, or neither.
 
-    duration_ms: a document stays so long after it was added; documents: the last so many that were added stay, and those that
-    were removed since count as well."""
+    duration_ms: how long a document stays. documents: how many of the last added documents stay; removed ones count, too.
+    """
 
     duration_ms: int | None = None
     documents: int | None = None
 
     @classmethod
     def from_argument(cls, given: Any) -> Window:
-        """The window that a caller gives; None = none."""
+        """The window for an argument; None means no window."""
         size = check_window(given)
         return cls(size // _MS, None) if isinstance(size, timedelta) else cls(None, size)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Window:
-        """That of a file; a file without one has no setting for it."""
+        """The window in the settings of a file; without a window it has no such setting."""
         stored = StoredSettings(settings)
         return cls(*(stored.integer(name, 1) if name in settings else None for name in (_DURATION, _DOCUMENTS)))
 
     def settings(self) -> dict[str, int | None]:
-        """All settings of a window; None = the file has none."""
+        """All settings of a window; None for a setting that is not stored."""
         return {_DURATION: self.duration_ms, _DOCUMENTS: self.documents}
 
     @property
     def argument(self) -> WindowSize | None:
-        """As a caller gives it."""
+        """The window as an argument."""
         return self.documents if self.duration_ms is None else self.duration_ms * _MS
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether every document stays."""
+        """True if there is no window."""
         return self.duration_ms is None and self.documents is None
 
     def __str__(self) -> str:
         return repr(self.argument)
 
-    def expiry(self, own: int | None, added_at: int) -> int | None:
-        """When a document expires, in milliseconds: at the time of its own, or when it leaves the window. One that leaves by
-        number is removed then."""
+    def expiry(self, explicit: int | None, added_at: int) -> int | None:
+        """The expiry in milliseconds: the explicit one, or the end of the time window if that is earlier. A count window
+        deletes documents instead."""
         if self.duration_ms is None:
-            return own
+            return explicit
         end = added_at + self.duration_ms
-        return end if own is None else min(own, end)
+        return end if explicit is None else min(explicit, end)

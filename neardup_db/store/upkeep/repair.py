@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from ..layout import candidates, definitions, schema
-from ..layout.allowed import is_compared
+from ..layout.allowed import is_comparable
 from ..layout.state import Store
 from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
@@ -191,7 +191,7 @@ class Repair:
                     self.documents.store_exempt_values({number: made})
         restore(store, self.documents, None)
         rows = self.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
-        wrong = [number for number, value in rows if not is_compared(store.scheme, value)]
+        wrong = [number for number, value in rows if not is_comparable(store.scheme, value)]
         self.db.execute_many(store.sql("DELETE FROM {index}_allowed WHERE id = ?"), [(number,) for number in wrong])
         store.new_generation()
         messages = list(

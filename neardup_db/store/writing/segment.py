@@ -155,8 +155,8 @@ class Segment:
         tokens = sketches.token_counts if sketches.token_counts is not None else [None] * len(batch)
         first_id = self.documents.next_id()
         self._insert(batch, group_ids, fingerprint_ids, tokens, first_id, now)
-        if sketches.aside:
-            self.documents.store_exempt_values({first_id + i: value for i, value in sketches.aside.items()})
+        if sketches.exempt_values:
+            self.documents.store_exempt_values({first_id + i: value for i, value in sketches.exempt_values.items()})
         if self.store.record_matches:
             expired = {i for i in batch.more if not self._is_visible(batch, i, now)}
             if batch.times is not None and self.store.window.duration_ms is not None:

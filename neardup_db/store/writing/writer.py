@@ -247,8 +247,8 @@ class Writer:
         document_id = self.documents.insert(row)
         if record.expires_at is not None:
             self.documents.keep_end(document_id, record.expires_at)
-        if sketch.aside is not None:
-            self.documents.store_exempt_values({document_id: sketch.aside})
+        if sketch.exempt_value is not None:
+            self.documents.store_exempt_values({document_id: sketch.exempt_value})
         if record.part is not None and fingerprint_id is not None:
             self.documents.parts.add(document_id, record.part, fingerprint_id)
         if self.store.record_matches:
