@@ -220,8 +220,7 @@ def read_shard(path: Path) -> list[Record]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "jsonl.gz"])
-@pytest.mark.parametrize("mark", [(), ("--mark",)], ids=["", "mark"])
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize(("cut", "mark"), [("usual", ()), ("tiny", ("--mark",))], ids=["usual", "tiny-mark"])
 def test_shards_go_into_shards(
     tmp_path: Path, kind: str, mark: tuple[str, ...], cut: str, request: pytest.FixtureRequest
 ) -> None:

@@ -192,7 +192,7 @@ def test_columns_of_every_type_stay_as_they_are(tmp_path: Path, name: str, more_
     """The rows that stay have the values, types, metadata and nullability of the input, for every type that the format has."""
 
     @given(columns=st.lists(arrays(), min_size=1, max_size=3), rows=st.sampled_from([1, 4, 6]))
-    @settings(deadline=None, max_examples=60 if more_rounds else 25, suppress_health_check=[HealthCheck.too_slow])
+    @settings(deadline=None, max_examples=60 if more_rounds else 15, suppress_health_check=[HealthCheck.too_slow])
     def run(columns: list[pa.Array], rows: int) -> None:
         columns_stay(tmp_path, name, columns, rows)
 
@@ -227,8 +227,7 @@ def columns_stay(tmp_path: Path, name: str, columns: list[pa.Array], rows: int) 
 # ---- the rows ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keep", ["first", "longest"])
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize(("cut", "keep"), [("usual", "first"), ("tiny", "longest")])
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_same_rows_stay_as_of_json_lines(
     tmp_path: Path, name: str, cut: str, keep: str, request: pytest.FixtureRequest

@@ -606,7 +606,7 @@ def test_all_groups(name: str, codes_a_group: int, monkeypatch: pytest.MonkeyPat
             add(number, content, group=groups[number % 5])
         index.delete_many(range(4, 80, 5))
         order = {key: number for number, key in enumerate(index)}
-        for content in contents[:30]:
+        for content in contents[:15]:
             each = [match for group in groups for match in query(content, group=group)]
             each.sort(key=lambda match: (-match.similarity, order[match.key]))
             assert query(content, group=ANY_GROUP) == each
