@@ -106,7 +106,7 @@ class Index(EditMethods):
         own = self._readers.own
         self._writer = Writer(store, own.documents, own.search, own.clusters)
         self._follower = Follower(store, own.documents, self._writer)
-        self._readers.before = self._follower.catch_up
+        self._readers.before_query = self._follower.catch_up
         try:
             self._follower.mend()
         except BaseException:
@@ -141,7 +141,7 @@ class Index(EditMethods):
     def __reduce__(self) -> tuple[Any, ...]:
         """Path and options. An Index restored by pickle or copy opens its own connections and creates no file."""
         db, choices = self._store.db, self._store.shared.choices[0]
-        if db.another is None:
+        if db.open_reader is None:
             raise TypeError(
                 f"{self!r} has no path that another process, or a copy, could open: give Index the path of a file, or send the "
                 "documents"

@@ -854,8 +854,8 @@ def test_a_relative_path_stays_the_same_file(tmp_path: Path, monkeypatch: pytest
     with Index("index.db", MinHash()) as index:
         index.add("a", TEXT)
         monkeypatch.chdir(tmp_path / "other")
-        assert index._store.db.another is not None
-        index._store.db.another().close()
+        assert index._store.db.open_reader is not None
+        index._store.db.open_reader().close()
         index.add("b", TEXT)
         index.backup("copy.db")
     assert [part.name for part in (tmp_path / "other").iterdir()] == ["copy.db"]

@@ -222,7 +222,7 @@ class Fingerprints:
         try:
             self.db.execute(sql, row)
         except apsw.FullError:  # disk full, or ids exhausted; the transaction is over
-            self._last_id(table, self.db.value_after_all)
+            self._last_id(table, self.db.value_after_error)
             raise
         number = self.db.connection.last_insert_rowid()
         if number > MAX_ID:

@@ -1,1 +1,1 @@
-"""One SQLite connection: opening it, its transactions, its errors, its log."""
+"""One SQLite connection: opening, transactions, errors, write-ahead log."""

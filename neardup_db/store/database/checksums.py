@@ -1,8 +1,7 @@
-"""Files with a checksum in every page: SQLite's own cksumvfs, which apsw brings, and a walk that names the pages it refuses.
+"""Page checksums: SQLite's cksumvfs, as built into apsw, and a scan that finds damaged pages.
 
-The last 8 bytes of a page are two sums over its other 4-byte words; byte 20 of a file's header says that they are there. A page
-that does not fit its sums is an I/O error of SQLite's (SQLITE_IOERR_DATA), and never an answer. Pages in the write-ahead log have
-the log's checksums.
+The last 8 bytes of each page are two sums over its other 4-byte words; byte 20 of the file header declares them. SQLite reports a
+page with a wrong checksum as an I/O error (SQLITE_IOERR_DATA). Pages in the write-ahead log have the log's own checksums.
 """
 
 from __future__ import annotations
@@ -20,22 +19,21 @@ from .statements import Connection
 VFS = "cksmvfs"
 
 RESERVED_BYTES = 8
-"""At the end of each page, for its checksum."""
+"""Bytes at the end of each page for its checksum."""
 
 _LOCK_BYTE = 1 << 30
-"""The page with this byte of a file is for locks; SQLite never writes it."""
+"""SQLite never writes the page that contains this byte; it is reserved for locks."""
 
-_LOOKS = 5
-"""How often a page has to be refused before it is damaged. Another process may be writing it, or was killed while it did: then
-the write-ahead log has the page that counts."""
+_ATTEMPTS = 5
+"""Failed checks before a page counts as damaged. Another process may be writing it, or was killed while writing it; then the
+write-ahead log has the valid page."""
 
 
 @cache
 def vfs() -> str:
-    """Name of the VFS, registered from now on in this process and its children. The default one stays the default.
-
-    ParameterError where apsw came without it."""
-    import apsw.sqlite_extra  # here, since it imports a good part of the standard library
+    """The name of the VFS, registered in this process and its children. The default VFS is unchanged. Raises ParameterError if
+    apsw lacks it."""
+    import apsw.sqlite_extra  # imported late: it imports much of the standard library
 
     if apsw.sqlite_extra.has("cksumvfs") is None:
         raise ParameterError(
@@ -53,13 +51,13 @@ def vfs() -> str:
 
 
 def has_checksums(connection: apsw.Connection) -> bool:
-    """Whether the pages of the connection's file are checked."""
+    """True if the connection verifies page checksums."""
     return connection.open_vfs == VFS
 
 
 def file_has_checksums(path: str) -> bool:
-    """Whether the header of a file says that its pages have checksums. SQLite is asked: a file that it has open must not be
-    opened and closed by others."""
+    """True if the header of a file declares page checksums. Asks SQLite, because opening and closing a file that SQLite has
+    open would drop its locks."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return bool(connection.reserve_bytes() == RESERVED_BYTES)
@@ -68,7 +66,7 @@ def file_has_checksums(path: str) -> bool:
 
 
 def connect(path: str, flags: int) -> apsw.Connection:
-    """A connection to a file that checks its pages where they have checksums."""
+    """A connection to a file, with checksum verification if its pages have checksums."""
     connection = Connection(path, flags=flags)
     if connection.reserve_bytes() != RESERVED_BYTES:
         return connection
@@ -77,22 +75,22 @@ def connect(path: str, flags: int) -> apsw.Connection:
 
 
 def create(path: str) -> apsw.Connection:
-    """A connection to an empty file, whose pages are to have checksums unless another process makes it something else."""
+    """A connection to an empty file whose pages will have checksums, unless another process initializes it first."""
     connection = Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs())
     connection.reserve_bytes(reserve=RESERVED_BYTES)
     return connection
 
 
-def refused(error: apsw.Error) -> bool:
-    """Whether an error of SQLite says that a page does not fit its checksum."""
+def is_checksum_error(error: apsw.Error) -> bool:
+    """True if an SQLite error reports a wrong page checksum."""
     return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
 
 
 def damaged_pages(path: str) -> list[int]:
-    """Numbers of all pages of a file whose checksum is wrong, whether something uses them or not; page 1 alone where the header
-    denies the checksums.
+    """The numbers of all pages with wrong checksums, used or not; only page 1 if the header denies checksums.
 
-    The file is read through SQLite: reading it beside SQLite would lose the locks of other connections."""
+    Reads through SQLite, because other reads would drop the locks of its connections.
+    """
     file = apsw.VFSFile(vfs(), path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
     try:
         header = file.xRead(100, 0)
@@ -101,10 +99,10 @@ def damaged_pages(path: str) -> list[int]:
         if header[20] != RESERVED_BYTES or size < 512 or size & (size - 1):
             return [1]
         pages: Iterable[int] = range(1, -(-file.xFileSize() // size) + 1)
-        for _ in range(_LOOKS):
-            wrong = [number for number in pages if not _is_sound(file, number, size)]
-            replaced = _pages_in_log(path + "-wal", size) if wrong else set()
-            pages = [number for number in wrong if number not in replaced]
+        for _ in range(_ATTEMPTS):
+            mismatched = [number for number in pages if not _is_sound(file, number, size)]
+            replaced = _pages_in_log(path + "-wal", size) if mismatched else set()
+            pages = [number for number in mismatched if number not in replaced]
             if not pages:
                 break
             time.sleep(0.001)
@@ -114,21 +112,21 @@ def damaged_pages(path: str) -> list[int]:
 
 
 def _is_sound(file: apsw.VFSFile, number: int, size: int) -> bool:
-    """Whether SQLite accepts a page, which is also missing where the file has become shorter, or holds only locks."""
+    """True if SQLite accepts a page, if it is beyond the end of a file that shrank, or if it is the lock page."""
     start = (number - 1) * size
     if start <= _LOCK_BYTE < start + size:
         return True
     try:
         return len(file.xRead(size, start)) == size or start >= file.xFileSize()
     except apsw.IOError as error:
-        if not refused(error):
+        if not is_checksum_error(error):
             raise
         return False
 
 
 def _pages_in_log(path: str, size: int) -> set[int]:
-    """Numbers of the pages in the write-ahead log, by SQLite's file format: a header of 32 bytes with the salts of the log at 16,
-    then frames: a header of 24 bytes, the number of the page first and the salts at 8, and the page."""
+    """The numbers of the pages in the write-ahead log, by SQLite's file format: a 32-byte header with the salts at 16, then
+    frames, each with a 24-byte header (page number at 0, salts at 8) and a page."""
     numbers = set()
     with suppress(FileNotFoundError), open(path, "rb") as log:
         salts = log.read(32)[16:24]

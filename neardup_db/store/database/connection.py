@@ -1,4 +1,4 @@
-"""One SQLite connection, its transactions, and the threads that share it."""
+"""One SQLite connection with nested transactions, shared by threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, CorruptIndexError, NearDupError, ReadOnlyError
 from . import forks
 from .errors import CommitInCallError, lost_transaction, translate, translated, unknown_outcome
-from .log import OF_CHECKPOINT, Log
+from .log import CHECKPOINT_ERRORS, Log
 from .open import cache_size
 from .standard import StandardConnection
 from .statements import Connection, Statement
@@ -30,8 +30,11 @@ Done = TypeVar("Done")
 
 
 def undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
-    """Text of the file that is not Unicode is damage. Each method that reads rows has an `except` for it, which costs nothing: a
-    context manager, entered with every statement, would take part of a query's time."""
+    """The error for stored text that is not Unicode, which is damage.
+
+    Every method that reads rows catches UnicodeDecodeError itself, at no cost; a context manager around every statement would
+    slow queries down.
+    """
     return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
 
 
@@ -40,7 +43,7 @@ def _raw_row(cursor: apsw.Cursor, row: Any) -> Any:
 
 
 def current_task() -> object | None:
-    asyncio = sys.modules.get("asyncio")  # to import it takes longer than to open an index
+    asyncio = sys.modules.get("asyncio")  # importing it takes longer than opening an index
     if asyncio is None or asyncio._get_running_loop() is None:
         return None
     task: object | None = asyncio.current_task()
@@ -52,53 +55,55 @@ def _nothing() -> None:
 
 
 class _Level:
-    """One of the nested transactions. Only its block refers to it, so a level that was freed has lost its block."""
+    """One of the nested transactions. Only its `with` block references it, so a freed level has lost its block."""
 
     __slots__ = ("began", "depth", "savepoint", "released", "changes", "mark", "outermost", "hold", "__weakref__")
 
     def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
         self.began = began
-        """Whether it is the outermost one."""
+        """True for the outermost level."""
         self.depth = depth
-        """How many there are around it."""
+        """The number of enclosing levels."""
         self.savepoint = savepoint
-        """Of an inner one. No other has its name, so what is done to it is never done to another."""
+        """The savepoint of an inner level. The name is unique, so it never affects another savepoint."""
         self.released = False
-        """Whether what became of the savepoint is decided: where it is gone, then by the statement that this stands before."""
+        """True once the statement that decides the savepoint's fate is about to run: if the savepoint no longer exists, that
+        statement removed it."""
         self.changes = changes
-        """Rows that the connection had changed before."""
+        """The number of rows that the connection had changed before."""
         self.mark: Callable[[], None] = partial(_nothing)
-        """Stands in `Database.undo` as long as the same transaction is open."""
+        """An entry of `Database.undo` as long as the same transaction is open."""
         self.outermost: weakref.ref[_Level] | None = None
-        """The outermost level of its transaction, where that was begun here."""
+        """The outermost level of its transaction, if this package began it."""
         self.hold: Loan | Hold | None = None
-        """As of `Undo.hold`."""
+        """See `Undo.refuse_commits`."""
 
 
 _NUMBERS = count()
 
 _ROLL_BACKS = 100
-"""Tries to roll back while others interrupt the connection."""
+"""Attempts to roll back while others interrupt the connection."""
 
 
 class Undo(list[Callable[[], None]]):
-    """Calls that forget the work of the open transaction if it is rolled back. SQLite itself says how it ended."""
+    """Functions that restore cached state if the open transaction is rolled back, called from SQLite's hooks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ends = 0
-        """How many transactions have ended, as far as SQLite has told."""
+        """The number of transactions that ended, as far as SQLite has reported."""
         self._calls = Turn()
-        """Taken while a call is in the middle of its work, on a connection of apsw."""
+        """Locked while a call is running, on an apsw connection."""
         self._standard: StandardConnection | None = None
 
     def refuse_commits(self) -> Loan | Hold | None:
-        """A call is in the middle of its work until what this returns has ended, or nobody has it any more: a COMMIT, which can
-        only come from the caller's SQL then, rolls back."""
+        """Until the returned object is released, a COMMIT rolls back instead: it can only come from SQL of the application in
+        the middle of a call."""
         return self._calls.take(0) if self._standard is None else self._standard.refuse_commits()
 
     def watch(self, connection: Any) -> None:
-        """Hear of the ends of a connection's transactions. The hooks have a name of their own: those of its owner stay."""
+        """Register for the ends of the connection's transactions. The hooks have their own id, so the application's hooks
+        stay."""
         if isinstance(connection, StandardConnection):
             self._standard = connection
             connection.watch(self)
@@ -115,7 +120,7 @@ class Undo(list[Callable[[], None]]):
 
     def _commit(self) -> bool:
         if self._calls.taken:
-            raise CommitInCallError  # and SQLite rolls back
+            raise CommitInCallError  # SQLite rolls back
         self.committed()
         return False
 
@@ -130,13 +135,13 @@ class Undo(list[Callable[[], None]]):
 
 
 class Database:
-    """A connection with nested transactions, safe to share among threads: one of them uses it at a time."""
+    """A connection with nested transactions, usable by one thread at a time."""
 
     is_trusted = True
-    """Whether no stranger's SQL comes to the connection."""
+    """True if no SQL of the application runs on the connection."""
 
-    another: Callable[[], apsw.Connection] | None = None
-    """Opens one more connection to the same file, to read; None where there can be none."""
+    open_reader: Callable[[], apsw.Connection] | None = None
+    """Opens another read connection to the same file; None if that is impossible."""
 
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
@@ -144,36 +149,39 @@ class Database:
         self.owned = owned
         self.read_only = read_only
         self.name = connection.filename if owned else ""
-        """Of the file, in messages."""
+        """The name of the file in messages."""
         self.turn = connection.turn if isinstance(connection, StandardConnection) else Turn()
-        """Of the thread that uses the connection."""
-        self._attending: dict[int, list[weakref.WeakMethod[Callable[[bool], None]]]] = {}
-        """By thread: the loads with records in hand, which are to be written before the thread uses the connection for more."""
+        """The lock for using the connection."""
+        self._loads: dict[int, list[weakref.WeakMethod[Callable[[bool], None]]]] = {}
+        """The loads with pending records by thread; these are flushed before the thread uses the connection."""
         self.undo = Undo()
         self.undo.watch(connection)
         self._task: object | None = None
-        """The asyncio task that is inside `writing`."""
+        """The asyncio task inside `writing`."""
         self._cache_size: int = connection.pragma("cache_size") if owned else 0
-        """As it was set for a connection of our own."""
+        """The cache size that was set for an owned connection."""
         self._number = next(_NUMBERS)
-        """Of this one among those that may share a connection."""
+        """Unique among the objects that may share a connection."""
         self._depth = 0
         self._outermost: weakref.ref[_Level] | None = None
-        """Of the transaction that was begun here, while it is open."""
+        """The outermost level of the open transaction, if this package began it."""
         self._ends = 0
-        """As of `Undo.ends`, when the transaction was begun, or joined, that this writes in."""
+        """`Undo.ends` when the transaction was begun or joined."""
         self._joined = False
-        """Whether the last call ran inside a transaction that was not begun here."""
+        """True if the last call ran inside a transaction of the application."""
         self._uncertain: apsw.Error | None = None
-        """The I/O error of a commit: the log may hold a transaction that this connection takes for rolled back, and that is there
-        again after a crash. Nothing may be built on either."""
+        """The I/O error of a commit. The log may contain a transaction that this connection considers rolled back, and that
+        would reappear after a crash, so no further use is safe."""
         self._process_id = os.getpid()
         self._closed = False
         forks.watch(self)
 
     def require_open(self) -> None:
-        """Raise ClosedError, also in a forked child. Call this before waiting for the lock: at the fork a thread that the child
-        lacks may have held it. Raise NearDupError after a commit whose outcome is not known."""
+        """Raise ClosedError if the index is closed or was opened before a fork, and NearDupError after a commit with an unknown
+        outcome.
+
+        Call this before waiting for the lock: a thread that does not exist in a forked child may have held it.
+        """
         if self._closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
         if os.getpid() != self._process_id:
@@ -182,7 +190,7 @@ class Database:
             raise unknown_outcome(self._uncertain, self.name) from self._uncertain
 
     def lock(self) -> Loan:
-        """This thread's turn to use the connection, which ends with the loan. Raises BusyError after the timeout."""
+        """Lock the connection for this thread until the returned guard is released. Raises BusyError after the timeout."""
         loan = self.turn.take(self.timeout)
         if loan is None:
             raise BusyError(
@@ -192,9 +200,9 @@ class Database:
         self._recover()
         return loan
 
-    def take_now(self) -> Loan | None:
-        """This thread's turn, if it is free and no other asyncio task of the thread is inside a transaction. Raises as
-        `require_open`."""
+    def try_lock(self) -> Loan | None:
+        """Lock the connection if it is free and no other asyncio task of this thread is inside a transaction, else return
+        None. Raises like `require_open`."""
         loan = self.turn.take(0)
         if self._closed or self._uncertain is not None or os.getpid() != self._process_id:
             self.require_open()
@@ -202,64 +210,64 @@ class Database:
 
     @property
     def is_task(self) -> bool:
-        """Whether no other asyncio task of this thread is inside a transaction."""
+        """True unless another asyncio task of this thread is inside a transaction."""
         return self._depth == 0 or not self.turn.mine or self._task is current_task()
 
     def require_task(self) -> None:
-        """Raise BusyError where another asyncio task of this thread is inside a transaction."""
+        """Raise BusyError if another asyncio task of this thread is inside a transaction."""
         if not self.is_task:
             raise BusyError(
                 "another asyncio task of this thread is inside a transaction of this index, and nothing was done: "
                 "let tasks take turns (an asyncio.Lock around each transaction), or give each task an Index of its own"
             )
 
-    # ---- records in hand -----------------------------------------------------------------------------------------------
+    # ---- pending records -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def flush_before_use(self, settle: Callable[[bool], None]) -> Iterator[None]:
-        """Inside, this thread has records in hand: `settle` stores them before the thread asks for anything, and refuses that it
-        writes."""
+    def flush_before_use(self, flush: Callable[[bool], None]) -> Iterator[None]:
+        """Call `flush` before this thread uses the connection inside the context. It stores the thread's pending records, or
+        raises an error for writes."""
         thread = threading.get_ident()
-        before = [attending for attending in self._attending.get(thread, ()) if attending() is not None]
+        before = [load for load in self._loads.get(thread, ()) if load() is not None]
         try:
-            self._attending[thread] = [*before, weakref.WeakMethod(settle)]
+            self._loads[thread] = [*before, weakref.WeakMethod(flush)]
             yield
         finally:
             if before:
-                self._attending[thread] = before
+                self._loads[thread] = before
             else:
-                self._attending.pop(thread, None)
+                self._loads.pop(thread, None)
 
     @property
     def is_loading(self) -> bool:
-        return bool(self._attending) and threading.get_ident() in self._attending
+        return bool(self._loads) and threading.get_ident() in self._loads
 
     def flush_pending(self, *, to_write: bool = False) -> None:
-        """Store the records that this thread has in hand, before the connection is used. to_write: raise NearDupError instead,
-        where the thread is not the load itself."""
-        if self._attending:
-            for attending in self._attending.get(threading.get_ident(), ()):
-                settle = attending()
-                if settle is not None:  # None: the load was interrupted at its end
-                    settle(to_write)
+        """Store this thread's pending records before the connection is used. to_write: raise NearDupError unless the load
+        itself writes."""
+        if self._loads:
+            for load in self._loads.get(threading.get_ident(), ()):
+                flush = load()
+                if flush is not None:  # None: an interrupted load
+                    flush(to_write)
 
-    def is_at_rest(self) -> bool:
-        """Whether no transaction is open, after this thread's records in hand were written."""
-        if self._attending:
+    def is_idle(self) -> bool:
+        """True if no transaction is open, after flushing this thread's pending records."""
+        if self._loads:
             self.flush_pending()
         try:
             return self._depth == 0 and not self.connection.in_transaction
-        except apsw.Error as error:  # its owner has closed it
+        except apsw.Error as error:  # closed by its owner
             raise translate(error, self.name) from error
 
     @property
     def has_open_cursor(self) -> bool:
-        """Whether a statement on a connection of our own has rows left, so that its reader may come back for them at any time."""
+        """True if a statement on an owned connection has rows left, which its reader may fetch at any time."""
         return isinstance(self.connection, Connection) and has_open_cursor(self.connection)
 
     @property
     def caller_connection(self) -> Any:
-        """The connection as the caller knows it."""
+        """The connection that the application knows."""
         return self.connection.given if isinstance(self.connection, StandardConnection) else self.connection
 
     @property
@@ -272,38 +280,40 @@ class Database:
 
     @property
     def depth(self) -> int:
-        """How many transactions this thread is inside of; those of other threads do not count."""
+        """The number of transactions that this thread is inside of."""
         return self._depth if self.turn.mine else 0
 
     @property
     def in_own_transaction(self) -> bool:
-        """Whether a thread is inside `writing`."""
+        """True if any thread is inside `writing`."""
         return self._depth > 0
 
     @property
     def in_callers_transaction(self) -> bool:
-        """Whether the caller's own SQL on the connection has begun the open transaction."""
+        """True if SQL of the application began the open transaction."""
         try:
             return self.connection.in_transaction and not self._began
-        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # another thread is at work, and has looked
+        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # in use by another thread, which has checked
             return self._joined
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
-        """Run SQL that gives no rows; the caller holds the lock through `reading` or `writing`."""
+        """Run SQL without result rows. The caller holds the lock through `reading` or `writing`."""
         if self._depth:
             self._require_same()
         return self._run(sql, bindings)
 
     def execute_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
-        """Run SQL once for each of some bindings. All rows are read: with PRAGMA count_changes even INSERT returns one, and
-        executemany stops at each row."""
+        """Run SQL for each of several bindings and return all rows.
+
+        executemany stops at each result row, which even INSERT returns under PRAGMA count_changes.
+        """
         if self._depth:
             self._require_same()
         return self._plain_cursor().executemany(sql, bindings).fetchall()
 
     def _require_same(self) -> None:
-        """Raise NearDupError where other hands have ended the transaction that this writes in. What follows would be stored
-        alone, or in another one of theirs."""
+        """Raise NearDupError if SQL of the application ended this transaction. Further statements would be stored alone, or in
+        another transaction."""
         if not self.connection.in_transaction or self.undo.ends != self._ends:
             raise lost_transaction()
 
@@ -314,7 +324,7 @@ class Database:
         return self._plain_cursor().execute(sql, bindings)
 
     def _plain_cursor(self) -> apsw.Cursor:
-        """A cursor that returns rows as SQLite has them, whatever the application set for cursors of its own."""
+        """A cursor that returns unmodified rows, whatever the application configured for its own cursors."""
         if isinstance(self.connection, StandardConnection):
             return self.connection.cursor()
         cursor = apsw.Cursor(self.connection)
@@ -324,16 +334,16 @@ class Database:
         return cursor
 
     def prepared(self, sql: str) -> Statement | None:
-        """SQL that stays prepared, for what is asked again and again; None on a connection that is not of our own."""
+        """A prepared statement for repeated queries; None on a connection of the application."""
         return self.connection.prepared(sql) if isinstance(self.connection, Connection) else None
 
     @property
     def carray(self) -> str:
-        """The table function that gives the values of `carried`."""
+        """The table function that reads `carried` values."""
         return "neardup_array" if isinstance(self.connection, StandardConnection) else "carray"
 
     def carried(self, values: Any) -> Any:
-        """An array of int64, or a tuple of str or of bytes, to be bound for `carray`, which reads it where it stands."""
+        """An array of int64, or a tuple of str or bytes, as a binding for `carray`, which reads it without a copy."""
         if not isinstance(self.connection, StandardConnection):
             return apsw.carray(values)
         return Array(values if isinstance(values, tuple) else values.tobytes())
@@ -345,7 +355,7 @@ class Database:
             raise undecodable(error) from error
 
     def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
-        """The first row of a query, None where there is none."""
+        """The first row of a query, or None."""
         try:
             row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
             return row
@@ -354,8 +364,8 @@ class Database:
 
     @contextmanager
     def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
-        """The first row of a query, None where there is none. The query does not end inside, so queries there see the same
-        state: a transaction without the two statements BEGIN and COMMIT."""
+        """The first row of a query, or None. The statement stays open inside the context, so queries there read the same state
+        without BEGIN and COMMIT."""
         try:
             cursor = self.execute(sql, bindings)
             row: tuple[Any, ...] | None = cursor.fetchone()
@@ -367,7 +377,7 @@ class Database:
             cursor.close()
 
     def stream(self, sql: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
-        """The rows of a query one by one, where there may be too many to hold."""
+        """The rows of a query one by one, for large results."""
         try:
             yield from self.execute(sql, bindings)
         except UnicodeDecodeError as error:
@@ -382,11 +392,12 @@ class Database:
     def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
         """Rows of a query whose first column ascends from above `after_id`, its first parameter.
 
-        In a damaged file it may not, and a listing that goes on after the last row would never end."""
+        Raises CorruptIndexError otherwise, because a paged listing of a damaged file might never end.
+        """
         return self.ordered(self.rows(sql, (after_id, *more)), after_id)
 
     def ordered(self, rows: list[tuple[Any, ...]], after_id: int) -> list[tuple[Any, ...]]:
-        """The same rows, if they are after that id, as `page` reads them."""
+        """The same rows. Raises CorruptIndexError unless the last one is above `after_id`."""
         if rows and rows[-1][0] <= after_id:
             raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
         return rows
@@ -395,14 +406,14 @@ class Database:
         row = self.row(sql, bindings)
         return None if row is None else row[0]
 
-    def value_after_all(self, sql: str, bindings: Any) -> Any:
-        """`value` where the transaction of this call may be over."""
+    def value_after_error(self, sql: str, bindings: Any) -> Any:
+        """`value` if the transaction of this call may be over."""
         row = self._plain_cursor().execute(sql, bindings).fetchone()
         return None if row is None else row[0]
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        """One consistent state for everything inside. Yields True where this began a transaction."""
+        """A read transaction: one consistent state. Yields True if it began here."""
         with self.lock():
             self.require_open()
             self.require_task()
@@ -417,7 +428,7 @@ class Database:
                     if level.began:
                         try:
                             self._end_reading()
-                        except BaseException:  # interrupted, perhaps before it did anything
+                        except BaseException:  # interrupted, possibly before it took effect
                             self._end_reading()
                             raise
                         self._outermost = None
@@ -426,18 +437,19 @@ class Database:
 
     @contextmanager
     def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[bool]:
-        """All or nothing for everything inside; nests. Yields True where this began a transaction.
+        """An atomic write transaction; nests. Yields True if it began here.
 
-        A COMMIT of other hands meanwhile rolls back, unless is_block: then the caller's own code runs inside. light: inside
-        another transaction there is no savepoint, for which SQLite would copy every page before it changes. Then an error after
-        changes ends the outermost transaction: for work that finds its own errors before it changes anything."""
+        A COMMIT by SQL of the application inside it rolls back, unless is_block: then the application's code runs inside. light:
+        no savepoint inside another transaction, because SQLite would copy every page before changing it; an error after changes
+        then ends the outermost transaction. Use it for work that detects its errors before its first change.
+        """
         with self.lock():
             self.require_open()
             self.require_task()
             if self.read_only:
                 raise ReadOnlyError("the index was opened with read_only=True: open it without, to write")
             with translated(self.name):
-                if self._attending:
+                if self._loads:
                     self.flush_pending(to_write=True)
                 level = self._level(light=light)
                 try:
@@ -450,12 +462,12 @@ class Database:
                 except BaseException:
                     try:
                         self._roll_back(level)
-                    except BaseException:  # interrupted, perhaps before it did anything
+                    except BaseException:  # interrupted, possibly before it took effect
                         self._roll_back(level)
                         raise
                     raise
                 finally:
-                    # without a call: behind each an interrupt can come
+                    # no calls here: an interrupt can follow each
                     level.hold = None
                     if level.began:
                         self._depth = 0
@@ -465,32 +477,31 @@ class Database:
                         self._depth -= 1
 
     def current_transaction(self) -> object | None:
-        """The transaction that was begun here, an object that no other one has, where this thread and task are inside `writing`
-        and have nothing to write before. Then a light change needs no level of its own (`change`)."""
-        if self._depth and self.turn.mine and not self._attending and not self.forked:
+        """A unique object for the transaction begun here, if this thread and task are inside `writing` and have no pending
+        records, else None. A light change then needs no level (`change`)."""
+        if self._depth and self.turn.mine and not self._loads and not self.forked:
             return self.transaction if self.connection.in_transaction and self.is_task else None
         return None
 
     @property
     def transaction(self) -> object | None:
-        """The transaction that was begun here, as of `inside`."""
-        begun = self._outermost
-        return None if begun is None or begun() is None else begun
+        """A unique object for the open transaction, if it began here."""
+        outermost = self._outermost
+        return None if outermost is None or outermost() is None else outermost
 
     def change(self, work: Callable[[], Done]) -> Done:
-        """What `work` returns, where this thread is `inside` a transaction: as a light `writing`, without what the transaction
-        has done already."""
+        """Run `work` inside a `current_transaction` and return its result: a light `writing` without the checks already done."""
         changes = self.connection.total_changes()
         hold = self.undo.refuse_commits()
         try:
-            done = work()
+            result = work()
             if not self.connection.in_transaction:
                 raise lost_transaction()
-            return done
+            return result
         except BaseException as error:
             try:
                 self._undo_light(changes)
-            except BaseException:  # interrupted, perhaps before it did anything
+            except BaseException:  # interrupted, possibly before it took effect
                 self._undo_light(changes)
                 raise
             if isinstance(error, apsw.Error):
@@ -500,15 +511,16 @@ class Database:
             del hold
 
     def _undo_light(self, changes: int) -> None:
-        """End the transaction if rows were changed since there were so many changes: without a savepoint there is no less."""
+        """Roll back the whole transaction if rows were changed since `changes`: without a savepoint there is no smaller unit."""
         if not self.forked and self.connection.in_transaction and self.connection.total_changes() != changes:
             self._roll_back_all()
 
     def _roll_back_all(self) -> None:
-        """End the open transaction without its changes, even while a cursor of the application's is open that was interrupted.
+        """Roll back the open transaction, even while an interrupted cursor of the application is open.
 
-        Until that cursor ends SQLite interrupts every statement, ROLLBACK included. It rolls the whole transaction back, though,
-        where it interrupts a statement that writes; where it does not, BEGIN fails inside a transaction and changes nothing."""
+        SQLite then interrupts every statement, including ROLLBACK, until that cursor is closed. But interrupting a statement that
+        writes rolls back the whole transaction; BEGIN, if it is not interrupted, fails inside a transaction without effect.
+        """
         for _ in range(_ROLL_BACKS):
             if not self.connection.in_transaction:
                 return
@@ -520,8 +532,8 @@ class Database:
         self._run("ROLLBACK")
 
     def _level(self, *, light: bool = False) -> _Level:
-        """A new level. After some errors SQLite rolls back all of a transaction, outer levels too: statements that follow inside
-        them must not be stored alone."""
+        """A new level. Raises NearDupError if SQLite has rolled back all outer levels after an error, because further
+        statements would be stored alone."""
         began = not self.connection.in_transaction
         if began and self._depth:
             raise lost_transaction()
@@ -540,7 +552,7 @@ class Database:
         return self._outermost is not None
 
     def _recover(self) -> None:
-        """Roll back a transaction that was begun here, and whose block was interrupted before it could end it."""
+        """Roll back a transaction whose block was interrupted before it could end it."""
         if self._outermost is not None and self._outermost() is None and not self.forked:
             self._outermost, self._depth = None, 0
             with translated(self.name):
@@ -554,7 +566,8 @@ class Database:
                 self._roll_back_all()
 
     def _begin(self, level: _Level) -> None:
-        """Inside the try: waiting for another writer can take long, and Ctrl-C then comes right after the transaction began."""
+        """Begin the transaction or savepoint. Runs inside the `try` block: waiting for a writer can take long, and an
+        interrupt may follow at once."""
         if level.began:
             self._run("BEGIN IMMEDIATE")
             self.undo.append(level.mark)
@@ -564,7 +577,7 @@ class Database:
             self._ends = self.undo.ends
 
     def _commit(self, level: _Level) -> None:
-        self.require_open()  # not in a child that was forked inside
+        self.require_open()  # not in a child forked inside the transaction
         if not self.connection.in_transaction or (level.began and level.mark not in self.undo):
             raise lost_transaction()
         if self._depth != level.depth + 1:
@@ -579,7 +592,7 @@ class Database:
             elif level.savepoint is not None:
                 level.released = True
                 self._run(f"RELEASE {level.savepoint}")
-        except apsw.SQLError as error:  # there is no such savepoint
+        except apsw.SQLError as error:  # the savepoint does not exist
             if level.began:
                 raise
             level.released = False
@@ -591,16 +604,16 @@ class Database:
             raise unknown_outcome(error, self.name) from error
 
     def _roll_back(self, level: _Level) -> None:
-        if self.forked:  # it is the parent's, and so is the connection, which may be in the middle of a call: not one look at it
+        if self.forked:  # the connection is the parent's, and may be in use: do not touch it
             self._outermost = None
             return
         if self._closed or level.outermost is not self._outermost:
-            return  # over already
-        if not self.connection.in_transaction:  # it did not begin, was committed, or SQLite has rolled back by itself
+            return  # already over
+        if not self.connection.in_transaction:  # not begun, committed, or rolled back by SQLite
             return
         if level.began:
             self._roll_back_all()
-        elif self.undo.ends != self._ends:  # it is another one, and has nothing of ours
+        elif self.undo.ends != self._ends:  # another transaction, without changes of this level
             return
         elif level.savepoint is None:
             self._undo_light(level.changes)
@@ -609,7 +622,7 @@ class Database:
                 self._run(f"ROLLBACK TO {level.savepoint}")
                 level.released = True
                 self._run(f"RELEASE {level.savepoint}")
-            except apsw.SQLError:  # it was released before an interrupt; or it could not be set, or other hands have ended it
+            except apsw.SQLError:  # released before an interrupt, never set, or ended by the application
                 if not level.released:
                     self._undo_light(level.changes)
             except apsw.InterruptError:
@@ -617,35 +630,35 @@ class Database:
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:
-        """Keep more pages meanwhile, for writing many documents; a size that is not ours stays as it is."""
+        """Use a larger cache inside the context, for writing many documents. A size set by the application is kept."""
         with self.lock(), translated(self.name):
             self.flush_pending(to_write=True)
-            ours = self.owned and self.connection.pragma("cache_size") == self._cache_size
-            if ours:
+            is_default = self.owned and self.connection.pragma("cache_size") == self._cache_size
+            if is_default:
                 self.connection.pragma("cache_size", -limits.CACHE_KIB_MANY)
         try:
             yield
         finally:
-            loan = self.turn.take(0) if ours and not self._closed and not self.forked else None
+            loan = self.turn.take(0) if is_default and not self._closed and not self.forked else None
             if loan is not None:
                 with loan:
                     with suppress(apsw.Error):
                         self._cache_size = cache_size(self.connection)
                     with suppress(apsw.Error):
                         self.connection.pragma("cache_size", self._cache_size)
-            elif ours:  # another thread is at work already: the next load sees to it
+            elif is_default:  # in use by another thread: the next load resets it
                 self._cache_size = -limits.CACHE_KIB_MANY
 
     def keep_log_short(self) -> None:
-        """Move the write-ahead log of a connection of our own whenever a commit finds it long."""
+        """Checkpoint the write-ahead log of an owned connection after a commit that finds it too long."""
         self.connection.set_wal_hook(Log(self.timeout).committed)
 
     def truncate_log(self) -> None:
-        """Move the write-ahead log into the file and cut it, unless others use it: there is no waiting for them."""
+        """Checkpoint and truncate the write-ahead log, unless others use it; does not wait for them."""
         Log(self.timeout).move(self.connection, "main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def close(self) -> None:
-        """Close a connection of our own; a caller's stays open, and so does that of a parent process."""
+        """Close an owned connection. A connection of the application, or of a parent process, stays open."""
         if self.forked:
             self._closed = True
             return
@@ -665,10 +678,10 @@ class Database:
                 ) from error
 
     def abandon(self) -> None:
-        """Close at any moment, for a database whose opening failed."""
+        """Close immediately, for a database that failed to open."""
         self._closed = True
-        with suppress(apsw.ConnectionClosedError):  # by its owner
+        with suppress(apsw.ConnectionClosedError):  # closed by its owner
             self.undo.unwatch(self.connection)
         if self.owned:
-            with suppress(*OF_CHECKPOINT):
+            with suppress(*CHECKPOINT_ERRORS):
                 self.connection.close()

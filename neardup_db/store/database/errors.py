@@ -1,4 +1,4 @@
-"""Which of our errors an SQLite error becomes."""
+"""Converts SQLite and system errors to this package's errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 
 
 class CommitInCallError(apsw.ConstraintError):
-    """What SQL of the application's is told that would commit the half of a call."""
+    """The error for SQL of the application that would commit in the middle of a call."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -39,17 +39,17 @@ class CommitInCallError(apsw.ConstraintError):
 
 
 def translate(error: apsw.Error, name: str = "") -> NearDupError:
-    """Our error for an error of SQLite; its message begins with the name of the file, where there is one."""
-    ours = _ours(error)
-    if name and checksums.refused(error):
+    """This package's error for an SQLite error. The message begins with the file's name, if it is known."""
+    converted = _converted(error)
+    if name and checksums.is_checksum_error(error):
         return _damaged(name)
     if name:
-        ours.args = (f"{name}: {ours.args[0]}",)
-    return ours
+        converted.args = (f"{name}: {converted.args[0]}",)
+    return converted
 
 
 def _damaged(path: str) -> NearDupError:
-    """The error for a page that does not fit its checksum: all such pages are looked for, which reads the whole file."""
+    """The error for a wrong page checksum. Lists all damaged pages, which reads the whole file."""
     try:
         pages = checksums.damaged_pages(path)
     except apsw.Error as error:
@@ -59,13 +59,13 @@ def _damaged(path: str) -> NearDupError:
 
 
 def system_error(error: OSError, path: str, what: str) -> NearDupError:
-    """Our error for an error of the operating system: `what` cannot be done with the file."""
+    """This package's error for a system error; what: what cannot be done with the file."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(f"{path!r} cannot be {what} ({error.strerror}): make room on the disk, then call again")
     return ParameterError(f"{path!r} cannot be {what} ({error.strerror}): check the path and its permissions")
 
 
-def _ours(error: apsw.Error) -> NearDupError:
+def _converted(error: apsw.Error) -> NearDupError:
     if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
         return BusyError(
             "the transaction has read an older state than another connection has written since, so it cannot write any more: "
@@ -99,47 +99,47 @@ def _ours(error: apsw.Error) -> NearDupError:
         return CorruptIndexError(
             f"SQLite cannot read the file ({error}): restore a backup; of an index that is open check() names what is damaged"
         )
-    if checksums.refused(error):
+    if checksums.is_checksum_error(error):
         return CorruptIndexError(f"a page of the file is damaged ({error}: its checksum is wrong): restore a backup")
-    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # what a row had before: we write no such value
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # a damaged old row
         return CorruptIndexError(f"a row of the file is damaged ({error}): run check(repair=True), or restore a backup")
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_COMMITHOOK:
         return NearDupError(
-            f"a commit hook of the connection has refused the commit ({error}), and all of the transaction was taken back: let "
-            "it pass, and begin again"
+            f"a commit hook of the connection has refused the commit ({error}), and the whole transaction was rolled back: make "
+            "the hook accept it, and begin again"
         )
     if isinstance(error, apsw.FullError):
         return DiskFullError(
-            f"the disk is full ({error}): the transaction was taken back; make room, then go on with the same object"
+            f"the disk is full ({error}): the transaction was rolled back; make room, then go on with the same object"
         )
     if isinstance(error, apsw.CantOpenError):
         return NearDupError(
-            f"SQLite cannot open a file that it needs ({error}): look at the permissions of the folder, and at how many files "
-            "are open"
+            f"SQLite cannot open a file that it needs ({error}): check the permissions of the folder, and the number "
+            "of open files"
         )
     if isinstance(error, apsw.IOError):
         return NearDupError(
-            f"the disk or file system failed ({error}): the transaction was taken back; where it fails again, look at the disk"
+            f"the disk or file system failed ({error}): the transaction was rolled back; if it fails again, check the disk"
         )
     if isinstance(error, CommitInCallError):
         return lost_transaction()
-    for theirs, ours in _ERRORS:
-        if isinstance(error, theirs):
-            return ours(str(error))
+    for sqlite_type, converted in _ERRORS:
+        if isinstance(error, sqlite_type):
+            return converted(str(error))
     return NearDupError(f"SQLite: {type(error).__name__}: {error}")
 
 
-def damaged(what: str, index: str, why: object) -> CorruptIndexError:
-    """Something that an index has stored is missing, or not as it was written."""
+def damaged(what: str, index: str, reason: object) -> CorruptIndexError:
+    """The error for stored data that is missing or damaged."""
     return CorruptIndexError(
-        f"{what} of index {index!r} is missing or damaged, {why}: run check(repair=True), or restore a backup"
+        f"{what} of index {index!r} is missing or damaged, {reason}: run check(repair=True), or restore a backup"
     )
 
 
 def unknown_outcome(error: apsw.Error, name: str) -> NearDupError:
     return NearDupError(
         f"{name}{': ' if name else ''}a commit failed with an I/O error ({error}), and only the file knows whether it happened: "
-        "close the index (and a connection of your own), open it again, and look whether the last write is there"
+        "close the index (and a connection of your own), open it again, and check whether the last write is there"
     )
 
 
@@ -165,5 +165,5 @@ class _Translated:
 
 @lru_cache(64)
 def translated(name: str = "") -> _Translated:
-    """A block whose errors of SQLite come out as errors of this package; name: of the file."""
+    """A context that converts SQLite errors; name: the file's name."""
     return _Translated(name)

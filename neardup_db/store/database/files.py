@@ -1,4 +1,4 @@
-"""Making a file whole: it is written under a random name and gets its own name at the end."""
+"""Atomic file creation: a file is written under a random name and renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from ... import system
 
 MODE = 0o644
-"""Permissions of a new file, less those that the umask takes: what SQLite gives."""
+"""Permissions of a new file before the umask, as SQLite sets them."""
 
 
 def is_empty(path: str) -> bool:
-    """Whether the file is not there, or has no bytes."""
+    """True if the file does not exist or has no bytes."""
     try:
         return os.stat(path).st_size == 0
     except FileNotFoundError:
@@ -22,31 +22,31 @@ def is_empty(path: str) -> bool:
 
 @contextmanager
 def new_file(path: str, mode: int) -> Iterator[str]:
-    """Yields the path of an empty file in the same folder, which gets the name `path` at the end: a file of that name is whole,
-    and nothing is ever removed from there. Raises FileExistsError where there is something of that name."""
-    beside = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
+    """Yield the path of an empty file in the same folder, which is renamed to `path` at the end. So a file with that name is
+    always complete, and none is overwritten. Raises FileExistsError if `path` exists."""
+    temporary_path = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
-        _create_file(beside, mode)
-        yield beside
+        _create_file(temporary_path, mode)
+        yield temporary_path
         try:
-            system.give_name(beside, path)
+            system.give_name(temporary_path, path)
         except FileExistsError:
             raise
-        except OSError:  # the file system has no links, or has no room
+        except OSError:  # the file system has no links or no space
             _create_file(path, mode)
-            os.replace(beside, path)
+            os.replace(temporary_path, path)
     finally:
         try:
-            _remove(beside)
-        except BaseException:  # Ctrl-C just then
-            _remove(beside)
+            _remove(temporary_path)
+        except BaseException:  # interrupted
+            _remove(temporary_path)
             raise
 
 
-def _remove(beside: str) -> None:
+def _remove(temporary_path: str) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
-        with suppress(FileNotFoundError if system.REMOVES_OPEN_FILES else OSError):  # what is open stays
-            os.unlink(beside + suffix)
+        with suppress(FileNotFoundError if system.REMOVES_OPEN_FILES else OSError):  # open files stay
+            os.unlink(temporary_path + suffix)
 
 
 def _create_file(path: str, mode: int) -> None:

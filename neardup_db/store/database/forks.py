@@ -1,8 +1,9 @@
-"""A forked child and the connections of its parent: it never uses one, never closes one, and may open files of its own, unless
-another thread was using an index at the fork.
+"""Forked children and the connections of the parent. A child never uses or closes one, and may open its own files unless another
+thread was using an index at the fork.
 
-SQLite forbids the first two: the child would end transactions of the parent, and free what it has locked. For the third see
-csrc/sqlite/fork.c. A thread that was inside SQLite may have held one of its locks, which nobody in the child releases.
+SQLite forbids the first two: the child would end the parent's transactions and release its locks. For opening files see
+csrc/sqlite/fork.c. A thread that was inside SQLite at the fork may have held one of SQLite's locks, which nobody in the child
+releases.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...system import in_children
 
 
 class Holder(Protocol):
-    """An object that has a connection."""
+    """An object that owns a connection."""
 
     turn: Turn
 
@@ -30,23 +31,23 @@ class Holder(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the object has closed it."""
+        """True if the object has closed it."""
 
 
 _holders: WeakSet[Holder] = WeakSet()
 _inherited = False
-"""Whether this process was forked while it had connections, and has not been separated since."""
+"""True if this process was forked with open connections and has not been separated since."""
 _in_use = False
-"""Whether this process was forked while another thread used a connection."""
+"""True if this process was forked while another thread used a connection."""
 
 
 def watch(holder: Holder) -> None:
-    """Keep the connection as it is in every child that is forked as long as `holder` lives."""
+    """Preserve the connection in every child that is forked during the lifetime of `holder`."""
     _holders.add(holder)
 
 
 def require_idle() -> None:
-    """Raise NearDupError where another thread was using an index at the fork."""
+    """Raise NearDupError if another thread was using an index at the fork."""
     if _in_use:
         raise NearDupError(
             "this process was forked while another thread was using an index, and SQLite may wait here for ever for a lock of "
@@ -55,7 +56,7 @@ def require_idle() -> None:
 
 
 def separate() -> None:
-    """Before a file is opened: let SQLite forget which files the parent process had open. Raises as `require_idle`."""
+    """Make SQLite forget the parent's open files, before a file is opened. Raises like `require_idle`."""
     global _inherited
     require_idle()
     if _inherited:
@@ -67,8 +68,8 @@ def separate() -> None:
 
 
 def _in_child() -> None:
-    """One reference more to each connection, never given back: not even the end of the program closes it. SQLite is not called
-    here, for a thread that is not in the child may have held one of its locks."""
+    """Leak a reference to each connection, so that not even interpreter shutdown closes it. Does not call SQLite, because a
+    thread that does not exist in the child may have held one of its locks."""
     global _inherited, _in_use
     for holder in _holders:
         _inherited = True

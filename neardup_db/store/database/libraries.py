@@ -1,7 +1,7 @@
-"""By which library of SQLite this process has a file open.
+"""Tracks which SQLite library of this process has a file open.
 
-Locks of files belong to a process. Whoever closes a file drops all of them, so two libraries on one file take away each other's,
-and then two writers meet. Within one library SQLite sees to that.
+File locks belong to a process, and closing a file drops all of them. So two SQLite libraries that open the same file drop each
+other's locks, and two writers may collide. A single library prevents this itself.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from .standard import StandardConnection
 
 
 class File(NamedTuple):
-    """A file that is open, by whatever name."""
+    """The identity of an open file, independent of its path."""
 
     device: int
     number: int
 
 
 class Opening:
-    """A file that a connection of our own is about to open: as good as open, inside the block.
+    """A file that an owned connection is about to open; it counts as open inside the context.
 
-    ParameterError where another library has it: to open it, and close it again, would drop the locks."""
+    Raises ParameterError if another library has the file open, because opening and closing it would drop the locks.
+    """
 
     connection = None
-    """The library is that of our own connections."""
+    """None: the library is that of owned connections."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def record_identity(self) -> None:
-        """As at the beginning of the block, where there was no such file then."""
+        """Record the identity of the file, if it did not exist at the start."""
         if self not in _files:
             _add(self._path, file_of(self._path), self)
 
@@ -50,32 +51,32 @@ class Opening:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        _files.pop(self, None)  # an error that somebody keeps would keep this
+        _files.pop(self, None)  # a stored traceback would keep this object alive
 
 
 _files: WeakKeyDictionary[Database | Opening, File] = WeakKeyDictionary()
-"""Of each database that was opened, or is about to be."""
+"""The files that are open or about to be opened."""
 
 _turn = Turn()
-"""Of the thread that looks which files are open, and adds one."""
+"""Locked while a thread checks which files are open and adds one."""
 
 
-def _renew() -> None:
+def _reset_lock() -> None:
     global _turn
-    _turn = Turn()  # whoever had it may not be in the child
+    _turn = Turn()  # its owner may not exist in the child
 
 
-in_children(_renew)
+in_children(_reset_lock)
 
 
 def register(db: Database) -> None:
-    """Remember which file a database has open. ParameterError where another library has it, or is about to."""
+    """Record the file of a database. Raises ParameterError if another library has it open or is about to."""
     path = db.connection.filename
     _add(path, file_of(path), db)
 
 
 def _add(path: str, file: File | None, user: Database | Opening) -> None:
-    """Look who has the file and add this one, in one step: of two threads at the same moment one is told."""
+    """Check for other users of a file and record this one, atomically: of two concurrent threads one gets the error."""
     if file is not None:
         loan = _turn.take(math.inf)
         assert loan is not None
@@ -85,7 +86,7 @@ def _add(path: str, file: File | None, user: Database | Opening) -> None:
 
 
 def file_of(path: str) -> File | None:
-    """Which file a path names, whatever the path; None where there is none: in memory, or removed."""
+    """The identity of the file at a path; None without one (in memory, or deleted)."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -96,17 +97,17 @@ def file_of(path: str) -> File | None:
 def _require_same(path: str, file: File, user: Database | Opening) -> None:
     for other in _holders_of(file):
         if (_is_standard(other) or _is_standard(user)) and _still_open(other) and _library(other) != _library(user):
-            through = "an Index that is just being opened" if isinstance(other, Opening) else f"{other.caller_connection!r:.80}"
+            holder = "an Index that is just being opened" if isinstance(other, Opening) else f"{other.caller_connection!r:.80}"
             raise ParameterError(
-                f"{path!r} is open in this process by another library of SQLite, through {through}, and each of the "
+                f"{path!r} is open in this process by another library of SQLite, through {holder}, and each of the "
                 "two would drop the other's locks: give both indexes one connection, or close that one first"
             )
 
 
 def _holders_of(file: File) -> list[Database | Opening]:
-    """Who has a file. Other threads let go of files meanwhile, so the table itself is not walked through."""
-    known = [reference() for reference in _files.keyrefs()]
-    return [user for user in known if user is not None and _files.get(user) == file]
+    """The users of a file. Copies the table first, because other threads may remove entries."""
+    users = [reference() for reference in _files.keyrefs()]
+    return [user for user in users if user is not None and _files.get(user) == file]
 
 
 def _still_open(db: Database | Opening) -> bool:
@@ -118,9 +119,9 @@ def _still_open(db: Database | Opening) -> bool:
         return not db.connection.is_closed
     try:
         return bool(db.connection.filename)
-    except apsw.ConnectionClosedError:  # by its owner
+    except apsw.ConnectionClosedError:  # closed by its owner
         return False
-    except apsw.ThreadingViolationError:  # another thread is at work
+    except apsw.ThreadingViolationError:  # in use by another thread
         return True
 
 
@@ -129,11 +130,11 @@ def _is_standard(user: Database | Opening) -> bool:
 
 
 def _library(user: Database | Opening) -> int:
-    return user.connection.library if isinstance(user.connection, StandardConnection) else _of_apsw()
+    return user.connection.library if isinstance(user.connection, StandardConnection) else _apsw_library()
 
 
 @cache
-def _of_apsw() -> int:
+def _apsw_library() -> int:
     connection = apsw.Connection(":memory:")
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
     connection.load_extension(_standard.__file__)

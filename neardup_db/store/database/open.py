@@ -1,4 +1,4 @@
-"""How a connection of our own is opened, with its settings; and the SQL functions on any connection."""
+"""Opens owned connections with their settings, and registers the SQL functions on any connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .standard import has_functions, loading, module_of
 from .statements import Connection
 
 APPLICATION_ID = 0x4E445550
-"""Of a file that this package created ("NDUP")."""
+"""The application id of files created by this package ("NDUP")."""
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
@@ -34,36 +34,36 @@ def extension_path() -> str:
     return EXTENSION
 
 
-_COPY = "neardup_db-extension-"
-"""With which the name of a folder for a copy of the extension begins."""
+_COPY_PREFIX = "neardup_db-extension-"
+"""The prefix of folders that contain a copy of the extension."""
 
 
-_OLD_S = 3600
-"""Seconds after which a folder for a copy has a copy that is loaded, or one that is left."""
+_STALE_AFTER_S = 3600
+"""The age in seconds from which an unused copy may be deleted."""
 
 
 @cache
 def _copy_for(module: str) -> str:
-    """A copy of the extension for one module's SQLite library, by the module's own name: a loaded extension serves only one."""
+    """A copy of the extension for one module's SQLite library: a loaded extension serves only one."""
     import atexit
     import shutil
     import tempfile
 
     if not system.REMOVES_OPEN_FILES:
-        _remove_left(tempfile.gettempdir())
-    folder = tempfile.mkdtemp(prefix=_COPY)
+        _remove_stale_copies(tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix=_COPY_PREFIX)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return str(shutil.copy(extension_path(), folder))
 
 
-def _remove_left(folder: str) -> None:
-    """Remove the copies of processes that have ended: where no open file can be removed, they could not remove their own."""
+def _remove_stale_copies(folder: str) -> None:
+    """Delete copies of ended processes, which could not delete a loaded file themselves on this system."""
     for name in os.listdir(folder):
-        left = os.path.join(folder, name)
-        with suppress(OSError):  # a process has it loaded
-            if name.startswith(_COPY) and os.stat(left).st_mtime < time.time() - _OLD_S:
-                os.unlink(os.path.join(left, os.path.basename(extension_path())))
-                os.rmdir(left)
+        copy_folder = os.path.join(folder, name)
+        with suppress(OSError):  # loaded by a process
+            if name.startswith(_COPY_PREFIX) and os.stat(copy_folder).st_mtime < time.time() - _STALE_AFTER_S:
+                os.unlink(os.path.join(copy_folder, os.path.basename(extension_path())))
+                os.rmdir(copy_folder)
 
 
 def load(connection: Any) -> None:
@@ -91,7 +91,8 @@ def load(connection: Any) -> None:
 
 
 def refuse_waiting_log(path: str, error: Exception) -> None:
-    """Raise ReadOnlyError if a log waits beside a file that could not be opened; without one it can be read as it is."""
+    """Raise ReadOnlyError if a write-ahead log exists beside a file that could not be opened. Without one the file can be read
+    as it is."""
     if os.path.exists(path + "-wal"):
         raise ReadOnlyError(
             f"{path!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
@@ -100,23 +101,25 @@ def refuse_waiting_log(path: str, error: Exception) -> None:
 
 
 def _open_read_only(path: str, timeout: float) -> apsw.Connection:
-    """Read-only; where the folder cannot be written and no log is waiting, the file is taken as one that does not change. The
-    path has no symbolic links: SQLite has the log beside the file itself."""
-    plain = checksums.connect(path, apsw.SQLITE_OPEN_READONLY)
-    plain.set_busy_timeout(int(timeout * 1000))
+    """Open read-only. If the folder is not writable and there is no log, the file is opened as immutable.
+
+    path: without symbolic links, because SQLite places the log beside the file itself.
+    """
+    connection = checksums.connect(path, apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(int(timeout * 1000))
     try:
-        plain.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        return plain
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        return connection
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
-        plain.close()
+        connection.close()
         refuse_waiting_log(path, error)
-    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # as SQLite wants it
+    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # URI syntax
     uri = f"file:{escaped}?immutable=1"
     return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def open_file(target: str, *, read_only: bool, durability: str, timeout: float, sums: bool = False) -> apsw.Connection:
-    """A connection of our own to an existing file or ':memory:'; sums: to an empty file, whose pages are to have checksums."""
+    """An owned connection to an existing file or ':memory:'; sums: to an empty file whose pages will have checksums."""
     forks.separate()
     if read_only:
         connection = _open_read_only(target, timeout)
@@ -128,12 +131,12 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
 
 
 class Scratch(apsw.Connection):
-    """A connection that an index may use, and close, as its own: unlike a caller's it is used in other threads too."""
+    """A connection that an index may use and close as its own, and in other threads."""
 
 
 def open_scratch(path: str) -> Scratch:
-    """A connection to a new file that nobody else opens and that is not needed after an end of the program: changes are taken
-    back from memory, nothing is forced onto the disk, and pages hold several large values."""
+    """A connection to a new temporary file, used by nobody else and not needed after a crash: rollback journal in memory, no
+    syncs, large pages."""
     connection = Scratch(path)
     connection.execute(
         "PRAGMA page_size = 32768; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
@@ -143,13 +146,13 @@ def open_scratch(path: str) -> Scratch:
 
 
 def remove_unused(path: str) -> None:
-    """Remove a file in which no index ever had a document, unless another connection has it open."""
+    """Delete a file whose index never had a document, unless another connection has it open."""
     if not os.path.exists(path):
         return
     with suppress(apsw.Error):
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            # Only a connection that is alone leaves the log, and nobody else can begin before the file is gone.
+            # Only a lone connection can leave WAL mode, and nobody else can begin before the file is gone.
             if connection.pragma("journal_mode", "delete") != "delete":
                 return
             connection.execute("BEGIN EXCLUSIVE")
@@ -168,44 +171,44 @@ def _is_unused(connection: apsw.Connection) -> bool:
 
 
 def _remove_closed(path: str) -> None:
-    """Remove a file that was unused when it was closed. It gets a name that nobody else knows before the second look at it."""
-    beside = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
+    """Delete a file that was unused when it was closed, after renaming it to a random name and checking again."""
+    temporary_path = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
-        os.rename(path, beside)
-    except OSError:  # another connection has it open
+        os.rename(path, temporary_path)
+    except OSError:  # open in another connection
         return
-    connection = apsw.Connection(beside, flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = apsw.Connection(temporary_path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         unused = _is_unused(connection)
     finally:
         connection.close()
     if unused:
-        os.unlink(beside)
+        os.unlink(temporary_path)
     else:
-        os.rename(beside, path)
+        os.rename(temporary_path, path)
 
 
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
-    """One more connection to a file that is open, to read; read_only: as that was opened."""
+    """A further read connection to an open file; read_only: as the file was opened."""
     if read_only:
         return _configured(_open_read_only(path, timeout), "full", timeout)
     return _configured(Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
 
 
 def _configured(connection: apsw.Connection, durability: str, timeout: float) -> apsw.Connection:
-    """The connection with our settings; closed again if that fails."""
+    """Apply the settings of owned connections. Closes the connection on failure."""
     try:
         connection.set_busy_timeout(int(timeout * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values: nothing is planned twice
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values, so none is prepared twice
         connection.execute(
             f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
-            f"PRAGMA fullfsync = {durability == 'full'}; PRAGMA checkpoint_fullfsync = ON; "  # of macOS: through the disk's cache
+            f"PRAGMA fullfsync = {durability == 'full'}; PRAGMA checkpoint_fullfsync = ON; "  # macOS: flushes the disk's cache
             f"PRAGMA cache_size = {cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
             f"PRAGMA journal_size_limit = {2 * limits.LOG_PAGES * 4096}; PRAGMA cell_size_check = ON; "
-            "PRAGMA mmap_size = 0"  # an I/O error on a map ends the process
-        ).fetchall()  # to the last statement: some give a row
+            "PRAGMA mmap_size = 0"  # an I/O error in mapped memory ends the process
+        ).fetchall()  # fetched to the end: some pragmas return a row
     except BaseException:
         connection.close()
         raise
@@ -213,12 +216,12 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float) ->
 
 
 def cache_size(connection: apsw.Connection) -> int:
-    """As the pragma takes it, for a file of the present size."""
+    """The value of PRAGMA cache_size for the file's current size."""
     size: int = connection.pragma("page_count") * connection.pragma("page_size")
     return -max(limits.CACHE_KIB, min(size // 100 >> 10, limits.CACHE_KIB_MOST))
 
 
 def _temp_store() -> str:
-    """The place for data that does not fit into SQLite's cache. In memory SQLite sorts without bound, as a list of single rows,
-    and copies the whole file for VACUUM; but without a writable folder for temporary files there is no other place."""
+    """Where temporary data goes that does not fit into SQLite's cache. In memory, SQLite sorts without limit as a list of
+    single rows, and VACUUM copies the whole file; but without a writable temporary folder there is no other place."""
     return "FILE" if system.has_temporary_folder() else "MEMORY"

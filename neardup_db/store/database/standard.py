@@ -1,7 +1,7 @@
-"""A connection of Python's sqlite3 module, or of pysqlite3, as an index uses it.
+"""Connections of Python's sqlite3 module, or of pysqlite3.
 
-Statements of ours run on the connection of SQLite below Python's (csrc/python/standard/): nothing that the application has
-set on its own touches them, and they change nothing there. The file is never opened by a second SQLite library.
+The index's statements run directly on the SQLite connection (csrc/python/standard/), independent of the application's Python
+settings and without changing them. The file is never opened by a second SQLite library.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ...errors import ClosedError, NearDupError, ParameterError
 from . import forks
 
 _OLDEST = (3, 38, 0)
-"""The oldest SQLite that the extension works with."""
+"""The oldest supported SQLite."""
 
 _ROLLED_BACK = 2
-"""What `Handle.ended` says where a transaction was rolled back."""
+"""The value of `Handle.ended` after a rollback."""
 
-WAYS_OUT = (
+REMEDIES = (
     "give a connection of pysqlite3 (pip install pysqlite3, or pysqlite3-binary) or of a Python built with "
     "--enable-loadable-sqlite-extensions; or an apsw.Connection; or the path of a file that is the index's own"
 )
 
 
 class Loadable(Protocol):
-    """A connection of sqlite3, or of pysqlite3, which says nothing of its types."""
+    """A connection of sqlite3 or of pysqlite3, which has no type hints."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -44,16 +44,17 @@ class Loadable(Protocol):
 
 
 class Ends(Protocol):
-    """Hears how a transaction ended."""
+    """Is notified how a transaction ended."""
 
     def committed(self) -> None: ...
     def rolled_back(self) -> None: ...
 
 
 def module_of(connection: object) -> Any:
-    """The module that a connection belongs to, whatever name it goes by; None where it is neither sqlite3 nor pysqlite3.
+    """The module of a connection, sqlite3 or pysqlite3 under any name; None for other objects.
 
-    Its own class of connections has the methods, whatever a class of the application's overrides."""
+    Methods are taken from the module's own Connection class, because subclasses may override them.
+    """
     for name in ("sqlite3", "pysqlite3"):
         module = sys.modules.get(name)
         if isinstance(connection, getattr(module, "Connection", ())):
@@ -63,33 +64,36 @@ def module_of(connection: object) -> Any:
 
 @contextmanager
 def loading(connection: Any) -> Iterator[None]:
-    """Inside, extensions can be loaded into the connection; afterwards as before. Raises ParameterError where they never can."""
+    """Allow extension loading inside the context, then restore the setting. Raises ParameterError if the module does not
+    support it."""
     module = module_of(connection)
     if module is None:
         raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
     if not hasattr(connection, "enable_load_extension"):
-        raise ParameterError(f"this Python's {module.__name__} module was built without extension loading: {WAYS_OUT}")
+        raise ParameterError(f"this Python's {module.__name__} module was built without extension loading: {REMEDIES}")
     if module.sqlite_version_info < _OLDEST:
-        raise ParameterError(f"{module.__name__} has SQLite {module.sqlite_version}, and 3.38 or later is needed: {WAYS_OUT}")
+        raise ParameterError(f"{module.__name__} has SQLite {module.sqlite_version}, and 3.38 or later is needed: {REMEDIES}")
     try:
-        allowed = _answer(connection, "SELECT load_extension(NULL)") is not None
+        was_allowed = _answer(connection, "SELECT load_extension(NULL)") is not None
         connection.enable_load_extension(True)
         try:
             yield
         finally:
-            connection.enable_load_extension(allowed)
+            connection.enable_load_extension(was_allowed)
     except module.Error as error:
         raise ParameterError(f"the SQL functions cannot be loaded into the connection ({error})") from error
 
 
 def has_functions(connection: Any) -> bool:
-    """Whether the functions of the extension are there already: they cannot be replaced while statements run."""
+    """True if the extension's functions are registered: they cannot be replaced while statements run."""
     return _answer(connection, "SELECT 1 FROM pragma_module_list WHERE name = 'neardup_search'") is not None
 
 
 def _answer(connection: Any, sql: str) -> Any:
-    """The first row of a statement of the application's connection, None where there is none, or SQLite refuses: so does
-    load_extension, which loads nothing for NULL, where no extension may be loaded. Python's module cannot say it."""
+    """The first row of a statement on the application's connection; None without a row or if SQLite refuses.
+
+    load_extension(NULL) loads nothing and fails if loading is disabled, which Python's module cannot report.
+    """
     module = module_of(connection)
     try:
         cursor = module.Connection.cursor(connection)
@@ -100,36 +104,36 @@ def _answer(connection: Any, sql: str) -> Any:
 
 
 class StandardConnection:
-    """The part of `apsw.Connection` that an index uses, on a connection of the application's."""
+    """The subset of `apsw.Connection` that an index uses, on a connection of the application."""
 
     row_trace = exec_trace = convert_jsonb = None
     cursor_factory = apsw.Cursor
-    """Statements of ours give their rows as they are, and none of them passes through Python."""
+    """Rows are returned unmodified; no Python hook applies to them."""
 
     open_vfs = ""
-    """None of ours."""
+    """Not one of this package's VFSs."""
 
     def __init__(self, given: Any, timeout: float) -> None:
         self.given = given
         self.process_id = os.getpid()
         module = module_of(given)
-        look = partial(_transaction_probe(module), given)
+        probe = partial(_transaction_probe(module), given)
         try:
-            look()
+            probe()
         except module.Error as error:
             raise ClosedError(f"the connection that was given cannot be used ({error}): open it again") from error
         with loading(given):
             given.load_extension(_standard.__file__)
-            self._handle = Handle(given, look, _only_thread(given), timeout)
+            self._handle = Handle(given, probe, _only_thread(given), timeout)
         if not self._handle.is_serialized:
             raise ParameterError(
                 f"the SQLite of {module.__name__} was built without locks for threads that share a connection "
-                f"(SQLITE_THREADSAFE=1): {WAYS_OUT}"
+                f"(SQLITE_THREADSAFE=1): {REMEDIES}"
             )
         self._handle.register()
         self._watching: list[Ends] = []
         self.turn = Turn()
-        """Of the thread that uses the connection, by whichever index."""
+        """The lock for using the connection, shared by all its indexes."""
         self.execute = self._handle.execute
         """execute(sql, values=None) -> Rows"""
 
@@ -139,7 +143,7 @@ class StandardConnection:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the application has not closed the connection. Asks nothing of SQLite."""
+        """True unless the application has closed the connection. Does not call SQLite."""
         try:
             _transaction_probe(module_of(self.given))(self.given)
         except module_of(self.given).Error:
@@ -148,40 +152,40 @@ class StandardConnection:
 
     @property
     def library(self) -> int:
-        """A number that each library of SQLite in this process has for itself."""
+        """A number that identifies the SQLite library within this process."""
         return self._handle.library
 
     @property
     def is_closed(self) -> bool:
-        """Whether its owner has closed it; waits for no other thread."""
+        """True if the owner has closed it. Does not wait for other threads."""
         with suppress(apsw.ConnectionClosedError):
             return not self._handle.is_serialized
         module = module_of(self.given)
-        try:  # pysqlite3 looks at the thread before it looks whether the connection is open
+        try:  # pysqlite3 checks the thread before it checks whether the connection is open
             module.Connection.total_changes.__get__(self.given)
         except module.ProgrammingError:
             return True
         return False
 
     def require_open(self) -> None:
-        """Raise apsw.ConnectionClosedError."""
+        """Raise apsw.ConnectionClosedError if it is closed."""
         _ = self._handle.changes
 
     def wait_at_least(self, timeout: float) -> None:
-        """For another thread of the application that uses the connection, seconds."""
+        """Raise the timeout, in seconds, for waiting until another thread of the application releases the connection."""
         self._handle.timeout = max(self._handle.timeout, timeout)
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
     def cursor(self) -> StandardConnection:
-        """Statements of ours need none."""
+        """This object: statements need no cursor here."""
         return self
 
     def executemany(self, sql: str, many: Iterable[Any]) -> _Fetched:
-        found = _Fetched()
+        rows = _Fetched()
         for values in many:
-            found += self._handle.execute(sql, values).fetchall()
-        return found
+            rows += self._handle.execute(sql, values).fetchall()
+        return rows
 
     def changes(self) -> int:
         return self._handle.changes
@@ -210,18 +214,18 @@ class StandardConnection:
         return self._handle.in_transaction
 
     def watch(self, ends: Ends) -> None:
-        """Tell of each end of a transaction in which we have written. SQLite has one place for a hook, which is not ours."""
+        """Register for the end of each transaction with changes. SQLite's single hook belongs to the application."""
         self._watching.append(ends)
 
     def unwatch(self, ends: Ends) -> None:
         self._watching = [other for other in self._watching if other is not ends]
 
     def refuse_commits(self) -> Hold:
-        """As long as somebody has what this returns, a COMMIT is refused and rolls back."""
+        """Until the returned object is released, a COMMIT is refused and rolls back."""
         return self._handle.hold()
 
     def report_end(self) -> None:
-        """Tell of an end since the last call. Whatever is remembered of a transaction is remembered after a look at it."""
+        """Notify of a transaction end since the last call. Cached transaction state is read only after this."""
         ended = self._handle.ended()
         if not ended:
             return
@@ -230,11 +234,11 @@ class StandardConnection:
                 ends.rolled_back()
             else:
                 ends.committed()
-        self._handle.told()  # at last: an interrupt before it, and all is told again
+        self._handle.told()  # last, so an interrupt before it repeats the notification
 
 
 class _Fetched(list[tuple[Any, ...]]):
-    """The rows of statements that have been run to their ends."""
+    """The rows of completed statements."""
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self
@@ -242,36 +246,36 @@ class _Fetched(list[tuple[Any, ...]]):
 
 @cache
 def _transaction_probe(module: Any) -> Any:
-    """A look at a connection of the module's that fails where it is closed, and asks nothing of SQLite: there, `in_transaction`
-    too may wait for another thread, while it keeps Python's lock."""
+    """A function that fails for a closed connection of the module without calling SQLite: even `in_transaction` may wait for
+    another thread while holding Python's lock."""
     closed = module.connect(":memory:")
     closed.close()
-    look = module.Connection.isolation_level.__get__
+    probe = module.Connection.isolation_level.__get__
     try:
-        look(closed)
+        probe(closed)
     except module.ProgrammingError:
-        return look
-    return module.Connection.cursor  # of pysqlite3
+        return probe
+    return module.Connection.cursor  # for pysqlite3
 
 
 def _only_thread(given: Any) -> int:
-    """The thread that alone may use the connection (check_same_thread), 0 where any may: the module says it to others."""
-    module, refused = module_of(given), []
+    """The only thread that may use the connection (check_same_thread), or 0 for any. Tested from another thread."""
+    module, refusals = module_of(given), []
 
     def attempt() -> None:
         try:
             module.Connection.cursor(given)
         except module.ProgrammingError:
-            refused.append(True)
+            refusals.append(True)
 
     thread = threading.Thread(target=attempt, name="neardup-thread-check")
     thread.start()
     thread.join()
-    return threading.get_ident() if refused else 0
+    return threading.get_ident() if refusals else 0
 
 
 _open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()
-"""By the address of the connection, which is kept alive: the indexes on one share what is registered there."""
+"""Connections by id; they are kept alive. All indexes on one connection share it."""
 
 
 def _require_no_parents() -> None:
@@ -286,12 +290,12 @@ def _require_no_parents() -> None:
 
 
 def standard_connection(given: Any, timeout: float) -> StandardConnection:
-    """The one of a connection of the application's."""
-    found = _open.get(id(given))
-    if found is None:
+    """The StandardConnection of an application's connection."""
+    rows = _open.get(id(given))
+    if rows is None:
         _require_no_parents()
-        found = _open[id(given)] = StandardConnection(given, timeout)
-    found.require_open()
-    found.wait_at_least(timeout)
-    return found
+        rows = _open[id(given)] = StandardConnection(given, timeout)
+    rows.require_open()
+    rows.wait_at_least(timeout)
+    return rows
 

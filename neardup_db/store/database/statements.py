@@ -1,4 +1,4 @@
-"""Connections of our own, whose statements stay prepared and run without Python's lock (csrc/python/questions.c)."""
+"""Owned connections with prepared statements that run without Python's lock (csrc/python/questions.c)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from ..._questions import Statement as Statement
 
 
 class Connection(apsw.Connection):
-    """A connection that ends its prepared statements before it is closed. They keep it alive, and it does not keep them."""
+    """A connection that finalizes its prepared statements before it is closed. It holds only weak references to them."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
         self._prepared: WeakSet[Statement] = WeakSet()
-        _take_functions()
+        _share_functions()
         _questions.give_room(self)
 
     def prepared(self, sql: str) -> Statement:
-        """A statement that stays prepared as long as somebody has it and the connection is open."""
+        """A statement that stays prepared while it is referenced and the connection is open."""
         statement = Statement(self, sql)
         self._prepared.add(statement)
         return statement
 
     def close(self, force: bool = False) -> None:
-        """Ends the statements, then the connection. Where a statement is running it cannot be closed, and nothing changes."""
+        """Finalize the statements and close the connection. If a statement is running, the connection cannot be closed and
+        nothing changes."""
         try:
             for statement in tuple(self._prepared):
                 statement.end()
@@ -40,8 +41,8 @@ class Connection(apsw.Connection):
 
 
 @cache
-def _take_functions() -> None:
-    """Hand the functions of apsw's SQLite to the statements."""
+def _share_functions() -> None:
+    """Give the statements access to the functions of apsw's SQLite."""
     connection = apsw.Connection(":memory:")
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
     connection.load_extension(_questions.__file__, "sqlite3_neardup_questions_init")

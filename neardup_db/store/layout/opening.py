@@ -209,7 +209,7 @@ def _enable_readers(db: Database, file: os.stat_result) -> None:
         return connection
 
     require_file()
-    db.another = reader
+    db.open_reader = reader
     if not db.read_only:
         db.keep_log_short()
 

@@ -455,7 +455,7 @@ class Store:
         verified: either nothing was written since they were compared, or they are compared now. Otherwise, or if `ask` fails,
         `ask` runs again inside `reading`.
         """
-        if self.db.is_at_rest():
+        if self.db.is_idle():
             try:
                 result = ask(*arguments)
                 if self._settings_hold():

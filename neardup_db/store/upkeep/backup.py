@@ -32,7 +32,7 @@ def write_backup(db: Database, given: str | bytes) -> None:
             try:
                 _copy(db.connection, beside)
             except apsw.IOError as error:
-                if checksums.refused(error):  # a page of the original, which has another name than the copy
+                if checksums.is_checksum_error(error):  # a page of the original, which has another name than the copy
                     raise translate(error, original) from error
                 raise
         if mode != made:
