@@ -1,12 +1,11 @@
-"""Tables and Parquet files of fingerprints: what an index exports and imports, what Spark computes, and what `fingerprint_table`
-makes in any other framework that has tables of Arrow.
+"""Tables and Parquet files of fingerprints, which an index exports and imports, Spark computes, and `fingerprint_table` makes
+in any other framework with Arrow tables.
 
 A row is a document: `key` (string, int64 or binary), `value` (binary, the stored value; null for a text without shingles),
-`token_count` (int64), `buckets` (list of int64: where the value stands in the band table), `digest` (the first 16 bytes of the
-BLAKE2b of the value, by which equal values are told), and `group` where documents have groups. In an export of an index of which
-documents have several codes a row is a code, and `part` names it; the rows of a key stand together. The settings of which the
-values were made stand in the footer, where Spark keeps a frame's schema: in the metadata of `value`, as JSON. So files that
-either writes can be read by the other.
+`token_count` (int64), `buckets` (list of int64: the buckets of the value in the band table), `digest` (the first 16 bytes of
+the BLAKE2b of the value; equal values have equal digests), and `group` if documents have groups. If documents have several
+codes, a row is a code, and `part` names it; the rows of a key follow each other. The footer has the settings as JSON in the
+metadata of `value`, where Spark keeps a frame's schema; Spark and an index read each other's files.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .schemes.base import rules_of, values_of
 from .text import TextRules
 
 FORMAT = 1
-"""Raised when the columns, or what stands in them, change."""
+"""Raised when the columns or their contents change."""
 
 SETTINGS = "neardup_db"
 """Name of the settings in the metadata of the column of values."""
@@ -38,11 +37,11 @@ _KINDS = {
     "int64": ("is_integer",),
     "binary": ("is_binary", "is_large_binary", "is_binary_view"),
 }
-"""Types of the columns `key` and `group`, with pyarrow's names of what becomes one."""
+"""Types of the columns `key` and `group`, with the tests of pyarrow's types for each."""
 
 
 def pyarrow() -> Any:
-    """pyarrow with its Parquet module. ParameterError where it is not installed."""
+    """pyarrow with its Parquet module. Raises ParameterError if it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -52,7 +51,7 @@ def pyarrow() -> Any:
 
 
 def digest(value: bytes) -> bytes:
-    """16 bytes that tell a value from all others."""
+    """16 bytes that identify a value."""
     from hashlib import blake2b  # here, since most programs need none
 
     return blake2b(value, digest_size=_DIGEST_BYTES).digest()
@@ -66,13 +65,13 @@ def fingerprint_table(
 ) -> Any:
     """The fingerprints of a table of texts, a row for each row, as a pyarrow.Table. No index is needed.
 
-    table: what pyarrow makes a Table of: its own Table or RecordBatch, a DataFrame of pandas or polars. key, text, group: the
+    table: a pyarrow Table or RecordBatch, or a DataFrame of pandas or polars. key, text, group: the
     names of its columns. Keys and groups are strings, integers or binary; a null key is refused, a null text has no fingerprint.
     rules: None for `TextRules()`.
 
     Write the result with `pyarrow.parquet.write_table`; `Index.import_fingerprints` loads such files into an index of the same
-    scheme and rules. The settings stand in the metadata of the schema; `fingerprint_schema` has them where a framework drops
-    these. Raises ParameterError. Needs pyarrow (the extra "arrow").
+    scheme and rules. The metadata of the schema has the settings; if a framework drops it, take it from
+    `fingerprint_schema`. Raises ParameterError. Needs pyarrow (the extra "arrow").
 
     >>> import pyarrow
     >>> from neardup_db import MinHash
@@ -110,7 +109,7 @@ def fingerprint_table(
 
 def fingerprint_schema(scheme: Scheme, rules: TextRules | None = None, *, key: str = "string", group: str | None = None) -> Any:
     """The pyarrow.Schema of a `fingerprint_table`, with the settings in its metadata. key, group: "string", "int64" or "binary";
-    group=None where there are no groups. Raises ParameterError.
+    group=None means no groups. Raises ParameterError.
 
     >>> from neardup_db import MinHash
     >>> from neardup_db.fingerprint_files import fingerprint_schema
@@ -132,13 +131,13 @@ def columns_of(scheme: Scheme, values: Values) -> dict[str, Any]:
 
 
 def _buckets(scheme: Scheme, values: Values) -> Any:
-    """Where each value stands in the band table, as an array of lists: each bucket once, none for an empty value, null where the
-    scheme has no such table."""
+    """The buckets of each value in the band table, as an array of lists: each bucket once, none for an empty value, null if the
+    scheme has no band table."""
     pa = pyarrow()
     if scheme.plan != "bands":
         return pa.nulls(len(values.ends), pa.list_(pa.int64()))
     keys = band_keys(scheme.native, values)
-    new = np.ones(keys.shape, np.bool_)  # the keys of a row ascend, so that equal ones stand together
+    new = np.ones(keys.shape, np.bool_)  # the keys of a row ascend, so equal keys are neighbours
     np.not_equal(keys[:, 1:], keys[:, :-1], out=new[:, 1:])
     new &= (values.sizes() > 0)[:, None]
     ends = np.concatenate(([0], np.cumsum(new.sum(axis=1)))).astype(np.int32)
@@ -153,7 +152,7 @@ def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
 
 
 def _named(table: Any, role: str, name: str) -> str:
-    """The name of a column. Raises ParameterError where the table has none, or several, of that name."""
+    """The name of a column. Raises ParameterError if the table has no such column, or several."""
     if table.column_names.count(name) != 1:
         listed = ", ".join(map(repr, table.column_names)) or "(none)"
         raise ParameterError(f"{role}={quoted(name)}: the table has the columns {listed}: give the name of one of them")
@@ -175,12 +174,12 @@ def _kind(role: str, column: Any) -> str:
 
 
 def settings_of(scheme: Scheme, rules: TextRules) -> dict[str, Any]:
-    """All that decides values and buckets, as it stands in a file."""
+    """The settings that decide values and buckets, in the form of a file."""
     return {"format": FORMAT, "algorithm_version": lib.ND_ALGORITHM_VERSION, **scheme.settings(), **rules.settings()}
 
 
 def parsed_settings(text: Any, source: str) -> dict[str, Any]:
-    """Settings as a file has them. Raises FormatError where there are none, or those of a newer package."""
+    """The settings of a file. Raises FormatError if it has none, or was written by a newer package."""
     try:
         settings = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
@@ -195,14 +194,14 @@ def parsed_settings(text: Any, source: str) -> dict[str, Any]:
 
 
 def require_values(settings: Mapping[str, Any], scheme: Scheme, rules: TextRules, source: str) -> None:
-    """MismatchError where the values of a file are not those that this scheme makes under these rules."""
+    """Raises MismatchError if this scheme makes other values under these rules than the file has."""
     _require(settings, rules, source, None if scheme.reads_values_of(_scheme(settings, source)) else scheme)
 
 
 def require_buckets(settings: Mapping[str, Any], scheme: Scheme, rules: TextRules, source: str) -> None:
-    """MismatchError where the values, the buckets or the rule of a file are others."""
+    """Raises MismatchError if the values, the buckets or the rule of a file differ."""
     stored = _scheme(settings, source)
-    chosen_by = {"expected": None, "recall": None}  # what other parameters were chosen by
+    chosen_by = {"expected": None, "recall": None}  # they only chose other parameters
     ours, theirs = ({**one.settings(), **chosen_by} for one in (scheme, stored))
     _require(settings, rules, source, None if ours == theirs else scheme)
 
@@ -234,7 +233,7 @@ def _require(settings: Mapping[str, Any], rules: TextRules, source: str, other: 
 
 
 def schema(key: str, group: str | None, settings: Mapping[str, Any], part: str | None = None) -> Any:
-    """The pyarrow schema of a file; key, group, part: 'string', 'int64' or 'binary', the latter two None where there are none."""
+    """The pyarrow schema of a file; key, group, part: 'string', 'int64' or 'binary'; group, part: or None for no such column."""
     pa = pyarrow()
     kinds = {"string": pa.string(), "int64": pa.int64(), "binary": pa.binary()}
     fields = [pa.field("key", kinds[key], nullable=False)]

@@ -2,7 +2,7 @@
 
 Each function makes a Chart, which becomes a <figure> of a page or an SVG file; neither needs a script or another file. `note` is
 a sentence below the chart: how its numbers were sampled. An empty sequence gives a sentence instead of a drawing. The style of a
-page is show.style.CSS; without it the charts are legible too. Other charts of the same look are made of `Scale`, `legend` and
+page is show.style.CSS; the charts are legible without it. Other charts in this style use `Scale`, `legend` and
 `text_at`.
 """
 
@@ -75,7 +75,7 @@ class Chart:
 
 
 def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "", of: str = "matches") -> Chart:
-    """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side. of: what else they count.
+    """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side. of: the counted things.
 
     >>> from neardup_db.show.charts import histogram
     >>> histogram([(0.8, 0.9, 3), (0.9, 1.0, 7)], threshold=0.8).drawing.count("<rect")
@@ -194,7 +194,7 @@ def grid(figures: Figures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Places in the drawing: x of a number from `low` to `high`, y of one from 0 to `top`; whole: of whole numbers only."""
+    """Places in the drawing: x of a number from `low` to `high`, y of one from 0 to `top`; whole: only whole numbers."""
 
     low: float
     high: float

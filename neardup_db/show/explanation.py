@@ -70,7 +70,7 @@ def verdict(found: ExplainedMatch) -> str:
 
 
 def still_connected(found: ExplainedMatch) -> str:
-    """What still connects a dismissed pair, in words; nothing for other pairs."""
+    """The documents that still connect a dismissed pair, in words; empty for other pairs."""
     if found.connected_by is None:
         return ""
     named = ", ".join(shortened(plain_text(key), 60) for key in found.connected_by[:MOST_CONNECTING])

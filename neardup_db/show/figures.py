@@ -127,7 +127,7 @@ class Member:
 
 
 def _plain(connection: Any) -> Connection:
-    """What gives the rows of a statement as they are, whatever an application makes of its own."""
+    """A callable that returns the rows of a statement as plain tuples, whatever the application's row factory is."""
     if not hasattr(connection, "cursor"):
         return connection  # type: ignore[no-any-return]
     cursor: Any = connection.cursor()
@@ -215,8 +215,8 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT,
 def largest(
     connection: Connection, name: str = "neardup", limit: int = 20, *, most: int = EXACT_LARGEST, now: int | None = None
 ) -> list[ClusterSize]:
-    """The largest clusters; of equal ones the earlier first. Of a file with more than `most` ids only clusters in a sample of the
-    matches are candidates."""
+    """The largest clusters; among equal sizes the earlier first. With more than `most` ids in the file, only clusters in a
+    sample of the matches are candidates."""
     reader = _Reader(connection, name, now)
     top = int(reader.value("SELECT coalesce(max(id), 0) FROM {index}_document"))
     within, parameters = "IS NOT NULL", {}

@@ -2,7 +2,7 @@
 
     CSS                     -> the rules, for a <style> element; every class begins with "nd-"
     page(title, body)       -> a whole HTML document; `title` is text, `body` HTML
-    fragment(body)          -> HTML with its style, to stand in another page, as in a notebook
+    fragment(body)          -> HTML with its style, for use in another page, such as a notebook
     facts(rows)             -> names (text) and values (HTML) as a table
 
 Light and dark follow the reader's system. Text has a contrast of at least 4.5 to 1, lines of charts at least 3 to 1. Removed
@@ -104,7 +104,7 @@ def page(title: str, body: str) -> str:
 
 
 def fragment(body: str) -> str:
-    """HTML with its style, to stand in another page, as in a notebook."""
+    """HTML with its style, for use in another page, such as a notebook."""
     return f'<div class="nd-page nd-fragment"><style>{CSS}</style>{body}</div>'
 
 

@@ -107,7 +107,7 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
 
 
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
-    """Codes whose bits differ independently: the radius decides what is returned, the blocks or chunks what is looked at."""
+    """Codes whose bits differ independently: the radius decides which are returned, the blocks or chunks which are compared."""
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
     returned = _binomial_range(bits, differs, 0, radius)
     plan = settings.get("plan")
