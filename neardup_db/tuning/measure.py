@@ -6,16 +6,16 @@ import random
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .. import limits
 from ..arrays import Array, np
-from ..compute.comparisons import jaccard, jaccard_pieces
+from ..compute.comparisons import jaccard_pieces
 from ..errors import ShortTextsWarning
 from ..index import Index
-from ..native import Deduplicator
+from ..native import Deduplicator, lib, pointer
 from ..schemes import MinHash
 from ..schemes.base import values_of
 from ..text import TextRules
@@ -135,6 +135,12 @@ def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
     return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values]
 
 
+def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> list[float]:
+    """Of pairs of sets, which are given by their numbers."""
+    held = [(pointer(one, "uint64_t[]"), len(one)) for one in sets]
+    return [lib.nd_jaccard(*held[a], *held[b], 0.0) for a, b in pairs]
+
+
 def median_words(texts: Sequence[str]) -> int:
     """Of scripts without spaces each grapheme is a word."""
     counts = _WHOLE.values(texts, TextRules.words(shingle=1)).token_counts
@@ -145,8 +151,8 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
     """What a sample says of some rules."""
     sets = sets_of([row.text for row in on.rows], rules)
     copies = sets_of([text for _, text in on.copies], rules)
-    edits = sorted(jaccard(sets[place], copy) for (place, _), copy in zip(on.copies, copies, strict=True))
-    apart = sorted(jaccard(sets[a], sets[b]) for a, b in on.unlike)
+    edits = sorted(_similarities([*sets, *copies], ((place, len(sets) + i) for i, (place, _) in enumerate(on.copies))))
+    apart = sorted(_similarities(sets, on.unlike))
     edited_, unlike = _quantile(edits, 0.1), _quantile(apart, 0.999)
     pairs = _Pairs(sets, on)
     threshold = pairs.best_threshold(unlike, edited_) if not on.known else pairs.best_known()
@@ -219,7 +225,7 @@ class _Pairs:
         self._below = dict(self._above)
         for ids, similarities in jaccard_pieces(sets, LOWEST, limits.PAIRS_WANTED):
             self._count(ids, similarities)
-        self._known = np.sort([jaccard(sets[a], sets[b]) for a, b in on.known])
+        self._known = np.sort(_similarities(sets, on.known))
 
     def _count(self, ids: Array, similarities: Array) -> None:
         bars = np.minimum(((similarities - LOWEST) / WIDTH + 1e-9).astype(np.int64), len(self._bars) - 1)
