@@ -108,7 +108,7 @@ class Index(EditMethods):
         self._follower = Follower(store, own.documents, self._writer)
         self._readers.before_query = self._follower.catch_up
         try:
-            self._follower.mend()
+            self._follower.repair_if_needed()
         except BaseException:
             self.close()
             raise

@@ -118,7 +118,7 @@ class Dismissed:
         for end in ("document_id", "other_id"):
             self.db.execute(self.store.sql(f"DELETE FROM {{index}}_dismissed WHERE {end} = ?"), (document_id,))
 
-    def drop_lost(self) -> int:
+    def drop_damaged(self) -> int:
         """Delete damaged pairs (a document is missing, or the order is wrong) and return their number."""
         sql = """DELETE FROM {index}_dismissed WHERE document_id <= other_id
                  OR document_id NOT IN (SELECT id FROM {index}_document) OR other_id NOT IN (SELECT id FROM {index}_document)"""

@@ -130,7 +130,7 @@ class Parts:
         sql = self.store.sql("DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
-    def number_again(self) -> int:
+    def renumber(self) -> int:
         """Renumber all codes in order if one has an invalid number. Returns the number of codes, or 0 if nothing changed."""
         wrong = f"SELECT 1 FROM {{index}}_part WHERE id NOT BETWEEN 1 AND {self.MOST} LIMIT 1"
         if not self.store.has_parts or self.db.value(self.store.sql(wrong)) is None:
@@ -140,7 +140,7 @@ class Parts:
         self.add_many(rows)
         return len(rows)
 
-    def name_again(self) -> int:
+    def rename_undecodable(self) -> int:
         """Replace parts that are not valid text by their decodable characters. Returns their number."""
         if not self.store.has_parts:
             return 0

@@ -1,1 +1,1 @@
-"""Fingerprints out of an index and into one, as Parquet."""
+"""Exchange of documents: merging indexes, Parquet import and export."""

@@ -1,4 +1,4 @@
-"""An index's documents, with their fingerprints, as one Parquet file."""
+"""Writes the documents of an index with their fingerprints to a Parquet file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..layout.state import Store
 _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 
 
-def export(store: Store, documents: Documents, given: str | bytes, now: int) -> int:
-    """Write the visible documents to a new file, in the order of insertion; returns how many. One with several codes has a row
-    for each. Inside `reading`."""
+def export(store: Store, documents: Documents, argument: str | bytes, now: int) -> int:
+    """Write the visible documents to a new file in insertion order, one row for each code. Returns the number of documents.
+    Runs inside `reading`."""
     pa = fingerprint_files.pyarrow()
-    path = check_path(given)
+    path = check_path(argument)
     key, group = (_kind(documents, name, now) for name in ("key", "group"))
     part_kind = _kind(documents, "part", now) if store.has_parts else None
     settings = fingerprint_files.settings_of(store.scheme, store.rules)
@@ -33,14 +33,14 @@ def export(store: Store, documents: Documents, given: str | bytes, now: int) -> 
         if os.path.lexists(path):
             raise FileExistsError
         with (
-            new_file(path, MODE) as beside,
-            pa.parquet.ParquetWriter(beside, schema, compression="zstd", write_page_checksum=True) as writer,
+            new_file(path, MODE) as temporary_path,
+            pa.parquet.ParquetWriter(temporary_path, schema, compression="zstd", write_page_checksum=True) as writer,
         ):
-            for part in _parts(documents.stored(now)):
-                columns = _columns(store, part)
-                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(part))
-                for row in part:
-                    count += row.key != last  # the codes of a key stand together
+            for page in _pages(documents.stored(now)):
+                columns = _columns(store, page)
+                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page))
+                for row in page:
+                    count += row.key != last  # the codes of a key are adjacent
                     last = row.key
             writer.close()
     except FileExistsError as error:
@@ -51,7 +51,7 @@ def export(store: Store, documents: Documents, given: str | bytes, now: int) -> 
 
 
 def _kind(documents: Documents, name: str, now: int) -> str | None:
-    """The type of all keys, or of all groups; None where there are none."""
+    """The Parquet type of all keys or groups; None if there are none."""
     kinds = [_KINDS[kind] for kind in documents.kinds(name, now)]
     if len(kinds) > 1:
         raise ParameterError(
@@ -61,23 +61,23 @@ def _kind(documents: Documents, name: str, now: int) -> str | None:
     return kinds[0] if kinds else None
 
 
-def _parts(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
-    """Rows by the number and the bytes that a row group has at most."""
-    part: list[StoredDocument] = []
+def _pages(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
+    """The rows in pages with the size of a row group."""
+    page: list[StoredDocument] = []
     size = 0
     for row in rows:
-        if part and (size >= limits.EXPORTED_BYTES or len(part) >= limits.EXPORTED_ROWS):
-            yield part
-            part, size = [], 0
-        part.append(row)
+        if page and (size >= limits.EXPORTED_BYTES or len(page) >= limits.EXPORTED_ROWS):
+            yield page
+            page, size = [], 0
+        page.append(row)
         size += len(row.value or b"")
-    if part:
-        yield part
+    if page:
+        yield page
 
 
-def _columns(store: Store, part: list[StoredDocument]) -> dict[str, list[Any]]:
+def _columns(store: Store, page: list[StoredDocument]) -> dict[str, list[Any]]:
     """All columns that a file may have."""
-    values = [row.value for row in part]
-    named = {name: [getattr(row, name) for row in part] for name in ("key", "group", "part")}
-    counts = [row.token_count for row in part]
-    return {**named, **fingerprint_files.columns_of(store.scheme, Values.joined(values)), "token_count": counts}
+    values = [row.value for row in page]
+    columns = {name: [getattr(row, name) for row in page] for name in ("key", "group", "part")}
+    counts = [row.token_count for row in page]
+    return {**columns, **fingerprint_files.columns_of(store.scheme, Values.joined(values)), "token_count": counts}

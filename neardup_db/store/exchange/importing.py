@@ -1,4 +1,4 @@
-"""Parquet files of fingerprints as records of `add_many`."""
+"""Reads Parquet files of fingerprints as records of `add_many`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from ..layout.sketches import StoredValue
 
 _TYPES = {"key": "a string, an integer or binary", "value": "binary"}
 _OTHERS = ("token_count", "group", "part")
-"""Columns that a file may have."""
+"""Optional columns."""
 
 
 class Imported(NamedTuple):
-    """A record as a file has it, not checked yet."""
+    """An unchecked record of a file."""
 
     key: Any
     group: Any
     stored: StoredValue
     part: Any = None
     is_one_of_several: bool | None = None
-    """Whether a code without a part stands beside others of its key."""
+    """True for an unnamed code beside other codes of its key."""
 
 
 class FingerprintFiles:
-    """The files under some paths, in the order of their names.
+    """The files at some paths, sorted by name.
 
-    Raises ParameterError where there are none, FormatError where one has no fingerprints."""
+    Raises ParameterError without files, and FormatError if one has no fingerprints.
+    """
 
     def __init__(self, paths: Any) -> None:
         given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else check_many("paths", paths)
@@ -55,16 +56,16 @@ class FingerprintFiles:
 
     @property
     def scheme(self) -> Scheme:
-        """That of the first file."""
+        """The scheme of the first file."""
         return scheme_from_settings(self._settings[self._paths[0]])
 
     @property
     def rules(self) -> TextRules:
-        """Those of the first file. Raises MismatchError where they name functions of the caller's own."""
+        """The text rules of the first file. Raises MismatchError if they name custom functions."""
         return TextRules.from_settings(self._settings[self._paths[0]])
 
     def require(self, scheme: Scheme, rules: TextRules) -> None:
-        """MismatchError where the fingerprints of a file were made with other settings. Each batch asks: an answer is kept."""
+        """Raise MismatchError if a file has fingerprints of other settings. The result is cached, because each batch asks."""
         if self._required is not None and self._required[0] is scheme and self._required[1] is rules:
             return
         for path, settings in self._settings.items():
@@ -79,13 +80,14 @@ class FingerprintFiles:
         for name, kind in _TYPES.items():
             if name not in schema.names:
                 raise FormatError(f"{path} has no column {name!r}: give files of fingerprints")
-            found = schema.field(name).type
-            is_key = name == "key" and (types.is_string(found) or types.is_large_string(found) or types.is_integer(found))
-            if not (is_key or types.is_binary(found) or types.is_large_binary(found)):
-                raise FormatError(f"{path}: the column {name!r} is {found}, but must be {kind}")
+            kind_found = schema.field(name).type
+            key_tests = (types.is_string, types.is_large_string, types.is_integer)
+            is_key = name == "key" and any(test(kind_found) for test in key_tests)
+            if not (is_key or types.is_binary(kind_found) or types.is_large_binary(kind_found)):
+                raise FormatError(f"{path}: the column {name!r} is {kind_found}, but must be {kind}")
 
     def records(self) -> Iterator[Imported]:
-        """The records, some batches of bounded size at a time."""
+        """The records, read in batches of bounded size."""
         return _grouped_by_key(self._records()) if self._has_parts else self._records()
 
     def _records(self) -> Iterator[Imported]:
@@ -94,11 +96,11 @@ class FingerprintFiles:
                 names = [name for name in (*_TYPES, *_OTHERS) if name in file.schema_arrow.names]
                 missing = sum(group.num_rows for group in _row_groups(file))
                 for columns in self._batches(path, file, names):
-                    none = [None] * len(columns["key"])
-                    missing -= len(none)
-                    stored = map(StoredValue, columns["value"], columns.get("token_count", none))
-                    yield from map(Imported, columns["key"], columns.get("group", none), stored, columns.get("part", none))
-                if missing:  # pages of a kind that is not known are passed over
+                    nulls = [None] * len(columns["key"])
+                    missing -= len(nulls)
+                    stored = map(StoredValue, columns["value"], columns.get("token_count", nulls))
+                    yield from map(Imported, columns["key"], columns.get("group", nulls), stored, columns.get("part", nulls))
+                if missing:  # the reader skips pages of unknown types
                     raise FormatError(f"{path!r} is damaged: it says that it has {missing:,} rows more than it has")
 
     def _opened(self, path: str) -> Any:
@@ -106,7 +108,7 @@ class FingerprintFiles:
             return self._pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
 
     def _batches(self, path: str, file: Any, names: list[str]) -> Iterator[dict[str, list[Any]]]:
-        batches = file.iter_batches(_rows_at_once(file), columns=names)
+        batches = file.iter_batches(_batch_rows(file), columns=names)
         while True:
             with self._readable(path):
                 batch = next(batches, None)
@@ -119,23 +121,24 @@ class FingerprintFiles:
     def _readable(self, path: str) -> Iterator[None]:
         try:
             yield
-        except (self._pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name, or of a string
+        except (self._pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: in a name or a string
             raise FormatError(f"{path!r} cannot be read as Parquet: {error}") from error
 
 
 def _grouped_by_key(records: Iterator[Imported]) -> Iterator[Imported]:
-    """The same records. The rows of a key stand together, so a code without a part is one of several where the row before it, or
-    after it, has its key."""
+    """Mark unnamed codes with other codes of the same key. Rows of a key are adjacent, so one neighbour with the same key
+    decides."""
     before: Imported | None = None
     for record, after in pairwise(chain(records, (None,))):
         assert record is not None
-        is_one = any(one is not None and type(one.key) is type(record.key) and one.key == record.key for one in (before, after))
-        yield record._replace(is_one_of_several=True) if is_one and record.part is None else record
+        neighbours = [one for one in (before, after) if one is not None]
+        is_one_of_several = any(type(one.key) is type(record.key) and one.key == record.key for one in neighbours)
+        yield record._replace(is_one_of_several=True) if is_one_of_several and record.part is None else record
         before = record
 
 
 def _parquet_files(given: Any) -> Iterable[str]:
-    """A file, or the Parquet files in a folder and those below it; what begins with a dot or an underscore is no data."""
+    """A file, or all Parquet files in a folder and its subfolders, except names that begin with a dot or an underscore."""
     if not isinstance(given, (str, bytes, os.PathLike)):
         raise ParameterError(f"paths has {quoted(given)}, of type {type(given).__name__}: give paths of files or folders")
     path = os.fsdecode(given)
@@ -143,17 +146,17 @@ def _parquet_files(given: Any) -> Iterable[str]:
         if not os.path.exists(path):
             raise ParameterError(f"{path!r} is no file: give the path of a Parquet file, or of a folder of them")
         return [check_path(path)]
-    found = []
+    files = []
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if name[0] not in "._"]
-        found += [os.path.join(folder, name) for name in names if name.endswith(".parquet") and name[0] not in "._"]
-    if not found:
+        files += [os.path.join(folder, name) for name in names if name.endswith(".parquet") and name[0] not in "._"]
+    if not files:
         raise ParameterError(f"{path!r} has no file *.parquet: give the folder that fingerprints were written to")
-    return sorted(found)
+    return sorted(files)
 
 
-def _rows_at_once(file: Any) -> int:
-    """Rows that take the bytes of a batch, by the mean of the largest row group."""
+def _batch_rows(file: Any) -> int:
+    """The number of rows of a batch's size, by the mean row size of the largest row group."""
     mean = max((group.total_byte_size / max(group.num_rows, 1) for group in _row_groups(file)), default=1)
     return max(1, min(limits.BATCH_RECORDS, int(limits.IMPORTED_BYTES / max(mean, 1))))
 

@@ -1,4 +1,4 @@
-"""The documents of another index into this one."""
+"""Merges the documents of another index into this one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..writing.writer import Writer
 
 
 def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions) -> AddReport:
-    """`add_many` of the documents of another index: of its readers, or of the file at a path. All are of one state of it."""
+    """`add_many` of the documents of another index, given as its readers or a path, read from one state."""
     store = mine.store
     with _opened(given, store) as others:
         other = others.own.store
@@ -36,30 +36,30 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         if _same_index(store, other):
             raise _self_merge_error()
         shared = other.db.connection is store.db.connection
-        if not shared and _are_of_one_file(store, other):
+        if not shared and _share_file(store, other):
             _require_no_wait(store, other)
         if shared and options.commit_every is not None:
             raise ParameterError(
                 f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
                 "of one transaction: leave commit_every out"
             )
-        # a reading transaction could not go on to write on the same connection; dismissed pairs come after the documents
-        with others.reading() as reader:  # by whichever connection is free: a transaction there is no reason to wait
-            in_one = shared or (reader.store.dismisses and options.commit_every is None)
-        with store.writing() if in_one else nullcontext(), others.separate_reader() as theirs, store.db.large_cache():
+        # A read transaction cannot become a write transaction on the same connection. Dismissed pairs follow the documents.
+        with others.reading() as reader:  # on any free connection: no reason to wait for a transaction
+            in_one_transaction = shared or (reader.store.dismisses and options.commit_every is None)
+        with store.writing() if in_one_transaction else nullcontext(), others.separate_reader() as theirs, store.db.large_cache():
             with store.reading():
-                _require_alike(store, theirs.store)
+                _require_compatible(store, theirs.store)
                 with_texts, window = store.store_text, store.window
 
             def require(scheme: Scheme, rules: TextRules) -> None:
-                _require_alike(store, theirs.store)
+                _require_compatible(store, theirs.store)
                 if store.store_text and not with_texts:
                     raise MismatchError("the index was rebuilt to store texts while another was merged into it: call merge again")
                 if store.window != window:
                     raise MismatchError("the index was given another window while another was merged into it: call merge again")
 
             ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
-            before = ingest.flush_pending if shared else None  # no thread writes while this one reads there
+            before = ingest.flush_pending if shared else None  # no thread may write while this one reads from the same connection
             report = ingest.run(Stored(theirs.documents, clock.now_ms(), window, with_texts=with_texts, before=before))
             if theirs.store.dismisses:
                 with store.writing():
@@ -68,7 +68,7 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
 
 
 def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tuple[DocumentRow, DocumentRow]]:
-    """The pairs that a person has dismissed there, of documents that are here as they are there."""
+    """The dismissed pairs of the other index whose documents are equal here."""
     after = (0, 0)
     while page := theirs.search.dismissed.page(after, now, limits.LISTED_PAGE):
         for _, _, *keys in page:
@@ -79,24 +79,24 @@ def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tup
 
 
 def _equal_document(mine: StoreReader, theirs: StoreReader, key: Key, now: int) -> DocumentRow | None:
-    """The document here, None where it is another one, as with if_exists="ignore"."""
-    here, there = (_described(reader, key, now) for reader in (mine, theirs))
-    return None if here is None or there is None or here[1:] != there[1:] else here[0]
+    """The document here; None if it differs from the other index's."""
+    own_document, their_document = (_described(reader, key, now) for reader in (mine, theirs))
+    return None if own_document is None or their_document is None or own_document[1:] != their_document[1:] else own_document[0]
 
 
 def _described(reader: StoreReader, key: Key, now: int) -> tuple[DocumentRow, Key | None, dict[Part | None, bytes]] | None:
-    """A visible document, with the name of its group and its values by part."""
-    found, documents = reader.documents.visible(key, now), reader.documents
+    """(row, group name, values by part) of a visible document."""
+    row, documents = reader.documents.visible(key, now), reader.documents
     return (
         None
-        if found is None
-        else (found, documents.read_document(found.id).group, documents.codes(found.id, found.fingerprint_id))
+        if row is None
+        else (row, documents.read_document(row.id).group, documents.codes(row.id, row.fingerprint_id))
     )
 
 
 @contextmanager
 def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
-    """The readers of the other index; those of a file at a path are closed at the end."""
+    """The readers of the other index. Those of a file given by path are closed at the end."""
     if isinstance(given, StoreReaders):
         yield given
         return
@@ -106,7 +106,7 @@ def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
     if is_empty(path):
         raise ParameterError(f"other={path!r} holds no index: give another Index, or the path of the file that holds one")
     own = _file(store.db)
-    if own is not None and file_of(path) == own:  # before it is opened: to close it drops the locks of another library
+    if own is not None and file_of(path) == own:  # before it is opened: closing it would drop another library's locks
         raise _self_merge_error()
     readers = StoreReaders(open_other_reader(path, store))
     try:
@@ -122,16 +122,16 @@ def _self_merge_error() -> ParameterError:
 def _same_index(mine: Store, other: Store) -> bool:
     if mine.name != other.name:
         return False
-    return mine.db.connection is other.db.connection or _are_of_one_file(mine, other)
+    return mine.db.connection is other.db.connection or _share_file(mine, other)
 
 
-def _are_of_one_file(mine: Store, other: Store) -> bool:
+def _share_file(mine: Store, other: Store) -> bool:
     files = [_file(store.db) for store in (mine, other)]
     return None not in files and files[0] == files[1]
 
 
 def _require_no_wait(store: Store, other: Store) -> None:
-    """ParameterError where a merge between two indexes of one file would wait for this thread, which is the one that merges."""
+    """Raise ParameterError if a merge between two indexes of one file would wait for this same thread."""
     if other.db.depth:
         raise ParameterError(
             "the other index is in the same file, and this thread has a transaction() of it open, for whose end a merge would "
@@ -147,16 +147,16 @@ def _require_no_wait(store: Store, other: Store) -> None:
 
 
 def _file(db: Database) -> File | None:
-    """What tells the file of a database from others, whatever its name; None where it has none."""
+    """The identity of a database's file, independent of its path; None without a file."""
     path = db.name
     if not db.owned:
-        with db.lock():  # it cannot be asked for while another thread is at work
+        with db.lock():  # not readable while another thread uses the connection
             path = db.connection.filename
     return file_of(path)
 
 
-def _require_alike(mine: Store, theirs: Store) -> None:
-    """MismatchError where documents of the other index cannot be stored here as they are."""
+def _require_compatible(mine: Store, theirs: Store) -> None:
+    """Raise MismatchError if documents of the other index cannot be stored here unchanged."""
     source = repr(theirs.db.name) if theirs.db.name else "the other index"
     if mine.store_text and not theirs.store_text:
         raise MismatchError(

@@ -1,1 +1,1 @@
-"""An index whose documents are the rows of a table of the application: triggers say which changed, `sync` takes them over."""
+"""Synchronization with a table of the application: triggers record changed rows, and `sync` updates the documents."""

@@ -1,4 +1,4 @@
-"""Tells what is pending from what is wrong: documents that are not as their rows, though nothing says that they changed."""
+"""Finds documents that differ from their rows although no change is pending."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ... import limits
 from ...errors import MismatchError
 from ..layout.state import Store
 from . import triggers
-from .rows import Place, Rows
+from .rows import RawKey, Rows
 from .scan import read_scan
 from .stored import StoredDocuments
-from .table import found_again
+from .table import find_followed_table
 
 
 class Comparison:
-    """Compares the documents with the rows of the followed table, for `check`. The caller holds a transaction."""
+    """Compares the documents with the followed table for `check`. The caller holds a transaction."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -24,20 +24,20 @@ class Comparison:
         self.following = store.following
 
     def notes(self) -> Iterator[str]:
-        """What is pending, and no problem."""
+        """Pending work, which is no problem."""
         if not triggers.tables_exist(self.store):
             return
         scan = read_scan(self.store)
         if scan is not None:
-            yield f"all rows of {self.following.table} are to be compared ({scan.why}): sync() does it"
+            yield f"all rows of {self.following.table} are to be compared ({scan.reason}): sync() does it"
         count = self.store.db.value(self.store.sql("SELECT count(*) FROM main.{index}_pending"))
         if count:
             yield f"{count:,} changes of {self.following.table} are pending: sync() takes them over"
 
     def problems(self) -> Iterator[tuple[str, list[object]]]:
-        """Messages, each with examples; one more example than is shown is enough."""
+        """(message, examples) for each problem, with one example more than is shown."""
         try:
-            table = found_again(self.store.db, self.following)
+            table = find_followed_table(self.store.db, self.following)
         except MismatchError as error:
             yield str(error), [self.following.table]
             return
@@ -46,36 +46,39 @@ class Comparison:
             return
         rows, stored = Rows(self.store, table), StoredDocuments(self.store)
         if read_scan(self.store) is None and not rows.pending(0, 1):
+            differing, rowless = _differing_rows(rows, stored), _keys_without_row(rows, stored)
             for what, found in (
-                (f"rows of {table.name} whose document is missing or another one, and not pending", _unlike(rows, stored)),
-                (f"documents that are no row of {table.name}, and not pending", _keys_without_row(rows, stored)),
+                (f"rows of {table.name} whose document is missing or another one, and not pending", differing),
+                (f"documents that are no row of {table.name}, and not pending", rowless),
             ):
-                yield what, [_place_text(place) for place in islice(found, MOST_SHOWN)]
+                yield what, [_place_text(raw_key) for raw_key in islice(found, MOST_SHOWN)]
 
 
 MOST_SHOWN = 6
-"""One more than a report names."""
+"""One more than a report shows."""
 
 
-def _place_text(place: Place) -> str:
-    return repr(place.value.decode("utf-8", "replace") if place.kind == "text" else place.value)
+def _place_text(raw_key: RawKey) -> str:
+    return repr(raw_key.value.decode("utf-8", "replace") if raw_key.kind == "text" else raw_key.value)
 
 
-def _unlike(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
-    """Keys of rows that differ from their documents."""
-    place = None
-    while page := list(rows.rows_after(place, limits.CHECKED_TEXTS)):
-        place = page[-1].place
-        documents = {row.place: None if row.key is None else stored.document_at(row.key) for row in page}
-        both = [(row, document) for row in page if row.text is not None and (document := documents[row.place]) is not None]
-        unlike = {row.place for (row, _), other in zip(both, stored.unlike(both), strict=True) if other}
-        yield from (row.place for row in page if row.place in unlike or (row.text is None) != (documents[row.place] is None))
+def _differing_rows(rows: Rows, stored: StoredDocuments) -> Iterator[RawKey]:
+    """The keys of rows that differ from their documents."""
+    raw_key = None
+    while page := list(rows.rows_after(raw_key, limits.CHECKED_TEXTS)):
+        raw_key = page[-1].raw_key
+        documents = {row.raw_key: None if row.key is None else stored.document_at(row.key) for row in page}
+        both = [(row, document) for row in page if row.text is not None and (document := documents[row.raw_key]) is not None]
+        differing = {row.raw_key for (row, _), differs in zip(both, stored.differing(both), strict=True) if differs}
+        for row in page:
+            if row.raw_key in differing or (row.text is None) != (documents[row.raw_key] is None):
+                yield row.raw_key
 
 
-def _keys_without_row(rows: Rows, stored: StoredDocuments) -> Iterator[Place]:
-    """Keys of documents without a row."""
+def _keys_without_row(rows: Rows, stored: StoredDocuments) -> Iterator[RawKey]:
+    """The keys of documents without a row."""
     after, last_id = 0, stored.last_id()
     while page := stored.page(after, last_id, limits.SYNC_ROWS):
         after = page[-1][0]
-        places = [rows.place_of(key) for _, key in page]
-        yield from (place for place in places if not rows.has_row(place))
+        raw_keys = [rows.raw_key_of(key) for _, key in page]
+        yield from (raw_key for raw_key in raw_keys if not rows.has_row(raw_key))

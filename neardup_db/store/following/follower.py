@@ -1,4 +1,4 @@
-"""Begins and ends the following of a table, keeps its triggers, and takes over what is pending."""
+"""Starts and stops following a table, maintains the triggers, and applies pending changes."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from .compare import Comparison
 from .rows import Rows
 from .scan import Scan, lost_triggers, write_scan
 from .stored import StoredDocuments
-from .table import Table, found_again, inspect_table
-from .taking import Taking
+from .sync_transaction import SyncTransaction
+from .table import Table, find_followed_table, inspect_table
 
 
 class Follower:
-    """Of one open index."""
+    """Follows a table for one open index."""
 
     def __init__(self, store: Store, documents: Documents, writer: Writer) -> None:
         self.store = store
         self.documents = documents
         self.writer = writer
         self.warning: str | None = None
-        """What the last `sync` has to say of texts that are too short."""
-        self._seen: int | None = None
-        """The version of the schema in which the triggers were found to be right; None = not known."""
+        """The warning of the last `sync` about short texts, if any."""
+        self._checked_schema: int | None = None
+        """The schema version whose triggers were verified; None if unknown."""
 
     # ---- beginning and ending ------------------------------------------------------------------------------------------
 
     def follow(self, wanted: Following) -> None:
-        """Follow this table from now on; nothing changes where it is followed so already."""
+        """Follow this table from now on. Does nothing if it is followed this way already."""
         with self.store.writing():
             table = inspect_table(self.store.db, wanted)
             self._require_possible(table)
-            before, sound = self.store.following, triggers.has_triggers(self.store, table)
-            if before == table.following and sound:
+            previous, is_sound = self.store.following, triggers.has_triggers(self.store, table)
+            if previous == table.following and is_sound:
                 return
-            if before is None:
+            if previous is None:
                 self._require_rows(table)
-                triggers.remove(self.store)  # what a file may have of them was not checked when it was opened
-            if before is None or not sound or before._replace(sync=None) != table.following._replace(sync=None):
+                triggers.remove(self.store)  # triggers in the file were not verified at opening
+            if previous is None or not is_sound or previous._replace(sync=None) != table.following._replace(sync=None):
                 triggers.install(self.store, table)
                 write_scan(self.store, Scan("follow() was called"))
             self.store.set(**table.following.settings())
@@ -75,30 +75,30 @@ class Follower:
                 f"index {self.store.name!r} has a window, which removes documents whose rows stay: call set_window(None) "
                 "first, or follow the table by an index of its own (name=...) and give where= a condition"
             )
-        before = self.store.following
-        if before is not None and before.table != table.name:
+        previous = self.store.following
+        if previous is not None and previous.table != table.name:
             with suppress(ParameterError):
-                inspect_table(self.store.db, before)
+                inspect_table(self.store.db, previous)
                 raise MismatchError(
-                    f"index {self.store.name!r} follows the table {before.table!r} already: call unfollow() first, or follow "
+                    f"index {self.store.name!r} follows the table {previous.table!r} already: call unfollow() first, or follow "
                     f"{table.name!r} by an index of its own (name=...)"
                 )
 
     def _require_rows(self, table: Table) -> None:
-        """ParameterError where a document is no row of the table: the first `sync` would remove it."""
+        """Raise ParameterError if a document has no row in the table: the first `sync` would delete it."""
         rows, stored = Rows(self.store, table), StoredDocuments(self.store)
         after, last_id = 0, stored.last_id()
         while page := stored.page(after, last_id, limits.SYNC_ROWS):
-            strange = [key for _, key in page if not rows.has_row(rows.place_of(key))]
-            if strange:
+            unknown = [key for _, key in page if not rows.has_row(rows.raw_key_of(key))]
+            if unknown:
                 raise ParameterError(
-                    f"index {self.store.name!r} has documents that are no rows of {table.name!r}, such as {quoted(strange[0])}, "
+                    f"index {self.store.name!r} has documents that are no rows of {table.name!r}, such as {quoted(unknown[0])}, "
                     "and sync() would remove them: follow the table by an index of its own (name=...), or delete them first"
                 )
             after = page[-1][0]
 
     def unfollow(self) -> bool:
-        """Follow no table; the triggers go before the table that they write to. False where none was followed."""
+        """Stop following, and drop the triggers before the table that they write to. Returns False if no table was followed."""
         with self.store.writing():
             if self.store.following is None:
                 return False
@@ -110,25 +110,25 @@ class Follower:
 
     # ---- keeping the triggers ------------------------------------------------------------------------------------------
 
-    def mend(self) -> None:
-        """Make triggers again that are missing, so that changes are noted from now on; the next `sync` compares all rows then. A
-        table that is gone, or other columns, are for `sync` to tell, and damage is for `check`. A writer that is at work leaves
-        it to these too."""
+    def repair_if_needed(self) -> None:
+        """Recreate missing triggers; the next `sync` then compares all rows.
+
+        Leaves it to `sync` if the table or its columns changed or another writer is busy, and to `check` if the file is damaged.
+        """
         if self.store.following is None or self.store.db.read_only:
             return
         with suppress(BusyError, CorruptIndexError, MismatchError, ReadOnlyError):
             with self.store.reading():
-                sound = self._sound_table()[1]
-            if not sound:
+                is_sound = self._sound_table()[1]
+            if not is_sound:
                 with self.store.writing():
                     self.repair_triggers()
 
     def repair_triggers(self) -> list[str]:
-        """Make triggers again that are missing or changed, if the table is there. Returns messages of what was done. Inside
-        `writing`."""
+        """Recreate missing or changed triggers if the table exists. Returns messages. Runs inside `writing`."""
         try:
-            table, sound = self._sound_table()
-            if table is None or sound:
+            table, is_sound = self._sound_table()
+            if table is None or is_sound:
                 return []
             triggers.install(self.store, table)
         except MismatchError:
@@ -137,8 +137,7 @@ class Follower:
         return [f"triggers on {table.name} made again"]
 
     def repair_documents(self) -> list[str]:
-        """Have all rows compared by the next `sync`, where documents are not as their rows. Returns messages of what was done.
-        Inside `writing`."""
+        """Schedule a comparison of all rows if documents differ from their rows. Returns messages. Runs inside `writing`."""
         try:
             table = self._sound_table()[0]
         except MismatchError:
@@ -149,63 +148,65 @@ class Follower:
         return [f"the next sync() compares all rows of {table.name}"]
 
     def _sound_table(self) -> tuple[Table | None, bool]:
-        """The followed table, and whether its triggers are right."""
+        """The followed table, and whether its triggers are correct."""
         if self.store.following is None:
             return None, True
-        table = found_again(self.store.db, self.store.following)
+        table = find_followed_table(self.store.db, self.store.following)
         return table, triggers.has_triggers(self.store, table)
 
-    # ---- taking over -----------------------------------------------------------------------------------------------------
+    # ---- applying changes ------------------------------------------------------------------------------------------------
 
     def sync(
-        self, limit: int | None, full: bool, commit_every: int | None, tell: Callable[[int], Any] | None
+        self, limit: int | None, full: bool, commit_every: int | None, progress: Callable[[int], Any] | None
     ) -> SyncReport:
-        """Take over what is pending, in one transaction or, with `commit_every`, one for so many keys."""
-        told, scanned = 0, 0
+        """Apply pending changes in one transaction or, with `commit_every`, in several of that many keys."""
+        done_keys, scanned = 0, 0
 
-        def tell_all(looked: int) -> None:
-            if tell is not None:
-                tell(told + looked)
+        def report_progress(looked: int) -> None:
+            if progress is not None:
+                progress(done_keys + looked)
 
-        report, left = SyncReport(), limit
+        report, remaining = SyncReport(), limit
         while True:
-            part = commit_every if left is None else left if commit_every is None else min(left, commit_every)
-            done, looked, ended = self._sync_batch(part, full and not told, tell_all)
-            scanned += ended
-            report = _summed(report, done)
-            told += looked
-            left = None if left is None else left - looked
-            if done.complete or left == 0 or part is None or not looked or scanned > 1:  # a second comparison was of no use
-                if told:
-                    tell_all(0)
+            limits_given = [size for size in (commit_every, remaining) if size is not None]
+            batch_limit = min(limits_given, default=None)
+            batch_report, looked, scan_ended = self._sync_batch(batch_limit, full and not done_keys, report_progress)
+            scanned += scan_ended
+            report = _summed(report, batch_report)
+            done_keys += looked
+            remaining = None if remaining is None else remaining - looked
+            is_last = batch_report.complete or remaining == 0 or batch_limit is None or not looked
+            if is_last or scanned > 1:  # a second comparison did not help
+                if done_keys:
+                    report_progress(0)
                 return report
 
-    def _sync_batch(self, limit: int | None, full: bool, tell: Callable[[int], Any] | None) -> tuple[SyncReport, int, bool]:
-        """One transaction: its report, how many keys it looked at, and whether a comparison of all rows has ended in it."""
+    def _sync_batch(self, limit: int | None, full: bool, progress: Callable[[int], Any] | None) -> tuple[SyncReport, int, bool]:
+        """Run one transaction. Returns (report, keys processed, whether a comparison of all rows ended)."""
         with self.store.writing():
             if self.store.following is None:
                 raise ParameterError(f"index {self.store.name!r} follows no table: call follow(table, key=..., text=...) first")
-            taking = Taking(self.store, self.documents, self.writer, limit, full)
-            report = taking.run(tell)
+            transaction = SyncTransaction(self.store, self.documents, self.writer, limit, full)
+            report = transaction.run(progress)
             self._remember_schema()
-        self.warning = taking.ingest.token_counts.warning(self.store.rules.shingle)
-        return report, taking.looked, taking.scanned
+        self.warning = transaction.ingest.token_counts.warning(self.store.rules.shingle)
+        return report, transaction.looked, transaction.scanned
 
     def _remember_schema(self) -> None:
-        """The triggers are right in this version of the schema, unless it is taken back. Of a part of a transaction that is taken
-        back nobody tells, so nothing is remembered there."""
+        """Remember that the triggers are correct in this schema version, unless a rollback follows. Rollbacks to savepoints
+        are not reported, so nothing is remembered inside an outer transaction."""
         db = self.store.db
         whole = db.depth == 1 and not db.in_callers_transaction
-        self._seen = db.value("PRAGMA schema_version") if whole else None
+        self._checked_schema = db.value("PRAGMA schema_version") if whole else None
         db.undo.append(self._forget)
 
     def _forget(self) -> None:
-        self._seen = None
+        self._checked_schema = None
 
     def catch_up(self, readers: StoreReaders) -> None:
-        """Take over what is pending before a question is answered, where `follow` said so."""
+        """Sync before a query if `follow` was called with sync="query"."""
         following, db = self.store.following, self.store.db
-        if following is None or following.sync is None or db.read_only or db.is_loading:  # attended: in the middle of `sync`
+        if following is None or following.sync is None or db.read_only or db.is_loading:  # loading: `sync` itself is running
             return
         loan, reader = readers.acquire_current()
         with loan, translated(db.name):
@@ -213,21 +214,21 @@ class Follower:
         if due:
             self.sync(None, False, None, None)
 
-    def _is_due(self, asked: Store) -> bool:
-        """Whether something is pending, or may be, as a question by this store sees it."""
-        if asked.setting(f"{PREFIX}sync") is None:  # another connection has changed it just now
+    def _is_due(self, reader_store: Store) -> bool:
+        """True if changes are or may be pending, in the state that the query reads."""
+        if reader_store.setting(f"{PREFIX}sync") is None:  # changed by another connection just now
             return False
         try:
-            if asked.db.value("PRAGMA schema_version") != self._seen:
+            if reader_store.db.value("PRAGMA schema_version") != self._checked_schema:
                 return True
             sql = "SELECT EXISTS (SELECT 1 FROM main.{index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"
-            return bool(asked.db.value(asked.sql(sql), (SCAN,)))
-        except apsw.SQLError:  # the table of pending keys is gone
+            return bool(reader_store.db.value(reader_store.sql(sql), (SCAN,)))
+        except apsw.SQLError:  # the table of pending keys was dropped
             return True
 
 
 def _summed(first: SyncReport, second: SyncReport) -> SyncReport:
-    """The report on two transactions, one after the other."""
+    """The combined report of two successive transactions."""
     counts = {
         name: getattr(first, name) + getattr(second, name)
         for name in ("added", "replaced", "deleted", "unchanged", "skipped", "matched", "found")

@@ -1,4 +1,4 @@
-"""A table of the application, as far as following it goes: its columns, its key, and the condition on its rows."""
+"""The followed table: its columns, key and row condition."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _ROWID = ("rowid", "oid", "_rowid_")
 
 
 def quote(name: str) -> str:
-    """A name of the application's, as SQL has it."""
+    """A name of the application as a quoted SQL identifier."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
 
 class Column(NamedTuple):
-    """A column that the table declares."""
+    """A declared column."""
 
     name: str
     type: str
     never_null: bool
     in_key: int
-    """Its place in the PRIMARY KEY, 0 = it is not part of it."""
+    """Position in the PRIMARY KEY, 0 if not part of it."""
     generated: bool
 
 
 class Table(NamedTuple):
-    """A table with the columns of an index that follows it, all names as the schema has them."""
+    """A followed table and its columns, with names as in the schema."""
 
     name: str
     columns: tuple[Column, ...]
     rowid: str | None
-    """The column that is the rowid, None where it has no such name, or rows have none."""
+    """The column that is an alias of the rowid; None without such a column."""
     following: Following
     key_collation: str | None
-    """By which no two keys are equal, which that of the column need not be; None for a rowid."""
+    """The collation in which keys are unique, which may differ from the column's; None for a rowid."""
 
 
 def inspect_table(db: Database, wanted: Following) -> Table:
-    """The table as it is now. ParameterError for what cannot be followed."""
-    name, has_rowid = _found_table(db, wanted.table)
+    """The table as it is now. Raises ParameterError if it cannot be followed."""
+    name, has_rowid = _find_table(db, wanted.table)
     columns = tuple(_columns(db, name))
     alias = _rowid_alias(db, name, columns) if has_rowid else None
     key, collation = _key(db, name, wanted.key, columns, alias)
@@ -61,8 +61,8 @@ def inspect_table(db: Database, wanted: Following) -> Table:
     return Table(name, columns, alias, following, collation)
 
 
-def found_again(db: Database, following: Following) -> Table:
-    """The table that an index follows. MismatchError where it is no longer as it was when that began."""
+def find_followed_table(db: Database, following: Following) -> Table:
+    """The table that an index follows. Raises MismatchError if it has changed incompatibly."""
     try:
         return inspect_table(db, following)
     except ParameterError as error:
@@ -75,8 +75,8 @@ def found_again(db: Database, following: Following) -> Table:
 # ---- the table and its columns ---------------------------------------------------------------------------------------------
 
 
-def _found_table(db: Database, wanted: str) -> tuple[str, bool]:
-    """Its name as the schema has it, and whether its rows have a rowid."""
+def _find_table(db: Database, wanted: str) -> tuple[str, bool]:
+    """The table's name as in the schema, and whether its rows have a rowid."""
     sql = "SELECT schema, name, type, wr FROM pragma_table_list WHERE name = ? COLLATE NOCASE ORDER BY schema <> 'main'"
     rows = db.rows(sql, (wanted,))
     if not rows:
@@ -115,12 +115,13 @@ def _columns(db: Database, table: str) -> Iterator[Column]:
 
 
 def _rowid_alias(db: Database, table: str, columns: Sequence[Column]) -> str | None:
-    """The column that is the rowid under a name of its own: INTEGER PRIMARY KEY."""
+    """The column that is an alias of the rowid: INTEGER PRIMARY KEY."""
     keys = [column for column in columns if column.in_key]
     if len(keys) != 1 or keys[0].type.upper() != "INTEGER":
         return None
-    apart = db.value("SELECT 1 FROM pragma_index_list(?, 'main') WHERE origin = 'pk'", (table,))  # INTEGER PRIMARY KEY DESC
-    return None if apart else keys[0].name
+    sql = "SELECT 1 FROM pragma_index_list(?, 'main') WHERE origin = 'pk'"  # INTEGER PRIMARY KEY DESC has such an index
+    is_separate = db.value(sql, (table,))
+    return None if is_separate else keys[0].name
 
 
 def _column(table: str, argument: str, wanted: str, columns: Sequence[Column]) -> str:
@@ -132,13 +133,13 @@ def _column(table: str, argument: str, wanted: str, columns: Sequence[Column]) -
 
 
 def _same_name(one: str, other: str) -> bool:
-    """As SQLite compares names: only the 26 letters have a case."""
+    """SQLite's comparison of names: only the 26 ASCII letters are case-insensitive."""
     return one == other or one.encode().lower() == other.encode().lower()
 
 
 def _key(db: Database, table: str, wanted: str, columns: Sequence[Column], alias: str | None) -> tuple[str, str | None]:
-    """The column that names a row, and the collation by which no two keys are equal, None for a rowid. ParameterError for one
-    that may be another row's tomorrow."""
+    """The key column, and the collation in which keys are unique (None for a rowid). Raises ParameterError if keys may be
+    reassigned."""
     if wanted.lower() in _ROWID and not any(_same_name(column.name, wanted) for column in columns):
         if alias is None:
             raise ParameterError(
@@ -170,28 +171,28 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _NOT_IN_CONDITIONS = frozenset(";?:@$#")
-"""What separates statements, or begins a parameter, outside of quotation marks."""
+"""Characters that separate statements or begin a parameter, outside of quotes."""
 
 
 @lru_cache(64)
 def _require_condition(where: str, columns: tuple[str, ...], rowid: str | None) -> None:
-    """ParameterError for what is no condition on a row alone. rowid: the column that is the rowid; without one there is no such
-    name.
+    """Raise ParameterError for an invalid condition on a row. rowid: the alias of the rowid; None if rows have no such column.
 
-    SQLite itself judges, by a table in memory with columns of these names: the condition of an index computes with the row only,
-    by SQLite's functions, and not depend on the time, which the first row shows. Two pairs of brackets around the text, of
-    different kinds, show that it is one expression."""
+    SQLite validates it with an in-memory table that has the same columns: the condition of a partial index may use only the row
+    and deterministic functions, which inserting a row verifies. Enclosing the text in two different constructs ensures that it is
+    a single expression.
+    """
     scratch = apsw.Connection(":memory:")
     first = quote(columns[0])
     declared = [quote(column) + " INTEGER PRIMARY KEY" * (column == rowid) for column in columns]
-    without = f", PRIMARY KEY ({first})) WITHOUT ROWID" if rowid is None else ")"
+    ending = f", PRIMARY KEY ({first})) WITHOUT ROWID" if rowid is None else ")"
     try:
-        wrong = _NOT_IN_CONDITIONS.intersection(_TOKEN.findall(where))
-        if wrong:
-            raise apsw.SQLError(f"it has {min(wrong)!r}")
-        scratch.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # "a name that is no column" is no text
+        forbidden = _NOT_IN_CONDITIONS.intersection(_TOKEN.findall(where))
+        if forbidden:
+            raise apsw.SQLError(f"it has {min(forbidden)!r}")
+        scratch.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # an unknown name in quotes is no string
         scratch.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        scratch.execute(f"CREATE TABLE followed ({', '.join(declared)}{without}")
+        scratch.execute(f"CREATE TABLE followed ({', '.join(declared)}{ending}")
         scratch.execute(f"EXPLAIN SELECT CASE WHEN {where}\n THEN 1 END FROM followed").fetchall()
         scratch.execute(f"CREATE INDEX followed_where ON followed ({first}) WHERE ({where}\n)")
         scratch.execute(f"INSERT INTO followed ({first}) VALUES (0)")

@@ -1,7 +1,8 @@
-"""The triggers on a followed table. They are plain SQL, so any client fires them, and append the keys of changed rows to the
-table of pending ones. They evaluate nothing else, so no write of the application fails because of them.
+"""The triggers on a followed table. They are plain SQL that any client fires, and append the keys of changed rows to the table of
+pending keys. They evaluate nothing else, so they never make a write of the application fail.
 
-REPLACE deletes rows without a DELETE trigger: `sync` finds that by counting rows."""
+REPLACE deletes rows without a DELETE trigger; `sync` detects that by counting rows.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +16,26 @@ from .table import Table, quote
 
 _QUOTED = '"(?:[^"]|"")*"'
 _ROWID = "rowid, oid, _rowid_"
-"""Names by which an UPDATE can set an INTEGER PRIMARY KEY. Where they name no column they match nothing."""
+"""Names by which an UPDATE can set an INTEGER PRIMARY KEY. Unused names have no effect."""
 
 
 def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[str, str]:
-    """The triggers, name and text as the schema has them; of_key, of_any: the columns of an UPDATE that fires them."""
-    note = f"INSERT INTO {index}_pending (key) VALUES"
+    """The triggers' names and texts as in the schema; of_key, of_any: the UPDATE columns that fire them."""
+    insert = f"INSERT INTO {index}_pending (key) VALUES"
     bodies = {
-        "insert": f"AFTER INSERT ON {table} BEGIN {note} (NEW.{key}); END",
-        "key": f"AFTER UPDATE{of_key} ON {table} BEGIN {note} (OLD.{key}); END",
-        "update": f"AFTER UPDATE{of_any} ON {table} BEGIN {note} (NEW.{key}); END",
-        "delete": f"AFTER DELETE ON {table} BEGIN {note} (OLD.{key}); END",
+        "insert": f"AFTER INSERT ON {table} BEGIN {insert} (NEW.{key}); END",
+        "key": f"AFTER UPDATE{of_key} ON {table} BEGIN {insert} (OLD.{key}); END",
+        "update": f"AFTER UPDATE{of_any} ON {table} BEGIN {insert} (NEW.{key}); END",
+        "delete": f"AFTER DELETE ON {table} BEGIN {insert} (OLD.{key}); END",
     }
     return {f"{index}_follow_{event}": f"CREATE TRIGGER {index}_follow_{event} {body}" for event, body in bodies.items()}
 
 
 def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
-    """The triggers that a table needs, name and text as the schema has them.
+    """The names and texts of the triggers for a table, as in the schema.
 
-    An UPDATE of other columns fires none. Where a condition reads other columns, each UPDATE is noted."""
+    Updates of other columns fire none, except that every UPDATE is recorded if a condition reads other columns.
+    """
     following = table.following
     watched = [name for name in (following.key, following.text, following.group) if name is not None]
     of_any = "" if following.where is not None else _update_columns(table, watched)
@@ -41,7 +43,7 @@ def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
 
 
 def _update_columns(table: Table, watched: Sequence[str]) -> str:
-    """The columns of an UPDATE that can change these: all, where one is generated."""
+    """The UPDATE columns that can change these columns; all if one is generated."""
     if any(column.generated for column in table.columns if column.name in watched):
         return ""
     return f" OF {', '.join(map(quote, dict.fromkeys(watched)))}, {_ROWID}"
@@ -51,18 +53,18 @@ def _names(index: str) -> set[str]:
     return set(_texts(index, "", "", "", ""))
 
 
-def _is_ours(store: Store, kind: str, name: str, sql: str | None) -> bool:
-    """Whether this package made an object of that name, to the letter but for names that ALTER TABLE has changed."""
+def _is_own(store: Store, kind: str, name: str, sql: str | None) -> bool:
+    """True if this package created the object; names changed by ALTER TABLE are accepted."""
     if kind != "trigger":
-        made = definitions.expected(store.name, store.scheme.table, (schema.PENDING,)).get(name)
-        return made is not None and made == (kind, sql)
+        definition = definitions.expected(store.name, store.scheme.table, (schema.PENDING,)).get(name)
+        return definition is not None and definition == (kind, sql)
     text = _texts(store.name, "\0", "\0", "\1", "\1").get(name, "")
     pattern = re.escape(text).replace(re.escape("\0"), _QUOTED).replace(re.escape("\1"), f"(?: OF (?:{_QUOTED}, )+{_ROWID})?")
     return re.fullmatch(pattern, sql or "") is not None
 
 
 def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
-    """Type, name and SQL of all objects with a name that following needs."""
+    """(type, name, SQL) of all objects whose names following needs."""
     sql = "SELECT type, name, sql FROM main.sqlite_schema WHERE type {} 'trigger' AND name COLLATE NOCASE IN ({})"
     tables = {f"{store.name}_{part}" for part in schema.FOLLOWING}
     for kind, names in (("=", _names(store.name)), ("<>", tables)):
@@ -70,17 +72,17 @@ def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
 
 
 def has_triggers(store: Store, table: Table) -> bool:
-    """Whether the triggers, and the tables that they need, are as they have to be."""
+    """True if the triggers and their tables are correct."""
     present = list(_present(store))
     found = {name: sql for kind, name, sql in present if kind == "trigger"}
-    others = [one for one in present if one[0] != "trigger"]
-    sound = len(others) == len(schema.FOLLOWING) and all(_is_ours(store, *one) for one in others)
-    return sound and found == expected_triggers(store.name, table) and not _others_fire_first(store, table)
+    tables = [one for one in present if one[0] != "trigger"]
+    is_sound = len(tables) == len(schema.FOLLOWING) and all(_is_own(store, *one) for one in tables)
+    return is_sound and found == expected_triggers(store.name, table) and not _others_fire_first(store, table)
 
 
 def _others_fire_first(store: Store, table: Table) -> bool:
-    """Whether the table has a trigger that is newer than ours. SQLite fires the newest one first, and if that ends the rest of
-    a write with RAISE(IGNORE) or FAIL, ours do not fire. Triggers of other indexes end nothing."""
+    """True if another trigger on the table is newer. SQLite fires the newest first, and RAISE(IGNORE) or FAIL in it would
+    prevent these triggers. Triggers of other indexes are harmless."""
     sql = """SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
              AND rowid > (SELECT rowid FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?)"""
     newer = {name for (name,) in store.db.rows(sql, (table.name, f"{store.name}_follow_insert"))}
@@ -89,15 +91,15 @@ def _others_fire_first(store: Store, table: Table) -> bool:
 
 
 def tables_exist(store: Store) -> bool:
-    """Whether the tables of pending and excluded keys are there."""
-    return sum(_is_ours(store, *one) for one in _present(store) if one[0] == "table") == len(schema.FOLLOWING)
+    """True if the tables of pending and excluded keys exist."""
+    return sum(_is_own(store, *one) for one in _present(store) if one[0] == "table") == len(schema.FOLLOWING)
 
 
 def install(store: Store, table: Table) -> None:
-    """Make the triggers, and the tables that they need, whatever there is of them. MismatchError, before anything changes, where
-    the application has an object of such a name."""
+    """Create the triggers and their tables, replacing existing ones. Raises MismatchError, before any change, if the
+    application uses one of the names."""
     for kind, name, sql in _present(store):
-        if not _is_ours(store, kind, name, sql):
+        if not _is_own(store, kind, name, sql):
             raise MismatchError(
                 f"the database has a {kind} {name!r} that neardup_db did not make, and index {store.name!r} needs that name to "
                 f"follow {table.name!r}: give the {kind} another name, or follow the table by an index of another name (name=...)"
@@ -112,13 +114,13 @@ def install(store: Store, table: Table) -> None:
 
 
 def remove(store: Store) -> None:
-    """Drop the triggers, on whichever table they are by now, then the tables that they write to. Objects of these names that
-    this package did not make stay."""
+    """Drop the triggers, on any table, then the tables that they write to. Objects of the application with these names are
+    kept."""
     _drop(store, "trigger")
     _drop(store, "table")
 
 
 def _drop(store: Store, kind: str) -> None:
     for one in list(_present(store)):
-        if one[0] == kind and _is_ours(store, *one):
+        if one[0] == kind and _is_own(store, *one):
             store.db.execute(f"DROP {kind} main.{one[1]}")

@@ -1,1 +1,1 @@
-"""The whole file: check, repair, rebuild, backup."""
+"""Maintenance of a whole file: check, repair, rebuild, backup."""

@@ -1,4 +1,4 @@
-"""A consistent copy of the whole database, made while others may write."""
+"""Consistent copies of the whole database while others may write."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from ..database.files import MODE, new_file
 from ..database.standard import StandardConnection
 
 
-def write_backup(db: Database, given: str | bytes) -> None:
-    """Copy to a new file, which is complete or not there, and which has the permissions of the original from its first byte on.
-    The caller holds the lock, outside of a transaction."""
-    path = check_path(given)
+def write_backup(db: Database, argument: str | bytes) -> None:
+    """Copy the database to a new file atomically, with the permissions of the original from the start. The caller holds the
+    lock, outside of a transaction."""
+    path = check_path(argument)
     original = db.connection.filename
     try:
         if os.path.lexists(path):
             raise FileExistsError
         mode = stat.S_IMODE(os.stat(original).st_mode) if original else MODE
-        made = mode | stat.S_IRUSR | stat.S_IWUSR  # also where nobody may write the original
-        with new_file(path, made) as beside, translated(path):
+        new_mode = mode | stat.S_IRUSR | stat.S_IWUSR  # even if the original is read-only
+        with new_file(path, new_mode) as temporary_path, translated(path):
             if original:
-                os.chmod(beside, made)  # the umask is for files that nobody has decided about
+                os.chmod(temporary_path, new_mode)  # overrides the umask
             try:
-                _copy(db.connection, beside)
+                _copy(db.connection, temporary_path)
             except apsw.IOError as error:
-                if checksums.is_checksum_error(error):  # a page of the original, which has another name than the copy
+                if checksums.is_checksum_error(error):  # a page of the original: report its path, not the copy's
                     raise translate(error, original) from error
                 raise
-        if mode != made:
+        if mode != new_mode:
             os.chmod(path, mode)
-    except NearDupError:  # some are an OSError too
+    except NearDupError:  # some are OSErrors, too
         raise
     except FileExistsError as error:
         raise ParameterError(f"{path!r} exists: give the path of a new file") from error

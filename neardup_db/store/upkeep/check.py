@@ -1,4 +1,4 @@
-"""Tests the invariants of an index. Each has its own message."""
+"""Checks the invariants of an index. Each has its own message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..writing.window import expiry_outside
 
 
 class Checker:
-    """Tests everything that is stored. The caller holds a transaction of the store, except for `pages`."""
+    """Checks everything that is stored. The caller holds a transaction of the store, except for `pages`."""
 
     def __init__(self, store: Store, clusters: Clusters) -> None:
         self.store = store
@@ -33,32 +33,32 @@ class Checker:
         self.documents = clusters.documents
         self.dismissed = clusters.dismissed
         self.joins = clusters.joins
-        self.relations = IntegrityChecks(store, clusters.documents)
+        self.checks = IntegrityChecks(store, clusters.documents)
 
     def pages(self) -> CheckReport:
-        """Tests the checksum of every page, if the file has checksums. No transaction may be open."""
+        """Check all page checksums, if the file has any. No transaction may be open."""
         connection = self.db.connection
         damaged = checksums.damaged_pages(connection.filename) if checksums.has_checksums(connection) else []
         return CheckReport(tuple(with_examples("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self) -> CheckReport:
-        """Tests every invariant. An invariant that others rely on comes before them."""
-        problems = [*_reported(self._integrity()), *_reported(self._definitions())]
-        if problems:  # the tables cannot be relied on, so no other invariant can be tested
+        """Check every invariant, in order of dependency."""
+        problems = [*_catch_corruption(self._integrity()), *_catch_corruption(self._definitions())]
+        if problems:  # the tables are unreliable, so no other invariant can be checked
             return CheckReport(tuple(problems))
         damaged = self.damaged()
         problems += with_examples("fingerprints whose value is damaged", damaged)
-        told = self.relations
-        own = told.fingerprints, told.documents, self._parts, self._letters, told.counters
-        for part in (*own, self._dismissed, self._changes, self._window, told.large_clusters):
-            problems += _reported(part())
-        if not damaged:  # candidate rows are computed from values, so damaged values say nothing about them
-            problems += _reported(self._allowed())
-            problems += _reported(self._candidates())
-            problems += _reported(self._texts())
-        problems += _reported(told.matches())
+        checks = self.checks
+        own = checks.fingerprints, checks.documents, self._parts, self._encodings, checks.counters
+        for part in (*own, self._dismissed, self._changes, self._window, checks.large_clusters):
+            problems += _catch_corruption(part())
+        if not damaged:  # candidate rows are computed from values, so damaged values would be misreported
+            problems += _catch_corruption(self._allowed())
+            problems += _catch_corruption(self._candidates())
+            problems += _catch_corruption(self._texts())
+        problems += _catch_corruption(checks.matches())
         if not problems and self.store.record_matches:
-            problems += _reported(self._labels())
+            problems += _catch_corruption(self._labels())
         if self.store.following is None:
             return CheckReport(tuple(problems))
         comparison = Comparison(self.store)
@@ -84,7 +84,7 @@ class Checker:
     # ---- one row ------------------------------------------------------------------------------------------------------
 
     def damaged(self) -> list[int]:
-        """Ids of fingerprints with a damaged value: its hash is not the stored one, or the scheme makes no such value."""
+        """The ids of fingerprints with a damaged value: its hash does not match, or it does not fit the scheme."""
         damaged: list[int] = []
         last = 0
         sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
@@ -94,35 +94,35 @@ class Checker:
         return damaged
 
     def _parts(self) -> Iterator[str]:
-        """The codes of a document are fingerprints of its group, its own row's the first; each has a part of its own, or one has
-        none."""
+        """The codes of a document are fingerprints of its group, the first one is that of its row, and their parts are
+        distinct."""
         if not self.store.has_parts:
             return
-        yield from self.relations.report(
+        yield from self.checks.report(
             """SELECT p.id FROM {index}_part AS p LEFT JOIN {index}_document AS d ON d.id = p.document_id
                LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
                WHERE d.id IS NULL OR f.id IS NULL OR f.group_id <> d.group_id LIMIT :limit""",
             "parts whose document or fingerprint is missing or of another group",
         )
-        yield from self.relations.report(
+        yield from self.checks.report(
             """SELECT d.id FROM (SELECT document_id, min(id) AS first FROM {index}_part GROUP BY document_id) AS o
                CROSS JOIN {index}_part AS p CROSS JOIN {index}_document AS d
                WHERE p.id = o.first AND d.id = o.document_id AND d.fingerprint_id IS NOT p.fingerprint_id LIMIT :limit""",
             "documents whose fingerprint is not that of their first part",
         )
-        yield from self.relations.report(
+        yield from self.checks.report(
             "SELECT id FROM {index}_part WHERE id NOT BETWEEN 1 AND :most LIMIT :limit",
             f"ids of {self.store.name}_part that are never given",
             most=self.documents.parts.MOST,
         )
-        yield from self.relations.report(
+        yield from self.checks.report(
             """SELECT document_id FROM {index}_part GROUP BY document_id, part
                HAVING count(*) > 1 OR typeof(part) NOT IN ('text', 'integer', 'null') LIMIT :limit""",
             "documents with a part that has no name of its own",
         )
 
-    def _letters(self) -> Iterator[str]:
-        """Every key, name and metadata can be decoded: reading bytes that are not Unicode raises CorruptIndexError."""
+    def _encodings(self) -> Iterator[str]:
+        """Every key, name and metadata is valid Unicode: reading invalid text raises CorruptIndexError."""
         parts = ["SELECT part FROM {index}_part"] if self.store.has_parts else []
         for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group", *parts):
             for _ in self.db.stream(self.store.sql(sql)):
@@ -130,21 +130,21 @@ class Checker:
         yield from ()
 
     def _dismissed(self) -> Iterator[str]:
-        """A dismissed pair is two documents without a recorded match, whose fingerprints no other document has."""
+        """A dismissed pair is two documents without a recorded match and with unshared fingerprints."""
         if not self.store.dismisses:
             return
         pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
                    LEFT JOIN {index}_document AS a ON a.id = x.document_id LEFT JOIN {index}_document AS b ON b.id = x.other_id"""
-        yield from self.relations.report(
+        yield from self.checks.report(
             f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
             "dismissed pairs that are not two documents",
         )
-        yield from self.relations.report(
+        yield from self.checks.report(
             """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
                WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
             "dismissed pairs that are recorded as matches",
         )
-        yield from self.relations.report(
+        yield from self.checks.report(
             """SELECT d.id FROM {index}_document AS d
                WHERE (d.id IN (SELECT document_id FROM {index}_dismissed) OR d.id IN (SELECT other_id FROM {index}_dismissed))
                    AND EXISTS (SELECT 1 FROM {index}_document AS e WHERE e.fingerprint_id = d.fingerprint_id AND e.id <> d.id)
@@ -153,11 +153,11 @@ class Checker:
         )
 
     def _allowed(self) -> Iterator[str]:
-        """A document is set aside, without a fingerprint, if and only if it is like an allowed text."""
+        """A document is exempt, without a fingerprint, if and only if it is similar to an allowed text."""
         store, documents = self.store, self.documents
         if not store.allows:
             return
-        yield from self.relations.report(
+        yield from self.checks.report(
             """SELECT z.document_id FROM {index}_allowed_document AS z LEFT JOIN {index}_document AS d ON d.id = z.document_id
                WHERE d.id IS NULL OR d.fingerprint_id IS NOT NULL LIMIT :limit""",
             "documents set aside that are missing or have a fingerprint",
@@ -165,7 +165,7 @@ class Checker:
         allowed = store.sketch_rules.allowed
         if allowed is None:
             allowed = Allowed(store.scheme, [])
-        unlike: list[int] = []
+        differing: list[int] = []
         sql = store.sql(
             """SELECT z.document_id, z.value, z.value_hash FROM {index}_allowed_document AS z
                JOIN {index}_document AS d ON d.id = z.document_id WHERE z.document_id > ? ORDER BY z.document_id LIMIT ?"""
@@ -174,25 +174,25 @@ class Checker:
         while page := self.db.page(sql, last, limits.CHECKED_TEXTS):
             for number, value, value_hash in page:
                 if not documents.is_sound(value, value_hash) or not allowed.covers(value):
-                    unlike.append(number)
+                    differing.append(number)
             last = page[-1][0]
-        yield from with_examples("documents set aside that are like no allowed text", unlike)
+        yield from with_examples("documents set aside that are like no allowed text", differing)
         yield from with_examples(
             "fingerprints that are like an allowed text", [number for number, _ in fingerprints_like(store, documents, allowed)]
         )
 
     def _changes(self) -> Iterator[str]:
-        """A document whose change is noted is there, unless it is noted as removed: others follow the index by these rows. One
-        with a key that is there has other codes."""
+        """A recorded change belongs to an existing document, unless it is a removal; other programs follow the index by these
+        rows. A row with a key of an existing document records changed codes."""
         if not self.store.notes_changes:
             return
         missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
-        wrong = f"c.key IS NULL AND {missing}" if self.store.has_parts else f"(c.key IS NULL) = ({missing})"
-        yield from self.relations.report(
-            f"SELECT c.number FROM {{index}}_change AS c WHERE {wrong} LIMIT :limit",
+        invalid = f"c.key IS NULL AND {missing}" if self.store.has_parts else f"(c.key IS NULL) = ({missing})"
+        yield from self.checks.report(
+            f"SELECT c.number FROM {{index}}_change AS c WHERE {invalid} LIMIT :limit",
             "changes of documents that are not there, or that are there and noted as removed",
         )
-        yield from self.relations.report(
+        yield from self.checks.report(
             """WITH wanted(name, least, most) AS (VALUES ('change_log', 1, 9223372036854775807), ('changes_trimmed', 0,
                    (SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = '{index}_change')))
                SELECT w.name || ' ' || quote(s.value) FROM wanted AS w LEFT JOIN {index}_setting AS s ON s.name = w.name
@@ -201,12 +201,12 @@ class Checker:
         )
 
     def _window(self) -> Iterator[str]:
-        """No document is visible outside of the window."""
-        wrong = expiry_outside(self.store, self.documents)
-        if wrong is not None:
-            _, condition, parameters = wrong
+        """No document outside the window is visible."""
+        invalid = expiry_outside(self.store, self.documents)
+        if invalid is not None:
+            _, condition, parameters = invalid
             sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"
-            yield from self.relations.report(sql, "documents that stay outside of the window", **parameters)
+            yield from self.checks.report(sql, "documents that stay outside of the window", **parameters)
 
     # ---- rows and texts against fingerprints ---------------------------------------------------------------------------
 
@@ -216,19 +216,19 @@ class Checker:
         yield from with_examples(f"rows of {table.name} that do not hold the entries that were written", unreadable)
         if unreadable:
             return
-        expected, lacking = 0, 0
-        lack: list[int] = []
+        expected, missing_rows = 0, 0
+        incomplete: list[int] = []
         for first, last in self.documents.fingerprint_ranges(limits.CHECKED_PAGE):
-            there, missing, ids = table.missing(first, last)
-            expected += there
-            lacking += missing
-            lack += ids[: SHOWN + 1 - len(lack)]
-        yield from with_examples(f"fingerprints without all their rows in {table.name}", lack)
-        if table.count() != expected - lacking:
+            expected_rows, missing, ids = table.missing(first, last)
+            expected += expected_rows
+            missing_rows += missing
+            incomplete += ids[: SHOWN + 1 - len(incomplete)]
+        yield from with_examples(f"fingerprints without all their rows in {table.name}", incomplete)
+        if table.count() != expected - missing_rows:
             yield from with_examples(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
 
     def _texts(self) -> Iterator[str]:
-        """Every stored text has the stored fingerprint, because rebuild() and exact verification compute from the text."""
+        """Every stored text matches its stored fingerprint: rebuild() and exact verification use the text."""
         if not self.store.store_text:
             return
         changed: list[int] = []
@@ -239,25 +239,26 @@ class Checker:
                WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
         )
         while rows := self.db.page(sql, last, limits.CHECKED_TEXTS):
-            made = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
-            changed += [row[0] for row, value in zip(rows, made, strict=True) if row[2] != value]
+            values = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
+            changed += [row[0] for row, value in zip(rows, values, strict=True) if row[2] != value]
             last = rows[-1][0]
         yield from with_examples("documents whose text is not the one that was fingerprinted", changed)
 
     # ---- matches and clusters ------------------------------------------------------------------------------------------
 
     def _labels(self) -> Iterator[str]:
-        """Labels name the components of the graph of all pairs, expired ones too. Every recorded match is a real pair."""
-        yield from self.relations.connected()
-        unjoined = set(islice(self._unjoined(), SHOWN + 1))
-        if unjoined and self.store.dismisses:  # a dismissed pair may connect two clusters: only the list of all pairs tells
-            unjoined = {number for pairs in ranges(self.joins.reading, None, lambda: EVER) for number in self._split_pairs(pairs)}
-        yield from with_examples("documents that match one of another cluster", sorted(unjoined))
-        yield from self._recorded_of_parts() if self.store.has_parts else self._recorded()
+        """Labels name the connected components of all pairs, expired documents included. Every recorded match is a real pair."""
+        yield from self.checks.connected()
+        unconnected = set(islice(self._unconnected(), SHOWN + 1))
+        if unconnected and self.store.dismisses:  # only the list of all pairs decides this
+            every = ranges(self.joins.reading, None, lambda: EVER)
+            unconnected = {number for pairs in every for number in self._split_pairs(pairs)}
+        yield from with_examples("documents that match one of another cluster", sorted(unconnected))
+        yield from self._recorded_code_matches() if self.store.has_parts else self._recorded_matches()
 
-    def _unjoined(self) -> Iterator[int]:
-        """Documents that match one with another label, the earlier of each two. Pairs that connect what matches are enough: along
-        them the label changes somewhere, if any pair has two."""
+    def _unconnected(self) -> Iterator[int]:
+        """Documents that match one with another label, the earlier of each two. Connecting pairs are enough: if any matching
+        pair has two labels, so does a connecting one."""
         labels: dict[int, int] = {}
         copy = (0, 0, 0)
         members = self.store.sql(self.store.frame("members"))
@@ -265,22 +266,22 @@ class Checker:
             if copy[0] == number and copy[2] != label:
                 yield copy[1]
             copy = number, document_id, label
-            if label < ALONE or self.store.has_parts:  # two codes of a document that is alone may be a pair
+            if label < ALONE or self.store.has_parts:  # the codes of a single document may match
                 labels[number] = label
         for pair in self.joins.connections(EVER, large_clusters_joined=True):
             if labels.get(pair[0], 0) != labels.get(pair[1], 1):
                 yield min(member.id for number in pair for member in self.joins.members_of(number, EVER))
 
-    def _recorded(self) -> Iterator[str]:
-        """A recorded match has the similarity and distance of its fingerprints, which a query would find."""
+    def _recorded_matches(self) -> Iterator[str]:
+        """A recorded match has the similarity and distance of its fingerprints, and a query would find it."""
         scheme = self.store.scheme
         distance = "neardup_hamming(x.value, y.value)" if scheme.takes_codes else "NULL"
         similarity = "neardup_similarity('{index}', x.value, y.value)"
         keys = "neardup_probe('{index}', x.value) AS p CROSS JOIN neardup_probe('{index}', y.value) AS q WHERE p.low = q.low"
-        met = "TRUE" if scheme.finds_all else f"EXISTS (SELECT 1 FROM {keys})"
+        share_key = "TRUE" if scheme.finds_all else f"EXISTS (SELECT 1 FROM {keys})"
         sql = f"""SELECT document_id, found_similarity >= :bound AND ifnull(found_distance <= :radius, TRUE) AND met FROM (
                       SELECT m.document_id, m.similarity, m.distance, {similarity} AS found_similarity,
-                             {distance} AS found_distance, {met} AS met
+                             {distance} AS found_distance, {share_key} AS met
                       FROM {{index}}_match AS m CROSS JOIN {{index}}_document AS a CROSS JOIN {{index}}_document AS b
                       CROSS JOIN {{index}}_fingerprint AS x CROSS JOIN {{index}}_fingerprint AS y
                       WHERE a.id = m.document_id AND b.id = m.other_id AND x.id = a.fingerprint_id AND y.id = b.fingerprint_id
@@ -288,16 +289,16 @@ class Checker:
                   WHERE similarity IS NOT found_similarity OR distance IS NOT found_distance OR similarity < :bound
                       OR distance > :radius OR NOT met"""
         bound, radius = scheme.query_bounds(None, None)
-        wrong = self.db.rows(self.store.sql(sql), {"bound": bound, "radius": radius})
-        unreal = {number for number, is_real in wrong if not is_real}
-        unlike = {number for number, is_real in wrong if is_real}
+        invalid = self.db.rows(self.store.sql(sql), {"bound": bound, "radius": radius})
+        unreal = {number for number, is_real in invalid if not is_real}
+        differing = {number for number, is_real in invalid if is_real}
         yield from with_examples("documents with a recorded match to one that they do not match", sorted(unreal))
-        yield from with_examples("documents with a recorded match of another similarity or distance", sorted(unlike))
+        yield from with_examples("documents with a recorded match of another similarity or distance", sorted(differing))
 
-    def _recorded_of_parts(self) -> Iterator[str]:
-        """A recorded match is that of two codes of its documents, which need not be the best ones."""
+    def _recorded_code_matches(self) -> Iterator[str]:
+        """A recorded match belongs to two codes of its documents, not necessarily the most similar ones."""
         _, radius = self.store.scheme.query_bounds(None, None)
-        yield from self.relations.report(
+        yield from self.checks.report(
             """WITH codes(document_id, fingerprint_id) AS (
                    SELECT id, fingerprint_id FROM {index}_document UNION SELECT document_id, fingerprint_id FROM {index}_part)
                SELECT m.document_id FROM {index}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
@@ -313,27 +314,27 @@ class Checker:
         )
 
     def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
-        """Of each pair with two different labels that is not dismissed, the earlier document."""
+        """The earlier document of each pair that is not dismissed and has two labels."""
         sets = [(members, members) for members in pairs.members.values()]
         sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]
-        enough = 2 * len(pairs.dismissed) + SHOWN + 1  # of which one at least is not dismissed, if all were listed
-        for some, others in sets:
-            yield from (a for a, b in islice(_of_two_clusters(some, others), enough) if (a, b) not in pairs.dismissed)
+        enough = 2 * len(pairs.dismissed) + SHOWN + 1  # at least one of these is not dismissed
+        for members, others in sets:
+            yield from (a for a, b in islice(_of_two_clusters(members, others), enough) if (a, b) not in pairs.dismissed)
 
 
-def _of_two_clusters(some: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
-    """The ids, earlier and later, of each one of some and one of others that have different labels."""
+def _of_two_clusters(firsts: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
+    """(earlier id, later id) of each pair from the two lists with different labels."""
     labelled: dict[int, list[Member]] = {}
     for member in others:
         labelled.setdefault(member.cluster_id, []).append(member)
-    for a in some:
+    for a in firsts:
         for label, members in labelled.items():
             if label != a.cluster_id:
                 yield from ((min(a, b).id, max(a, b).id) for b in members)
 
 
-def _reported(problems: Iterator[str]) -> Iterator[str]:
-    """The problems. If reading them raises CorruptIndexError, its message comes last."""
+def _catch_corruption(problems: Iterator[str]) -> Iterator[str]:
+    """The problems. A CorruptIndexError while reading them becomes the last one."""
     try:
         yield from problems
     except CorruptIndexError as error:

@@ -1,4 +1,4 @@
-"""Building the tables of an index again, for other settings or after a repair."""
+"""Rebuilds the tables of an index with other settings or after a repair."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from ..linking.dismissing import split_dismissed
 
 
 def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
-    """Build everything that follows from the documents again, with other settings; inside a write transaction.
+    """Rebuild everything that the documents determine, with other settings, inside a write transaction.
 
-    Stored values are kept where the new scheme can read them; else the texts are fingerprinted again."""
+    Stored values are kept if the new scheme can read them; otherwise the texts are fingerprinted again.
+    """
     db = store.db
     rules = changes.rules if changes.rules is not None else store.rules
     store_text = store.store_text if changes.store_text is None else changes.store_text
@@ -35,7 +36,7 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
     if store.allows:
         restore(store, clusters.documents, None)
         if not keep_values:
-            _allow_again(store, scheme, rules)
+            _refingerprint_allowed(store, scheme, rules)
     db.execute(f"DROP TABLE {store.table.name}")
     schema.create_candidate_table(db, store.name, scheme.table)
     new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
@@ -44,79 +45,80 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
     store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
     store.adopt(changes, fingerprints=not keep_values)
     if not keep_values:
-        _fingerprint_again(store, clusters.documents, step)
+        _refingerprint(store, clusters.documents, step)
     if not store_text:
         db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
         if store.allows:
             db.execute(store.sql("UPDATE {index}_allowed SET text = NULL"))
     exempt_unindexed(store, clusters.documents)
-    refile(store, clusters, now, step)
+    reindex(store, clusters, now, step)
 
 
-def _require_texts(store: Store, why: str) -> None:
-    """ParameterError where the text of a document is not stored."""
-    lacking = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
-    if lacking:
+def _require_texts(store: Store, reason: str) -> None:
+    """Raise ParameterError if a document's text is not stored."""
+    missing = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
+    if missing:
         raise ParameterError(
-            f"{why}, but {lacking} documents have no stored text: build a new index from the texts (store_text=True keeps them "
-            "in the file)"
+            f"{reason}, but {missing} documents have no stored text: build a new index from the texts (store_text=True keeps "
+            "them in the file)"
         )
 
 
-def _allow_again(store: Store, scheme: Scheme, rules: TextRules) -> None:
-    """Fingerprint the allowed texts by another scheme or other rules. ParameterError where one has no stored text."""
+def _refingerprint_allowed(store: Store, scheme: Scheme, rules: TextRules) -> None:
+    """Fingerprint the allowed texts again. Raises ParameterError if one has no stored text."""
     rows = store.db.rows(store.sql("SELECT id, text FROM {index}_allowed"))
-    lacking = [number for number, text in rows if text is None]
-    if lacking:
+    missing = [number for number, text in rows if text is None]
+    if missing:
         raise ParameterError(
-            f"the new scheme or text rules need new fingerprints, but {len(lacking)} allowed texts have no stored text: "
+            f"the new scheme or text rules need new fingerprints, but {len(missing)} allowed texts have no stored text: "
             "disallow() them first, and allow() the texts again afterwards"
         )
-    compared = scheme.values([text for _, text in rows], rules).values
+    values = scheme.values([text for _, text in rows], rules).values
     update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
-    drop = store.sql("DELETE FROM {index}_allowed WHERE id = ?")
-    for (number, _), value in zip(rows, compared, strict=True):
+    delete = store.sql("DELETE FROM {index}_allowed WHERE id = ?")
+    for (number, _), value in zip(rows, values, strict=True):
         if value:
             store.db.execute(update, (value, number))
-        else:  # under the new rules it has no shingle, so it matches nothing anyway
-            store.db.execute(drop, (number,))
+        else:  # no shingle under the new rules, so it matches nothing anyway
+            store.db.execute(delete, (number,))
 
 
-def _fingerprint_again(store: Store, documents: Documents, step: Callable[[int], Any]) -> None:
+def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any]) -> None:
     db = store.db
     db.execute(store.sql("UPDATE {index}_document SET fingerprint_id = NULL"))
     db.execute(store.sql("DELETE FROM {index}_fingerprint"))
-    point = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
+    update = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
     page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
     after, done = 0, 0
     while page := db.page(page_sql, after, limits.REBUILT_PAGE):
-        made = store.scheme.values([text for _, _, text in page], store.rules)
-        for (document_id, group_id, _), value, count in zip(page, made.values, made.token_counts, strict=True):
-            db.execute(point, (fingerprint_of(documents, group_id, value), count, document_id))
+        values = store.scheme.values([text for _, _, text in page], store.rules)
+        for (document_id, group_id, _), value, count in zip(page, values.values, values.token_counts, strict=True):
+            db.execute(update, (fingerprint_of(documents, group_id, value), count, document_id))
         after = page[-1][0]
         done += len(page)
         step(done)
 
 
 def fingerprint_of(documents: Documents, group_id: int, value: bytes | None) -> int | None:
-    """The fingerprint with this value, a new one where there is none, to be filed by `refile`. None for an empty text."""
+    """The id of the fingerprint with this value, None for an empty text. A new fingerprint is indexed by `reindex`."""
     if value is None:
         return None
     return documents.fingerprint_of(group_id, value)
 
 
-def refile(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
-    """Rows, edges and clusters of the whole index from its values; the candidate table is empty. `step(done)` reports."""
+def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
+    """Recompute candidate rows, edges and clusters from the values; the candidate table is empty. step: called with the number
+    done."""
     documents = clusters.documents
     clusters.dismissed.separate(is_indexed=False)
     store.db.execute(store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
     store.db.execute(store.sql("DELETE FROM {index}_match"))
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
     done = 0
-    of_range = store.sql(store.frame("filed"))
+    documents_sql = store.sql(store.frame("filed"))
     for first_id, last_id in documents.fingerprint_ranges(documents.batch_size):
         store.table.index_rows(first_id, last_id)
-        added = store.db.rows(of_range, {"first_id": first_id, "last_id": last_id, "now": now})
+        added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches and store.has_parts:
             connect_codes(clusters, [AddedCode(*row) for row in added], (first_id, last_id), LATEST, 0, now)
         elif store.record_matches:

@@ -1,5 +1,5 @@
-"""Repairs an index. Each step computes what is damaged from what is sound: SQLite's indexes from the tables, fingerprints from
-stored texts, candidate rows and clusters from fingerprints."""
+"""Repairs an index. Each step recomputes damaged data from sound data: SQLite indexes from tables, fingerprints from stored
+texts, candidate rows and clusters from fingerprints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
 from ..linking.integrity import with_examples
 from ..writing.window import require_window
-from .rebuild import fingerprint_of, refile
+from .rebuild import fingerprint_of, reindex
 
 _REFERENCES: dict[str, list[tuple[str, str]]] = {
     "document": [
@@ -23,11 +23,11 @@ _REFERENCES: dict[str, list[tuple[str, str]]] = {
     "fingerprint": [("document", "fingerprint_id"), ("part", "fingerprint_id")],
     "allowed": [],
 }
-"""Tables whose rows have ids, with the columns that name them. Matches, and fingerprints of dismissed pairs, are written anew."""
+"""Tables with ids, and the columns that reference them. Matches, and fingerprints of dismissed pairs, are rewritten anyway."""
 
 
 class Repair:
-    """Repairs what can be computed again. The caller holds a write transaction of the store."""
+    """Recomputes what can be recomputed. The caller holds a write transaction of the store."""
 
     def __init__(self, store: Store, clusters: Clusters) -> None:
         self.store = store
@@ -36,91 +36,93 @@ class Repair:
         self.documents = clusters.documents
 
     def run(self, now: int, damaged: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Compute again what the documents determine: fingerprints if texts are stored, candidate rows, matches and clusters.
+        """Recompute what the documents determine: fingerprints if texts are stored, candidate rows, matches and clusters.
 
-        damaged: ids of fingerprints whose values must not be read. Returns messages of what was done, and of what is lost."""
-        self.clusters.changes.restart()  # its counter too may be damaged
+        damaged: ids of fingerprints whose values must not be read. Returns (messages about repairs, messages about losses).
+        """
+        self.clusters.changes.restart()  # its counter may be damaged, too
         if not -candidates.MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
             self.store.set(next_cluster=-1)
-        done: list[str] = []
+        messages: list[str] = []
         for table in ("document", "fingerprint", *(["allowed"] if self.store.allows else [])):
-            others = self._mend_ids(table, done)
+            new_ids = self._repair_ids(table, messages)
             if table == "fingerprint":
-                damaged = [others.get(number, number) for number in damaged]
-        if renamed := self.documents.parts.name_again():
-            done.append(f"{renamed} codes whose part could not be read given another one")
-        if numbered := self.documents.parts.number_again():
-            done.append(f"{numbered} codes of documents with several numbered again")
-        if left := require_window(self.store, self.documents):
-            done.append(f"{left} documents outside of the window expire as it says")
+                damaged = [new_ids.get(number, number) for number in damaged]
+        if renamed := self.documents.parts.rename_undecodable():
+            messages.append(f"{renamed} codes whose part could not be read given another one")
+        if numbered := self.documents.parts.renumber():
+            messages.append(f"{numbered} codes of documents with several numbered again")
+        if expired := require_window(self.store, self.documents):
+            messages.append(f"{expired} documents outside of the window expire as it says")
         lost_codes = self._drop_lost_parts(set(damaged)) if self.store.has_parts else []
-        mended, lost = self._repair_fingerprints(set(damaged))
-        done += mended
+        repaired, lost = self._repair_fingerprints(set(damaged))
+        messages += repaired
         lost += lost_codes
         lost += self._restore_allowed()
-        done.append(f"{self._drop_orphans()} fingerprints without a document removed")
-        if self.store.dismisses and (dropped := self.clusters.dismissed.drop_lost()):
-            done.append(f"{dropped} dismissed pairs without two documents removed")
+        messages.append(f"{self._drop_orphans()} fingerprints without a document removed")
+        if self.store.dismisses and (dropped := self.clusters.dismissed.drop_damaged()):
+            messages.append(f"{dropped} dismissed pairs without two documents removed")
         self.db.execute(f"DELETE FROM {self.store.table.name}")
-        done.append(f"{self.store.table.name} rebuilt from the fingerprints")
+        messages.append(f"{self.store.table.name} rebuilt from the fingerprints")
         exempt_unindexed(self.store, self.documents)
-        refile(self.store, self.clusters, now, lambda _: None)
+        reindex(self.store, self.clusters, now, lambda _: None)
         if self.store.record_matches:
-            done.append("matches and clusters computed again")
+            messages.append("matches and clusters computed again")
         self.store.new_generation(fingerprints=True)
-        return done, lost
+        return messages, lost
 
     def indexes(self) -> list[str]:
-        """Make SQLite's indexes and the views again. Every other step relies on them. Returns messages of what was done."""
+        """Recreate SQLite indexes and views, which all other steps need. Returns messages about repairs."""
         unlisted = self.store.unlisted
         if unlisted:
             self.store.set(**{f"table.{part}": 1 for part in unlisted})
             self.store.new_generation()
         renewed = {f"{self.store.name}_{part}" for part in schema.RENEWABLE}
-        done = [f"the setting table.{part} written again" for part in unlisted]
-        done += [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
+        messages = [f"the setting table.{part} written again" for part in unlisted]
+        messages += [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
-            done.append("indexes of all tables built again")
-        return done
+            messages.append("indexes of all tables built again")
+        return messages
 
     def _restored(self) -> list[str]:
         return definitions.restore(self.db, self.store.name, self.store.scheme.table, self.store.optional)
 
-    def _mend_ids(self, table: str, done: list[str]) -> dict[int, int]:
-        """Give rows with an id that no table gives the next ones, and set the counter of ids, so that none is given again. Adds
-        messages of what was done; returns the other ids."""
-        name, most = f"{self.store.name}_{table}", candidates.MAX_GIVEN_ID
-        rows = self.db.rows(f"SELECT id FROM {name} WHERE id NOT BETWEEN 1 AND ? ORDER BY id", (most,))
-        highest = self.db.value(f"SELECT max(id) FROM {name} WHERE id BETWEEN 1 AND ?", (most,)) or 0
+    def _repair_ids(self, table: str, messages: list[str]) -> dict[int, int]:
+        """Assign new ids to rows with invalid ids, and set the id counter so that no id is reused. Adds messages; returns {old
+        id: new id}."""
+        name, max_id = f"{self.store.name}_{table}", candidates.MAX_GIVEN_ID
+        rows = self.db.rows(f"SELECT id FROM {name} WHERE id NOT BETWEEN 1 AND ? ORDER BY id", (max_id,))
+        highest = self.db.value(f"SELECT max(id) FROM {name} WHERE id BETWEEN 1 AND ?", (max_id,)) or 0
         counter = stored = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
-        if not isinstance(counter, int) or not highest <= counter <= most:
+        if not isinstance(counter, int) or not highest <= counter <= max_id:
             counter = highest
-        others = {number: counter + place for place, (number,) in enumerate(rows, 1)}
-        if others:
+        new_ids = {number: counter + place for place, (number,) in enumerate(rows, 1)}
+        if new_ids:
             self.db.execute("PRAGMA defer_foreign_keys = ON")  # until the transaction ends
             for part, column in ((table, "id"), *_REFERENCES[table]):
                 if part.removesuffix("_document") in (table, "document", *self.store.optional):
                     sql = self.store.sql(f"UPDATE {{index}}_{part} SET {column} = ? WHERE {column} = ?")
-                    self.db.execute_many(sql, [(other, number) for number, other in others.items()])
-            if table == "document" and self.store.dismisses:  # they are later than the other document of their pair now
+                    self.db.execute_many(sql, [(new_id, number) for number, new_id in new_ids.items()])
+            if table == "document" and self.store.dismisses:  # their new ids make them the later document of the pair
                 sql = """UPDATE OR REPLACE {index}_dismissed SET document_id = other_id, other_id = document_id
                          WHERE document_id < other_id AND other_id > ?"""
                 self.db.execute(self.store.sql(sql), (counter,))
-            done.append(f"{len(others)} rows of {name} given other ids")
-        if stored != counter + len(others):
+            messages.append(f"{len(new_ids)} rows of {name} given other ids")
+        if stored != counter + len(new_ids):
             self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-            self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, counter + len(others)))
-            done.append(f"highest id of {name} set to {counter + len(others)}")
-        return others
+            self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, counter + len(new_ids)))
+            messages.append(f"highest id of {name} set to {counter + len(new_ids)}")
+        return new_ids
 
     def _repair_fingerprints(self, damaged: set[int]) -> tuple[list[str], list[str]]:
         """Give each document with a damaged or missing fingerprint, or one of another group, a sound one.
 
-        The value comes from the document's text, else from the old fingerprint. Without either the document has no fingerprint.
-        Returns messages of what was done, and of what is lost."""
-        unpoint = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
+        The value comes from the document's text, else from the old fingerprint; without either the document loses its
+        fingerprint. Returns (messages about repairs, messages about losses).
+        """
+        unset = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ?")
         sql = self.store.sql(
             """SELECT d.id, d.key, d.group_id, d.fingerprint_id, f.value FROM {index}_document AS d
                LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.fingerprint_id IS NOT NULL
@@ -128,7 +130,7 @@ class Repair:
         )
         rows = self.db.rows(sql, {"damaged": json.dumps(sorted(damaged))})
         for number in damaged:
-            self.db.execute(unpoint, (number,))
+            self.db.execute(unset, (number,))
             self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (number,))
         lost = []
         for document_id, key, group_id, fingerprint_id, value in rows:
@@ -142,16 +144,16 @@ class Repair:
                 self.store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"),
                 (fingerprint_of(self.documents, group_id, value), document_id),
             )
-        self._merge_doubles()
-        done = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
+        self._merge_duplicates()
+        messages = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []
         message = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again"
-        return done, list(with_examples(message, map(repr, lost)))
+        return messages, list(with_examples(message, map(repr, lost)))
 
     def _drop_lost_parts(self, damaged: set[int]) -> list[str]:
-        """Forget the codes of documents that are gone, and codes that are lost. The first one left is that of the document's own
-        row; where none is left, that row tells `_repair_fingerprints`. Returns a message of what is lost."""
-        gone = "document_id NOT IN (SELECT id FROM {index}_document)"
-        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_part WHERE {gone}"))
+        """Delete damaged codes and codes of missing documents. The first remaining code becomes that of the document row; a
+        document without codes is left to `_repair_fingerprints`. Returns messages about losses."""
+        orphaned = "document_id NOT IN (SELECT id FROM {index}_document)"
+        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_part WHERE {orphaned}"))
         sql = """DELETE FROM {index}_part WHERE id IN (
                      SELECT p.id FROM {index}_part AS p JOIN {index}_document AS d ON d.id = p.document_id
                      LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
@@ -168,13 +170,13 @@ class Repair:
         return list(with_examples(f"{len(keys)} documents have lost a code, add it again", map(repr, keys)))
 
     def _restore_allowed(self) -> list[str]:
-        """Give documents that are set aside their fingerprints for now, and drop what is damaged: an allowed text, the value of a
-        document, which then comes from its text. Returns messages of what is lost."""
+        """Give exempt documents temporary fingerprints and delete damaged data: allowed texts, and values of exempt documents,
+        which are recomputed from texts. Returns messages about losses."""
         store = self.store
         if not store.allows:
             return []
-        gone = "document_id NOT IN (SELECT id FROM {index}_document WHERE fingerprint_id IS NULL)"
-        self.db.execute(store.sql(f"DELETE FROM {{index}}_allowed_document WHERE {gone}"))
+        orphaned = "document_id NOT IN (SELECT id FROM {index}_document WHERE fingerprint_id IS NULL)"
+        self.db.execute(store.sql(f"DELETE FROM {{index}}_allowed_document WHERE {orphaned}"))
         lost = []
         for number, text, value, value_hash in self.db.rows(
             store.sql(
@@ -184,24 +186,24 @@ class Repair:
         ):
             if not self.documents.is_sound(value, value_hash):
                 self.db.execute(store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?"), (number,))
-                made = None if text is None else store.scheme.values([text], store.rules).values[0]
-                if made is None:
+                value_from_text = None if text is None else store.scheme.values([text], store.rules).values[0]
+                if value_from_text is None:
                     lost.append(repr(self.documents.key(number)))
                 else:
-                    self.documents.store_exempt_values({number: made})
+                    self.documents.store_exempt_values({number: value_from_text})
         restore(store, self.documents, None)
         rows = self.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
-        wrong = [number for number, value in rows if not is_comparable(store.scheme, value)]
-        self.db.execute_many(store.sql("DELETE FROM {index}_allowed WHERE id = ?"), [(number,) for number in wrong])
+        invalid = [number for number, value in rows if not is_comparable(store.scheme, value)]
+        self.db.execute_many(store.sql("DELETE FROM {index}_allowed WHERE id = ?"), [(number,) for number in invalid])
         store.new_generation()
         messages = list(
             with_examples(f"{len(lost)} documents have lost their fingerprint and match nothing, add them again", lost)
         )
-        messages += with_examples(f"{len(wrong)} allowed texts are lost, allow them again", wrong)
+        messages += with_examples(f"{len(invalid)} allowed texts are lost, allow them again", invalid)
         return messages
 
-    def _merge_doubles(self) -> None:
-        """Let documents with equal values share the fingerprint with the lowest id. The others become orphans."""
+    def _merge_duplicates(self) -> None:
+        """Merge equal fingerprints: documents get the one with the lowest id, the others become unused."""
         for table in ("document", *(["part"] if self.store.has_parts else [])):
             sql = f"""UPDATE {{index}}_{table} SET fingerprint_id = (
                           SELECT min(b.id) FROM {{index}}_fingerprint AS a JOIN {{index}}_fingerprint AS b

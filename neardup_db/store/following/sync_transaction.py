@@ -1,4 +1,4 @@
-"""Taking changed rows of a followed table over into the index: removals first, then all that is new by one bulk load."""
+"""Applies changed rows of a followed table: removals first, then additions in one bulk load."""
 
 from __future__ import annotations
 
@@ -14,70 +14,71 @@ from ..layout.state import Store
 from ..writing.ingest import Ingest, IngestOptions
 from ..writing.writer import Writer
 from . import triggers
-from .rows import Place, Row, Rows
+from .rows import RawKey, Row, Rows
 from .scan import Scan, lost_triggers, read_scan, unseen_deletes, write_scan
 from .stored import Stored, StoredDocuments
-from .table import found_again
+from .table import find_followed_table
 
-Looked = tuple[Place, Row | None]
-"""A key, and its row where there is one."""
+KeyRow = tuple[RawKey, Row | None]
+"""A key, and its row if it exists."""
 
 
-class Taking:
+class SyncTransaction:
     """One transaction of `sync`, which the caller holds.
 
-    A change says only that a row is, or was, at a key. The row that is there now decides, so a key may be looked at any number of
-    times, in any order."""
+    A recorded change only says that a row is or was at a key. The current row decides, so a key may be processed repeatedly and
+    in any order.
+    """
 
     def __init__(self, store: Store, documents: Documents, writer: Writer, limit: int | None, full: bool) -> None:
         self.store = store
         self.writer = writer
         self.full = full
-        self.left = limit
-        """Keys that may still be looked at."""
+        self.remaining = limit
+        """The number of keys that may still be processed."""
         assert store.following is not None
-        self.table = found_again(store.db, store.following)
+        self.table = find_followed_table(store.db, store.following)
         self.rows = Rows(store, self.table)
         self.stored = StoredDocuments(store)
         self.scan = read_scan(store)
         if not triggers.has_triggers(store, self.table):
             triggers.install(store, self.table)
             self.scan = Scan(lost_triggers(self.table.name))
-        self.why = ""
+        self.reason = ""
         options = IngestOptions("text", "error", "raise", False, None, None, takes_over=True)
         self.ingest = Ingest(store, documents, writer, options)
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0
         self.counted = False
-        """Whether the number of rows was found right before the end."""
+        """True if the row count was verified just before the end."""
         self.scanned = False
-        """Whether a comparison of all rows has ended in this transaction."""
+        """True if a comparison of all rows ended in this transaction."""
         self.problems: list[Skipped] = []
         self.looked = 0
         self.matched = 0
-        """Of the documents that were added one by one."""
+        """Matched documents among those added one by one."""
         self._light = store.db.depth == 1
-        """Whether the outermost transaction is that of `sync`, which an error takes back in any case."""
-        self._tell: Callable[[int], Any] | None = None
+        """True if `sync` began the outermost transaction, which an error rolls back in any case."""
+        self._progress: Callable[[int], Any] | None = None
 
-    def run(self, tell: Callable[[int], Any] | None) -> SyncReport:
-        """Take over what is pending and, where a comparison is to be done, all rows. tell: called with the number of keys that
-        were looked at, now and then."""
-        self._tell = tell
+    def run(self, progress: Callable[[int], Any] | None) -> SyncReport:
+        """Apply pending changes and, if due, a comparison of all rows. progress: called with the number of processed keys from
+        time to time."""
+        self._progress = progress
         added = self.ingest.run(map(_record, self._added()))
         write_scan(self.store, self.scan)
         return SyncReport(
             **self.counts,
             matched=added.matched + self.matched,
-            compared=self.why,
+            compared=self.reason,
             found=self.found,
             complete=self.scan is None and not self._is_pending() and (self.counted or self._is_counted()),
             problems=tuple(self.problems),
         )
 
     def _added(self) -> Iterator[Row]:
-        """The rows that become documents, where they are many."""
-        if self.scan is not None and self.scan.is_new and not self.full:  # it looks at every row, those that are pending too
+        """The rows to add as documents in the bulk load."""
+        if self.scan is not None and self.scan.is_new and not self.full:  # the comparison includes the pending rows
             self._drop_pending(None)
         else:
             yield from self._pending()
@@ -87,7 +88,7 @@ class Taking:
             self.counted = self._is_counted()
             self.scan = None if self.counted else Scan(unseen_deletes(self.table.name))
         if self.scan is not None:
-            self.why = self.scan.why
+            self.reason = self.scan.reason
             before = sum(self.counts[name] for name in ("added", "replaced", "deleted"))
             yield from self._compared()
             self.scanned = self.scan is None
@@ -97,16 +98,16 @@ class Taking:
         return self.store.db.value(self.store.sql("SELECT 1 FROM main.{index}_pending LIMIT 1")) is not None
 
     def _is_counted(self) -> bool:
-        """Whether the table has as many rows as there are documents and excluded rows."""
-        with self.store.reading():  # all earlier records are written then
+        """True if the table has as many rows as there are documents and excluded rows."""
+        with self.store.reading():  # flushes all earlier records
             return self.rows.count() == self.stored.count()
 
     # ---- which keys --------------------------------------------------------------------------------------------------
 
     def _pending(self) -> Iterator[Row]:
-        """Those of what is pending."""
+        """The rows to add because of pending changes."""
         while most := self._page():
-            with self.store.reading():  # all earlier records are written then: a key may come again
+            with self.store.reading():  # flushes all earlier records, because a key may recur
                 looked, last_id = self._changed_rows(self.rows.pending(0, most))
             if last_id is None:
                 return
@@ -117,27 +118,27 @@ class Taking:
             else:
                 yield from rows
 
-    def _changed_rows(self, changes: Sequence[tuple[int, Place]]) -> tuple[list[Looked], int | None]:
-        """The rows of changed keys, each once, and the id of the last change that was looked at."""
-        looked: dict[Place, Row | None] = {}
+    def _changed_rows(self, changes: Sequence[tuple[int, RawKey]]) -> tuple[list[KeyRow], int | None]:
+        """The current rows of changed keys, each once, and the id of the last change processed."""
+        looked: dict[RawKey, Row | None] = {}
         size, last_id = 0, None
-        for last_id, place in changes:  # noqa: B007
+        for last_id, raw_key in changes:  # noqa: B007
             self._count(1)
-            if place.kind == "null":
+            if raw_key.kind == "null":
                 if self.rows.without_key():
                     self._skip(None, f"the key of a row is NULL in {self.table.following.key!r}: give it one", self.looked)
-            elif place not in looked:
-                row = looked[place] = self.rows.row_at(place)
+            elif raw_key not in looked:
+                row = looked[raw_key] = self.rows.row_at(raw_key)
                 size += 0 if row is None else row.size
                 if size >= limits.SYNC_BYTES:
                     break
         return list(looked.items()), last_id
 
     def _compared(self) -> Iterator[Row]:
-        """Those that differ from their documents; removes documents without a row."""
+        """The rows that differ from their documents; deletes documents without a row."""
         scan = self.scan
         assert scan is not None
-        with self.store.reading():  # what was pending is written then; from here on no key comes twice
+        with self.store.reading():  # flushes pending changes; from here on no key recurs
             look = self.stored.last_id() > 0
             if scan.is_new:
                 self.scan = scan = scan._replace(last_id=self.stored.last_id())
@@ -146,10 +147,10 @@ class Taking:
                 self._skip(None, f"the key of rows is NULL in {self.table.following.key!r}: give them one", self.looked)
         while scan.document_id is None and (most := self._page()):
             with self.ingest.without_flush():
-                looked = [(row.place, row) for row in self._next_rows(scan.place, most)]
+                looked = [(row.raw_key, row) for row in self._next_rows(scan.raw_key, most)]
                 self.stored.exclude(looked)
             if looked:
-                self.scan = scan = scan._replace(place=looked[-1][0])
+                self.scan = scan = scan._replace(raw_key=looked[-1][0])
                 self._count(len(looked))
                 yield from self._rows_to_add(looked) if look else self._new([row for _, row in looked])
             else:
@@ -157,16 +158,16 @@ class Taking:
         while scan.document_id is not None and (most := self._page()):
             with self.store.reading():
                 documents = self.stored.page(scan.document_id, scan.last_id, most)
-                gone = [number for number, key in documents if not self.rows.has_row(self.rows.place_of(key))]
+                removed_ids = [number for number, key in documents if not self.rows.has_row(self.rows.raw_key_of(key))]
             if not documents:
                 self.scan = None
                 return
             self.scan = scan = scan._replace(document_id=documents[-1][0])
             self._count(len(documents))
-            self._remove(gone)
-            self.counts["deleted"] += len(gone)
+            self._remove(removed_ids)
+            self.counts["deleted"] += len(removed_ids)
 
-    def _next_rows(self, after: Place | None, most: int) -> list[Row]:
+    def _next_rows(self, after: RawKey | None, most: int) -> list[Row]:
         rows, size = [], 0
         for row in self.rows.rows_after(after, most):
             rows.append(row)
@@ -176,20 +177,20 @@ class Taking:
         return rows
 
     def _page(self) -> int:
-        """How many keys may be looked at together, 0 = none are left."""
-        if self._tell is not None and self.looked:
-            self._tell(self.looked)
-        return limits.SYNC_ROWS if self.left is None else min(self.left, limits.SYNC_ROWS)
+        """The maximum number of keys for the next page, 0 at the limit."""
+        if self._progress is not None and self.looked:
+            self._progress(self.looked)
+        return limits.SYNC_ROWS if self.remaining is None else min(self.remaining, limits.SYNC_ROWS)
 
     def _count(self, looked: int) -> None:
         self.looked += looked
-        if self.left is not None:
-            self.left -= looked
+        if self.remaining is not None:
+            self.remaining -= looked
 
-    # ---- what becomes of them ----------------------------------------------------------------------------------------
+    # ---- updating documents ------------------------------------------------------------------------------------------
 
     def _new(self, rows: Sequence[Row]) -> Iterator[Row]:
-        """Of rows of which none is a document, those that become one."""
+        """The rows that become documents, if none has one yet."""
         for number, row in enumerate(rows, self.looked - len(rows)):
             if row.text is not None:
                 self.counts["added"] += 1
@@ -197,40 +198,40 @@ class Taking:
             elif row.problem is not None:
                 self._skip(row.key, row.problem, number)
 
-    def _rows_to_add(self, looked: Sequence[Looked]) -> Iterator[Row]:
-        """Those that become documents, after the removal of all that is not as its row."""
+    def _rows_to_add(self, looked: Sequence[KeyRow]) -> Iterator[Row]:
+        """The rows to add, after deleting every document that differs from its row."""
         with self.ingest.without_flush():
             documents = self._documents(looked)
         with_text = [row for _, row in looked if row is not None and row.text is not None]
-        both = [(row, documents[row.place]) for row in with_text if row.place in documents]
-        replaced = {row.place for (row, _), unlike in zip(both, self.stored.unlike(both), strict=True) if unlike}
-        kept = {row.place for row, _ in both} - replaced
-        self._remove([stored.id for place, stored in documents.items() if place not in kept])
-        for number, (place, row) in enumerate(looked, self.looked - len(looked)):
+        both = [(row, documents[row.raw_key]) for row in with_text if row.raw_key in documents]
+        replaced = {row.raw_key for (row, _), differing in zip(both, self.stored.differing(both), strict=True) if differing}
+        kept = {row.raw_key for row, _ in both} - replaced
+        self._remove([stored.id for raw_key, stored in documents.items() if raw_key not in kept])
+        for number, (raw_key, row) in enumerate(looked, self.looked - len(looked)):
             if row is not None and row.problem is not None:
-                self.counts["deleted"] += place in documents
+                self.counts["deleted"] += raw_key in documents
                 self._skip(row.key, row.problem, number)
             elif row is None or row.text is None:
-                self.counts["deleted"] += place in documents
-            elif place in kept:
+                self.counts["deleted"] += raw_key in documents
+            elif raw_key in kept:
                 self.counts["unchanged"] += 1
             else:
-                self.counts["replaced" if place in replaced else "added"] += 1
+                self.counts["replaced" if raw_key in replaced else "added"] += 1
                 yield row
 
-    def _documents(self, looked: Sequence[Looked]) -> dict[Place, Stored]:
-        found = {}
-        for place, _ in looked:
+    def _documents(self, looked: Sequence[KeyRow]) -> dict[RawKey, Stored]:
+        documents = {}
+        for raw_key, _ in looked:
             try:
-                stored = self.stored.document_at(self.rows.key_of(place))
-            except ParameterError:  # no document has such a key
+                stored = self.stored.document_at(self.rows.key_of(raw_key))
+            except ParameterError:  # the key cannot belong to a document
                 continue
             if stored is not None:
-                found[place] = stored
-        return found
+                documents[raw_key] = stored
+        return documents
 
     def _add_singly(self, rows: Sequence[Row]) -> None:
-        """Add a few documents: a bulk load takes as long to begin as several of these."""
+        """Add a few documents singly, because starting a bulk load costs as much as several of them."""
         for row in rows:
             if row.key is None or row.text is None:
                 continue
@@ -246,9 +247,8 @@ class Taking:
             with self.ingest.between_records(light=self._light):
                 self.writer.clusters.remove(document_ids, clock.now_ms())
 
-    def _drop_pending(self, last_id: int | None, looked: Sequence[Looked] = ()) -> None:
-        """Changes up to this one, None = all, are taken over with the records that follow, in this transaction. looked: the rows
-        of their keys."""
+    def _drop_pending(self, last_id: int | None, looked: Sequence[KeyRow] = ()) -> None:
+        """Delete pending changes up to an id (None: all) in the transaction that applies them. looked: the rows of their keys."""
         with self.ingest.without_flush():
             sql = "DELETE FROM main.{index}_pending" + (" WHERE id <= ?" if last_id is not None else "")
             self.store.db.execute(self.store.sql(sql), None if last_id is None else (last_id,))
@@ -261,7 +261,7 @@ class Taking:
 
 
 def _record(row: Row) -> Any:
-    """As a bulk load takes it."""
+    """The record for a bulk load."""
     if row.group is None:
         return row.key, row.text
     return {"key": row.key, "text": row.text, "group": row.group}
