@@ -1,4 +1,4 @@
--- Made by the first allowed text. Texts that match nothing, and neither do texts like them.
+-- Created by the first allowed text. Texts similar to an allowed text match nothing.
 CREATE TABLE {index}_allowed (
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- in the order in which they were allowed, never used twice
     value BLOB NOT NULL,         -- the fingerprint that texts are compared with
@@ -7,7 +7,7 @@ CREATE TABLE {index}_allowed (
     allowed_at INTEGER NOT NULL  -- milliseconds since 1970, UTC
 ) STRICT;
 
--- The stored documents that are like an allowed text. Until none is, they have no fingerprint, as empty texts have none.
+-- The stored documents similar to an allowed text. Like empty texts, they have no fingerprint while that is so.
 CREATE TABLE {index}_allowed_document (
     document_id INTEGER PRIMARY KEY  -- the document; its fingerprint_id is NULL
         REFERENCES {index}_document (id),

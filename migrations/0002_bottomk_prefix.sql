@@ -1,4 +1,4 @@
--- No REFERENCES here: under PRAGMA foreign_keys every removed fingerprint would have this whole table read.
+-- No REFERENCES: with PRAGMA foreign_keys, deleting a fingerprint would scan this whole table.
 CREATE TABLE {index}_bottomk_prefix (
     hash INTEGER NOT NULL,           -- one of the fingerprint's first hashes, of all with the setting 'containment'; 64 bits, signed
     group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id

@@ -1,5 +1,5 @@
--- Block and chunk tables. Codes that agree in the bits of a block table, or in a chunk, are a bucket; a row holds up to some
--- hundred of them. No REFERENCES here: under PRAGMA foreign_keys every removed fingerprint would have this whole table read.
+-- Block and chunk tables. Codes with equal bits in a block table or chunk share a bucket; a row holds up to several hundred of
+-- them. No REFERENCES: with PRAGMA foreign_keys, deleting a fingerprint would scan this whole table.
 CREATE TABLE {index}_code_bucket (
     id INTEGER PRIMARY KEY,    -- 12 bits table or chunk, 30 bits bucket, 20 bits part: neardup_probe gives the range of a bucket;
                                -- the latest entries are most often under the highest part, earlier ones under 0, 1, ...

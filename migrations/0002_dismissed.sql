@@ -1,5 +1,4 @@
--- Made by the first dismissal. Pairs of documents of which a person has said that they are not duplicates. No other document has a
--- fingerprint of one of these.
+-- Created by the first dismissal. Pairs of documents that a person has declared no duplicates. Their fingerprints are not shared.
 CREATE TABLE {index}_dismissed (
     document_id INTEGER NOT NULL   -- the later document
         REFERENCES {index}_document (id),

@@ -1,4 +1,4 @@
--- The tables that every index has. {index} is the name of the index; nothing else is ever put into this text.
+-- The tables of every index. {index} is replaced by the name of the index, the only substitution.
 
 CREATE TABLE {index}_setting (
     name TEXT NOT NULL PRIMARY KEY, -- what is set: 'schema_version', 'scheme', 'text.shingle', ...
@@ -36,7 +36,7 @@ CREATE TABLE {index}_document (
     text TEXT                             -- the text itself, where the index stores texts
 ) STRICT;
 CREATE INDEX {index}_document_fingerprint ON {index}_document (fingerprint_id);
--- With expires_at, so that visible documents are counted by cluster without reading the documents.
+-- Includes expires_at, so that visible documents are counted by cluster without reading the documents.
 CREATE INDEX {index}_document_cluster ON {index}_document (cluster_id, expires_at) WHERE cluster_id IS NOT NULL;
 CREATE INDEX {index}_document_expiry ON {index}_document (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -52,9 +52,9 @@ CREATE TABLE {index}_match (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX {index}_match_other ON {index}_match (other_id);
 
--- For people. Times are UTC. What has expired is not shown.
+-- Views for people. Times are UTC. Expired documents are not shown.
 
--- A row for each document; cluster is NULL for one that is in none, metadata is JSON, text is NULL unless texts are stored.
+-- A row for each document. cluster is NULL outside of clusters, metadata is JSON, text is NULL unless texts are stored.
 CREATE VIEW {index}_documents AS
 SELECT d.key, g.name AS "group", d.cluster_id AS cluster, d.token_count,
     strftime('%Y-%m-%d %H:%M:%f', d.added_at / 1000.0, 'unixepoch') AS added_at,
@@ -66,7 +66,7 @@ FROM {index}_document AS d
 LEFT JOIN {index}_group AS g ON g.id = d.group_id
 WHERE d.expires_at IS NULL OR d.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER);
 
--- A row for each recorded match: the later document is like the earlier one. Not all pairs: enough to connect each cluster.
+-- A row for each recorded match: the later document matches the earlier one. Not all pairs, but enough to connect each cluster.
 CREATE VIEW {index}_matches AS
 SELECT a.key, b.key AS other_key, m.similarity, m.distance,
     strftime('%Y-%m-%d %H:%M:%f', m.found_at / 1000.0, 'unixepoch') AS found_at
@@ -76,8 +76,8 @@ JOIN {index}_document AS b ON b.id = m.other_id
 WHERE (a.expires_at IS NULL OR a.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
     AND (b.expires_at IS NULL OR b.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER));
 
--- A row for each member of a cluster of two or more; the representative is the earliest. Until expired documents are removed,
--- what only they connected is still shown as one cluster.
+-- A row for each member of a cluster of two or more; the representative is the earliest. Until expired documents are deleted,
+-- documents that only they connect are shown as one cluster.
 CREATE VIEW {index}_clusters AS
 SELECT c.cluster, c.size, r.key AS representative, d.key AS member
 FROM (
@@ -92,6 +92,6 @@ JOIN {index}_document AS r ON r.id = c.representative_id
 JOIN {index}_document AS d ON d.cluster_id = c.cluster
 WHERE d.expires_at IS NULL OR d.expires_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER);
 
--- A row for each parameter.
+-- A row for each setting.
 CREATE VIEW {index}_settings AS
 SELECT name, value FROM {index}_setting;

@@ -1,4 +1,4 @@
--- No REFERENCES here: under PRAGMA foreign_keys every removed fingerprint would have this whole table read.
+-- No REFERENCES: with PRAGMA foreign_keys, deleting a fingerprint would scan this whole table.
 CREATE TABLE {index}_minhash_band (
     bucket INTEGER NOT NULL,         -- 32-bit hash of a band's slots and its number, sign-extended; first, since it tells rows apart
     group_id INTEGER NOT NULL,       -- {index}_fingerprint.group_id

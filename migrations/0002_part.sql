@@ -1,4 +1,4 @@
--- Made by the first code with a part. The codes of each document that has a code with a part, or several codes: all of them.
+-- Created by the first code with a part. All codes of each document that has a named code or several codes.
 CREATE TABLE {index}_part (
     id INTEGER PRIMARY KEY,          -- ascends in the order in which the codes of a document came
     document_id INTEGER NOT NULL     -- the document; its fingerprint_id is that of its first code

@@ -1,4 +1,5 @@
--- The documents of `matches.sql` that were added at :since or later: how many there are, how often they were offered, and when.
+-- Aggregates over the documents of `matches.sql` added at :since or later: their number, how often they were offered, and their
+-- times.
 SELECT count(*), ifnull(sum(d.times_seen), 0), min(d.added_at), max(d.added_at), max(d.last_seen)
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

@@ -1,4 +1,4 @@
--- `count.sql` in an index with parts: a document counts once.
+-- `count.sql` for an index with parts: each document counts once.
 SELECT count(*), ifnull(sum(c.times_seen), 0), min(c.added_at), max(c.added_at), max(c.last_seen)
 FROM (
     SELECT DISTINCT d.id, d.times_seen, d.added_at, d.last_seen

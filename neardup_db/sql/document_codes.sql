@@ -1,4 +1,4 @@
--- The documents of an index with parts, once for each fingerprint that they have. In any other index their table stands for it.
+-- A row for each fingerprint of each document, in an index with parts. Other indexes use the table of documents instead.
 (
     SELECT c.fingerprint_id, d.id, d.key, d.group_id, d.cluster_id, d.expires_at
     FROM (SELECT id, fingerprint_id FROM {index}_document UNION SELECT document_id, fingerprint_id FROM {index}_part) AS c

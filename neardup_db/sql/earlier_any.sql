@@ -1,4 +1,4 @@
--- Whether a visible document with an id from :after_id to before :before_id has a verified fingerprint: a row if so.
+-- One row if a visible document with :after_id <= id < :before_id has a verified fingerprint.
 SELECT 1
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

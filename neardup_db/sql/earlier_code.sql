@@ -1,5 +1,5 @@
--- Whether a visible document other than :except_id had a verified fingerprint before the code at which :before_part and :before_id
--- were the next numbers: a row if so. The first code of a document comes with it.
+-- One row if a visible document other than :except_id had a verified fingerprint when :before_part and :before_id were the next
+-- numbers. The first code of a document is stored together with it.
 SELECT 1
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

@@ -1,5 +1,5 @@
--- What connects the fingerprints from :first_id to :last_id with earlier ones: the first document of each, and of what it matches
--- the newest document and the id of the first visible one. :ever is before every expiry, so that expired documents are connected.
+-- Edges between the fingerprints :first_id to :last_id and earlier ones: the first document of each, and for each match its
+-- newest document and first visible document. :ever precedes every expiry, so expired documents are included.
 SELECT a.id, ifnull(a.cluster_id, a.id + {alone}), d.id, ifnull(d.cluster_id, d.id + {alone}), j.similarity, j.distance,
     j.other_id, (
     SELECT min(x.id) FROM {index}_document AS x

@@ -1,7 +1,7 @@
--- The answer of a query: visible documents with a verified fingerprint, best first, ties in the order of insertion.
--- {verified} is one of the verify_*.sql files, {visible} is visible.sql; LIMIT -1 keeps it a stream of its own, so that nothing is computed twice.
--- "+:limit", and "+:group_id" in those files: without the plus SQLite looks at the value for its plan, and plans the statement
--- again for every value bound, which takes longer than running it.
+-- The result of a query: visible documents with a verified fingerprint, best first, ties in insertion order. {verified} is one of
+-- the verify_*.sql files, {visible} is visible.sql. LIMIT -1 prevents flattening, so that nothing is computed twice. The plus in
+-- "+:limit", and in "+:group_id" there, hides the value from the query planner, which would otherwise prepare the statement again
+-- for every new value.
 SELECT d.key, v.similarity, v.distance, d.id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

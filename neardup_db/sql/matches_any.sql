@@ -1,4 +1,4 @@
--- The first verified matches that turn up, in no order: the rest of the bucket is not looked at.
+-- The first verified matches found, in any order. The rest of the bucket is not read.
 SELECT d.key, v.similarity, v.distance, d.id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

@@ -1,5 +1,5 @@
--- The answers of `matches.sql` to the questions in :asked, which are numbered from 0 to :last_id, one question after the other.
--- {earliest} is a condition on the documents of a fingerprint, or nothing.
+-- The results of `matches.sql` for the queries packed in :asked, numbered 0 to :last_id, in this order. {earliest} is a condition
+-- on the documents of a fingerprint, or empty.
 SELECT j.fingerprint_id, d.key, j.similarity, j.distance
 FROM neardup_join('{index}', 0, :last_id, 2, :now, :asked) AS j
 CROSS JOIN {index}_document AS d

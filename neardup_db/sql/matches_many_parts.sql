@@ -1,4 +1,4 @@
--- `matches_many.sql` in an index with parts: a document comes once for each question, with its best code.
+-- `matches_many.sql` for an index with parts: each query returns a document once, with its best code.
 SELECT b.number, b.key, b.similarity, b.distance, {best_part}
 FROM (
     SELECT v.number, d.key, max(v.similarity) AS similarity, min(v.distance) AS distance, d.id, {nearer} AS nearer

@@ -1,4 +1,4 @@
--- `matches.sql` in an index with parts: a document comes once, with its best code.
+-- `matches.sql` for an index with parts: each document once, with its best code.
 SELECT b.key, b.similarity, b.distance, b.id, {best_part}
 FROM (
     SELECT d.key, max(v.similarity) AS similarity, min(v.distance) AS distance, d.id, {nearer} AS nearer

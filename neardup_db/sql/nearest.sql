@@ -1,5 +1,5 @@
--- The :limit nearest visible documents of an index of codes, ties in the order of insertion, among the fingerprints within the
--- smallest distance that holds :count of them: where all of these are gone or have expired there may be more beyond it.
+-- The :limit nearest visible documents of an index of codes, ties in insertion order, among the :count nearest fingerprints and
+-- ties. If their documents are deleted or expired, more may exist at larger distances.
 SELECT d.key, max(0.0, 1.0 - :slope * c.distance / :bits) AS similarity, c.distance, d.id
 FROM neardup_nearest('{index}', :fingerprint, :group_id, :count) AS c
 CROSS JOIN {index}_document AS d

@@ -1,4 +1,4 @@
--- `nearest.sql` in an index with parts: a document comes once, with its best code.
+-- `nearest.sql` for an index with parts: each document once, with its best code.
 SELECT b.key, max(0.0, 1.0 - :slope * b.distance / :bits) AS similarity, b.distance, b.id, {best_part}
 FROM (
     SELECT d.key, min(v.distance) AS distance, d.id, {nearer} AS nearer

@@ -1,5 +1,5 @@
--- The verified fingerprints and, of each, the newest document before :before_id: what an added document is connected to.
--- Documents of one fingerprint are in one cluster, expired ones too, so that one of them stands for all. {alone}: see `ALONE`.
+-- The verified fingerprints, each with its newest document before :before_id, to connect an added document. All documents of a
+-- fingerprint are in one cluster, expired ones included, so one represents all. {alone}: see `ALONE`.
 SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id, :before_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

@@ -1,5 +1,5 @@
--- The verified fingerprints as they turn up, each with its newest visible document, or else the newest of all, and whether that is
--- visible: the first ones are enough to connect an added document.
+-- The verified fingerprints in any order, each with its newest visible document, or else its newest one, and whether it is
+-- visible. The first few are enough to connect an added document.
 SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id, {visible}
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

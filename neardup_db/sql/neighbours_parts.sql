@@ -1,4 +1,4 @@
--- `neighbours.sql` in an index with parts: of each fingerprint the newest document before :before_id, but not :except_id.
+-- `neighbours.sql` for an index with parts: the newest document before :before_id of each fingerprint, except :except_id.
 SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id, :before_id
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

@@ -1,5 +1,5 @@
--- Documents with an id from :first_id to before :before_id that have a verified fingerprint and are visible, as neighbours_any has
--- them: of a crowd in an index with a window, most of which has left it.
+-- The visible documents with :first_id <= id < :before_id and a verified fingerprint, in the form of `neighbours_any.sql`: for a
+-- large cluster in an index with a window, which most of its documents have left.
 SELECT d.id, ifnull(d.cluster_id, d.id + {alone}), v.similarity, v.distance, v.fingerprint_id, 1
 FROM ({verified} LIMIT -1) AS v
 CROSS JOIN {index}_document AS d

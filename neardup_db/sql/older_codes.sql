@@ -1,5 +1,5 @@
--- Of each fingerprint, in an index with parts, the newest document that had it as a code before the numbers :start_part of codes and
--- :start_id of documents were given, with its label; the first and the last of those that are visible.
+-- For each fingerprint, in an index with parts: the newest document that had it as a code before code :start_part and document
+-- :start_id, with its label; the first and last visible document among these.
 SELECT o.fingerprint_id, n.id, ifnull(n.cluster_id, n.id + {alone}), o.first, o.last
 FROM (
     SELECT fingerprint_id, max(id) AS newest, min(id) FILTER (WHERE {visible}) AS first, max(id) FILTER (WHERE {visible}) AS last

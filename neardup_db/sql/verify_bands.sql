@@ -1,5 +1,5 @@
--- MinHash signatures that share a bucket: the share of equal slots. Most candidates of a crowded bucket are passed by without their
--- values (neardup_may_match).
+-- MinHash signatures in a shared bucket, by their share of equal slots. neardup_may_match skips most candidates of a large bucket
+-- without reading their values.
 SELECT f.id AS fingerprint_id, neardup_slot_share(f.value, :fingerprint, :slot_bits) AS similarity, NULL AS distance
 FROM neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c
 CROSS JOIN {index}_fingerprint AS f

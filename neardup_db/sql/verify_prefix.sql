@@ -1,4 +1,4 @@
--- Bottom-k fingerprints that share a hash of their prefixes: the Jaccard similarity of the two fingerprints.
+-- Bottom-k fingerprints with a shared hash in their prefixes, by the Jaccard similarity of the fingerprints.
 SELECT f.id AS fingerprint_id, neardup_jaccard(f.value, :fingerprint, :threshold) AS similarity, NULL AS distance
 FROM neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c
 CROSS JOIN {index}_fingerprint AS f

@@ -1,5 +1,5 @@
--- Bottom-k fingerprints that share one of the query's first hashes, of a table that holds all hashes of each: how much of the query's
--- set is in theirs, estimated from the hashes that both cover. NULL where they cover none, which no threshold lets pass.
+-- Bottom-k fingerprints with one of the query's first hashes, in a table of all their hashes: the share of the query's set that
+-- theirs contains, estimated from the hashes that both cover. NULL, which passes no threshold, if they cover none.
 SELECT f.id AS fingerprint_id, neardup_containment_estimate(:fingerprint, f.value, :k) AS similarity, NULL AS distance
 FROM (
     SELECT DISTINCT x.fingerprint_id

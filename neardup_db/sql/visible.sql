@@ -1,3 +1,3 @@
--- Whether a document has not expired at :now: the condition of every query that lists documents. A query may have only one table of
--- documents in reach where it says this.
+-- True if a document has not expired at :now: the condition of every query that lists documents. Column names are unqualified, so
+-- only one table of documents may be in scope.
 (expires_at IS NULL OR expires_at > :now)

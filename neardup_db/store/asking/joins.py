@@ -341,7 +341,7 @@ class Joins:
     def _page(self, after: int, size: int, now: int, group: Group) -> tuple[list[OtherFingerprint], Members, Codes | None]:
         """The next fingerprints with visible documents, in id order, with these documents and, in an index with parts, their
         codes."""
-        sql = self.store.frame("asked")
+        sql = self.store.frame("fingerprint_page")
         rows, size_bytes = [], 0
         values = {"after": after, "group_id": self.documents.group_id(group), "now": now, "most": size}
         with closing(self.db.stream(self.store.sql(sql), values)) as read:

@@ -145,10 +145,10 @@ def _match_again(clusters: Clusters, now: int) -> None:
     if documents.last_fingerprint_id() < first:
         return
     clusters.dismissed.separate(is_indexed=False)
-    filed = store.sql(store.frame("filed"))
+    documents_sql = store.sql(store.frame("fingerprint_documents"))
     for first_id, last_id in documents.fingerprint_ranges(documents.batch_size, first):
         store.table.index_rows(first_id, last_id)
-        added = store.db.rows(filed, {"first_id": first_id, "last_id": last_id, "now": now})
+        added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches:
             clusters.connect_many(added, (first_id, last_id), now, are_new=False)
     split_dismissed(clusters, now)

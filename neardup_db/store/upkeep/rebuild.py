@@ -115,7 +115,7 @@ def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], An
     store.db.execute(store.sql("DELETE FROM {index}_match"))
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
     done = 0
-    documents_sql = store.sql(store.frame("filed"))
+    documents_sql = store.sql(store.frame("fingerprint_documents"))
     for first_id, last_id in documents.fingerprint_ranges(documents.batch_size):
         store.table.index_rows(first_id, last_id)
         added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})

@@ -1,4 +1,4 @@
--- The next fingerprints that a visible document has, of one group, or of all where :group_id is -2, to be asked of another index.
+-- The next fingerprints with a visible document, of one group or, if :group_id is -2, of all; for a join with another index.
 SELECT v.fingerprint_id, g.name, v.group_id, v.value, v.value_hash
 FROM (SELECT id AS fingerprint_id, group_id, value, value_hash FROM {index}_fingerprint) AS v
     LEFT JOIN {index}_group AS g ON g.id = v.group_id
