@@ -126,8 +126,8 @@ class StoreReaders:
 
     @contextmanager
     def separate_reader(self) -> Iterator[StoreReader]:
-        """`reading` for a long time, on a separate connection if possible, so that nobody waits for it. Uncommitted data of
-        this thread's transaction or `add_many` is read through the main connection."""
+        """`reading` for a long time, on a separate connection if possible, so that no other thread waits for it. Uncommitted
+        data of this thread's transaction or `add_many` is read through the main connection."""
         db = self._db
         db.require_open()
         idle = None

@@ -1,4 +1,4 @@
-"""Containment pairs (a document and one that contains it), one fingerprint at a time."""
+"""Containment pairs: a document and a document that contains it, one fingerprint at a time."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A dismissed pair is no edge of the match graph. Pairs refer to document ids, so they survive a rebuild and are deleted with either
 document. The first dismissal creates the table; `Store.dismisses` says whether the index has it.
 
-Equal documents share a fingerprint, which represents all of them. A dismissed document has fingerprints of its own (`separate`),
+Equal documents share a fingerprint, which represents all of them. A dismissed document has unshared fingerprints (`separate`),
 which new documents never share, so a fingerprint matches for all of its documents or for none.
 """
 
@@ -40,14 +40,12 @@ class Dismissed:
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
         return {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))}
 
-    def has(self, document_id: int) -> bool:
-        """Whether a document is in a dismissed pair."""
+    def has_pair(self, document_id: int) -> bool:
         sql = """SELECT EXISTS (SELECT 1 FROM {index}_dismissed WHERE document_id = ?1)
                      OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_id = ?1)"""
         return bool(self.db.value(self.store.sql(sql), (document_id,)))
 
     def is_dismissed(self, a: int, b: int) -> bool:
-        """Whether two documents are a dismissed pair."""
         sql = "SELECT 1 FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
         return self.db.value(self.store.sql(sql), (max(a, b), min(a, b))) is not None
 
@@ -93,7 +91,6 @@ class Dismissed:
         self.db.execute_many(self.store.sql(sql), [(max(a.id, b.id), min(a.id, b.id), now) for b in others])
 
     def remove(self, a: int, b: int) -> None:
-        """Delete a pair."""
         sql = "DELETE FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
 
@@ -105,7 +102,7 @@ class Dismissed:
         if not self.store.dismisses:
             return
         every = self.store.sql("SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed")
-        dismissed = {row[0] for row in self.db.rows(every)} if document_ids is None else set(filter(self.has, document_ids))
+        dismissed = {row[0] for row in self.db.rows(every)} if document_ids is None else set(filter(self.has_pair, document_ids))
         for document in self.documents.rows_by_id(sorted(dismissed)):
             for number in self.documents.fingerprints_of(document.id, document.fingerprint_id):
                 if self.documents.is_shared(number, document.id):

@@ -130,8 +130,8 @@ class Documents(Fingerprints):
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
         """(id, 1 if visible) of each document in a group, in insertion order.
 
-        Uses the value index, which begins with the group. Documents without a fingerprint (empty texts) are few, so those of all
-        groups are scanned.
+        Uses the value index, which begins with the group. Documents without a fingerprint (empty texts) are few, so they are
+        scanned in all groups.
         """
         sql = """SELECT id, {visible} FROM (
                      SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
@@ -198,7 +198,6 @@ class Documents(Fingerprints):
         return total - gone
 
     def key(self, document_id: int) -> Key:
-        """The key of an existing document."""
         key: Key = self.db.value(self.store.sql("SELECT key FROM {index}_document WHERE id = ?"), (document_id,))
         return key
 
@@ -241,7 +240,6 @@ class Documents(Fingerprints):
         return name
 
     def is_in_group(self, row: DocumentRow, group: Key | AnyGroup | None) -> bool:
-        """Whether a document is in a group."""
         return isinstance(group, AnyGroup) or row.group_id == self.group_id(group)
 
     def drop_groups(self, group_ids: Iterable[int] = ()) -> None:

@@ -43,7 +43,6 @@ class Fingerprints:
         return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
     def values(self, fingerprint_ids: Collection[int]) -> dict[int, bytes]:
-        """The stored values of many fingerprints, by id."""
         if not fingerprint_ids:
             return {}
         sql = """SELECT f.id, f.value, f.value_hash FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
@@ -53,7 +52,6 @@ class Fingerprints:
         return {number: self.sound(number, tuple(rows.get(number, ())) or None) for number in fingerprint_ids}
 
     def group_of(self, fingerprint_id: int) -> int:
-        """The group id of a fingerprint."""
         number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
         return self.require_numbers([number])[0]
 

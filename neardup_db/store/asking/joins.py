@@ -75,14 +75,13 @@ class Members(Mapping[int, list[Member]]):
         return sum(1 for _ in self)
 
     def __or__(self, other: Members) -> Members:
-        """These members followed by those of later fingerprints."""
+        """These members followed by members of later fingerprints."""
         return Members([mine + theirs for mine, theirs in zip(self._columns(), other._columns(), strict=True)])
 
     def _columns(self) -> Sequence[tuple[Any, ...]]:
         return self._numbers, self.ids, self._keys, self._labels
 
     def shared_fingerprints(self) -> list[int]:
-        """The fingerprints with several documents."""
         return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
 
 
@@ -105,11 +104,10 @@ class Codes(NamedTuple):
     values: Mapping[int, bytes]
 
     def fingerprints_of(self, document_id: int, number: int) -> list[int]:
-        """The fingerprint ids of a document; number: the one that is known."""
+        """The fingerprint ids of a document; number: a known one."""
         return self.numbers.get(document_id) or [number]
 
     def rows(self, numbers: list[int]) -> list[bytes]:
-        """The values of these fingerprints."""
         return [self.values[number] for number in numbers]
 
 

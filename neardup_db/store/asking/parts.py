@@ -37,7 +37,6 @@ def nearest_codes(a: Sequence[bytes], b: Sequence[bytes]) -> tuple[int, int]:
 
 
 class StoredPart(NamedTuple):
-    """One code of a document."""
 
     id: int
     part: Part | None
@@ -120,7 +119,6 @@ class Parts:
         self.db.execute(self.store.sql("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?"), (fingerprint_id, number))
 
     def remove(self, number: int) -> None:
-        """Delete one code."""
         self.db.execute(self.store.sql("DELETE FROM {index}_part WHERE id = ?"), (number,))
 
     def drop(self, document_ids: Iterable[int]) -> set[int]:
@@ -131,7 +129,7 @@ class Parts:
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
     def renumber(self) -> int:
-        """Renumber all codes in order if one has an invalid number. Returns the number of codes, or 0 if nothing changed."""
+        """Renumber all codes in order if any number is invalid. Returns the number of codes, or 0 if nothing changed."""
         wrong = f"SELECT 1 FROM {{index}}_part WHERE id NOT BETWEEN 1 AND {self.MOST} LIMIT 1"
         if not self.store.has_parts or self.db.value(self.store.sql(wrong)) is None:
             return 0

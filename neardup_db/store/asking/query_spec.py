@@ -41,7 +41,6 @@ class QuerySpec:
         self.group: Final = group
 
     def sketch(self, store: Store) -> Sketch:
-        """The sketch of the text, or else of the code."""
         if self.text is None:
             return store.sketch_code(self.code)
         return store.sketch_text(self.text)

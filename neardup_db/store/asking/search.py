@@ -107,7 +107,6 @@ class Search:
         return self.answer(query, parameters)
 
     def build_matches(self, rows: list[tuple[Any, ...]]) -> list[Match]:
-        """Match objects from `match_rows`."""
         if self.store.has_parts:
             return [Match(key, similarity, distance, part) for key, similarity, distance, _, part in rows]
         return [Match(key, similarity, distance) for key, similarity, distance, _ in rows]
@@ -324,9 +323,7 @@ class Search:
         return self.store.scheme.compare(a.value, b.value)
 
     def stored_sketch(self, fingerprint_id: int) -> Sketch:
-        """The sketch of a stored fingerprint."""
         return self.sketch_of(self.documents.value(fingerprint_id))
 
     def sketch_of(self, value: bytes) -> Sketch:
-        """The sketch of a stored value."""
         return Sketch(value, None, self.store.epoch)

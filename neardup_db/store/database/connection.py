@@ -63,14 +63,12 @@ class _Level:
         self.began = began
         """True for the outermost level."""
         self.depth = depth
-        """The number of enclosing levels."""
         self.savepoint = savepoint
         """The savepoint of an inner level. The name is unique, so it never affects another savepoint."""
         self.released = False
         """True once the statement that decides the savepoint's fate is about to run: if the savepoint no longer exists, that
         statement removed it."""
         self.changes = changes
-        """The number of rows that the connection had changed before."""
         self.mark: Callable[[], None] = partial(_nothing)
         """An entry of `Database.undo` as long as the same transaction is open."""
         self.outermost: weakref.ref[_Level] | None = None

@@ -59,7 +59,7 @@ def _damaged(path: str) -> NearDupError:
 
 
 def system_error(error: OSError, path: str, what: str) -> NearDupError:
-    """This package's error for a system error; what: what cannot be done with the file."""
+    """This package's error for a system error; what: the failed action, such as "created"."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(f"{path!r} cannot be {what} ({error.strerror}): make room on the disk, then call again")
     return ParameterError(f"{path!r} cannot be {what} ({error.strerror}): check the path and its permissions")

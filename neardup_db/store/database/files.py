@@ -22,8 +22,8 @@ def is_empty(path: str) -> bool:
 
 @contextmanager
 def new_file(path: str, mode: int) -> Iterator[str]:
-    """Yield the path of an empty file in the same folder, which is renamed to `path` at the end. So a file with that name is
-    always complete, and none is overwritten. Raises FileExistsError if `path` exists."""
+    """Yield the path of an empty file in the same folder, which is renamed to `path` at the end. A file with that name is
+    therefore always complete, and none is overwritten. Raises FileExistsError if `path` exists."""
     temporary_path = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
         _create_file(temporary_path, mode)

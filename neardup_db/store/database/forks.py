@@ -2,8 +2,8 @@
 thread was using an index at the fork.
 
 SQLite forbids the first two: the child would end the parent's transactions and release its locks. For opening files see
-csrc/sqlite/fork.c. A thread that was inside SQLite at the fork may have held one of SQLite's locks, which nobody in the child
-releases.
+csrc/sqlite/fork.c. A thread that was inside SQLite at the fork may have held one of SQLite's locks, which the child can never
+release.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tracks which SQLite library of this process has a file open.
 
-File locks belong to a process, and closing a file drops all of them. So two SQLite libraries that open the same file drop each
-other's locks, and two writers may collide. A single library prevents this itself.
+File locks belong to a process, and closing a file drops all of them. Two SQLite libraries that open the same file therefore drop
+each other's locks, and two writers may collide. A single library prevents this itself.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def register(db: Database) -> None:
 
 
 def _add(path: str, file: File | None, user: Database | Opening) -> None:
-    """Check for other users of a file and record this one, atomically: of two concurrent threads one gets the error."""
+    """Check for other users of a file and record this one, atomically, so one of two concurrent threads gets the error."""
     if file is not None:
         loan = _turn.take(math.inf)
         assert loan is not None

@@ -135,7 +135,7 @@ class Scratch(apsw.Connection):
 
 
 def open_scratch(path: str) -> Scratch:
-    """A connection to a new temporary file, used by nobody else and not needed after a crash: rollback journal in memory, no
+    """A connection to a new temporary file, private and not needed after a crash: rollback journal in memory, no
     syncs, large pages."""
     connection = Scratch(path)
     connection.execute(

@@ -34,7 +34,7 @@ class Imported(NamedTuple):
 class FingerprintFiles:
     """The files at some paths, sorted by name.
 
-    Raises ParameterError without files, and FormatError if one has no fingerprints.
+    Raises ParameterError without files, and FormatError for a file without fingerprints.
     """
 
     def __init__(self, paths: Any) -> None:

@@ -96,7 +96,7 @@ def _described(reader: StoreReader, key: Key, now: int) -> tuple[DocumentRow, Ke
 
 @contextmanager
 def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
-    """The readers of the other index. Those of a file given by path are closed at the end."""
+    """The readers of the other index. Readers of a file given by path are closed at the end."""
     if isinstance(given, StoreReaders):
         yield given
         return

@@ -1,8 +1,8 @@
 """Verifies table definitions: an index file is data, and must not run code when it is read or written.
 
 SQLite runs code in a schema: triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in
-place of tables. So tables must equal those of the migrations and have no triggers. Indexes on plain columns, and other tables,
-belong to the user.
+place of tables. Therefore tables must be as the migrations create them, without triggers. Indexes on plain columns, and other
+tables, belong to the user.
 """
 
 from __future__ import annotations

@@ -344,12 +344,10 @@ class Store:
         schema.write_settings(self.db, self.name, settings)
 
     def add_table(self, part: str) -> None:
-        """Create a table of `schema.OPTIONAL`."""
         schema.create_optional(self.db, self.name, part)
         self.new_generation()
 
     def drop_table(self, part: str) -> None:
-        """Drop a table of `schema.OPTIONAL`."""
         schema.drop_optional(self.db, self.name, part)
         self.new_generation()
 
@@ -398,7 +396,6 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A read transaction with current settings."""
         self.db.require_open()
         with self.db.reading():
             self.refresh()
@@ -500,8 +497,8 @@ class Store:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around a plan's verification ('bands', ...).
 
         crowd: a further argument of neardup_candidates, such as ", 0" or ", :crowd", that selects one large cluster; "" reads all
-        rows. limit: " LIMIT +:limit" or "": with it SQLite keeps only the best rows, without it sorts all. source: a subquery to
-        use instead of neardup_candidates.
+        rows. limit: " LIMIT +:limit" or "": with a limit SQLite keeps only the best rows instead of sorting all. source: a
+        subquery to use instead of neardup_candidates.
         """
         compiled = self._composed.get((frame, verify, crowd, limit, source))
         if compiled is None:

@@ -40,12 +40,10 @@ class Window(NamedTuple):
 
     @property
     def argument(self) -> WindowSize | None:
-        """The window as an argument."""
         return self.documents if self.duration_ms is None else self.duration_ms * _MS
 
     @property
     def is_unlimited(self) -> bool:
-        """True if there is no window."""
         return self.duration_ms is None and self.documents is None
 
     def __str__(self) -> str:

@@ -95,7 +95,6 @@ class ChangeLog:
     # ---- the log as a whole ------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start recording changes."""
         self.store.set(change_log=schema.random_number(), changes_trimmed=0)
         self.store.add_table(self.TABLE)
 

@@ -96,7 +96,6 @@ class Clusters:
         self.join({self._label_of(a), self._label_of(b)})
 
     def in_same_cluster(self, a: int, b: int) -> bool:
-        """True if two documents are in the same cluster."""
         return self._label_of(a) == self._label_of(b)
 
     def _label_of(self, document_id: int) -> int:

@@ -1,7 +1,7 @@
 """The effect of dismissed pairs on matches and clusters.
 
 A dismissed pair is no edge of the match graph. Edges are otherwise added only for new documents, which have no dismissed pairs.
-So clusters are split only when a pair is dismissed and after a rebuild, which first connects all documents.
+Therefore clusters are split only when a pair is dismissed and after a rebuild, which first connects all documents.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ class UnionFind:
         return True
 
     def sets(self) -> list[list[Any]]:
-        """The sets of all members that were ever joined."""
         members: dict[Any, list[Any]] = defaultdict(list)
         for member in self.parent:
             members[self.find(member)].append(member)
@@ -167,7 +166,7 @@ class Edges:
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
 
     def connect_copies(self, document_ids: set[int], now: int) -> None:
-        """Record edges between those of the documents that share a fingerprint. Otherwise each removal among thousands of
+        """Record edges between documents that share a fingerprint. Otherwise each removal among thousands of
         copies would walk and query all of them."""
         if len(document_ids) < 2 or self.store.has_parts:
             return

@@ -65,7 +65,7 @@ def _require_texts(store: Store, reason: str) -> None:
 
 
 def _refingerprint_allowed(store: Store, scheme: Scheme, rules: TextRules) -> None:
-    """Fingerprint the allowed texts again. Raises ParameterError if one has no stored text."""
+    """Fingerprint the allowed texts again. Raises ParameterError if a text is not stored."""
     rows = store.db.rows(store.sql("SELECT id, text FROM {index}_allowed"))
     missing = [number for number, text in rows if text is None]
     if missing:

@@ -36,7 +36,8 @@ class Repair:
         self.documents = clusters.documents
 
     def run(self, now: int, damaged: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Recompute what the documents determine: fingerprints if texts are stored, candidate rows, matches and clusters.
+        """Recompute everything that depends on the documents: fingerprints if texts are stored, candidate rows, matches and
+        clusters.
 
         damaged: ids of fingerprints whose values must not be read. Returns (messages about repairs, messages about losses).
         """

@@ -164,7 +164,7 @@ class CodeSegment(Segment):
             self.clusters.changes.note_codes(dict.fromkeys(changed))
 
     def flush(self, now: int) -> set[int]:
-        """`Segment.flush`. If there are codes, returns the positions of those that match a visible document of another key."""
+        """`Segment.flush`. If there are codes, returns the positions of codes that match a visible document of another key."""
         codes, self._codes = self._codes, []
         if not codes:
             return super().flush(now)

@@ -186,5 +186,4 @@ class Table:
 
 
 def size_of(contents: Sequence[Any]) -> int:
-    """The bytes of texts or codes."""
     return int(contents.sizes.sum()) if isinstance(contents, LocatedTexts) else sum(map(len, contents))

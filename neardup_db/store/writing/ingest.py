@@ -481,8 +481,8 @@ class Ingest:
         return split_seeds
 
     def _drop_ignored(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> tuple[Batch, Sketches]:
-        """The records without those that are ignored because their key exists, which would interrupt runs of new keys. Returns
-        all records if one has another group than its document: that is an error for this record."""
+        """Drop the records that are ignored because their key exists, which would interrupt runs of new keys. Returns all
+        records if a record has another group than its document, which is an error for this record."""
         rows = self.documents.rows_by_key(list(existing_keys))
         existing_groups = {key: row.group_id for key, row in rows.items() if row.is_visible(now)}
         group_ids = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}

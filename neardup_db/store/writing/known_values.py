@@ -27,7 +27,8 @@ class SeenHashes:
 
 
 class HashedIds:
-    """Maps hashes to fingerprint ids in sorted arrays, 16 bytes each. A new array is merged with those that are not longer."""
+    """Maps hashes to fingerprint ids in sorted arrays, 16 bytes each. A new array is merged with all arrays that are not
+    longer."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Any, Any]] = []

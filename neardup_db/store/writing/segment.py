@@ -77,7 +77,6 @@ class Batch:
         return record if self.times is None else record._replace(times=self.times[i])
 
     def group(self, i: int) -> Key | None:
-        """The group name of record i."""
         record = self.more.get(i)
         return None if record is None else record.group
 
@@ -175,7 +174,6 @@ class Segment:
         first_id: int,
         now: int,
     ) -> None:
-        """Insert documents with consecutive ids."""
         self._expected_next_id = first_id + len(batch)
         self._added += len(batch)
         columns = batch.keys, group_ids, fingerprint_ids, tokens, batch.times
@@ -239,7 +237,7 @@ class Segment:
             )
 
     def has_match(self, document_id: int, now: int) -> bool:
-        """True if a document matches an earlier visible one that was in the window when it was added."""
+        """True if a document matches an earlier visible one in the window at the time of its addition."""
         sketch, group_id, first_id = self._query_of(document_id)
         return self.search.has_match(sketch, group_id, now, first_id, document_id)
 

@@ -39,7 +39,7 @@ class StoredRows(NamedTuple):
         return StoredRows(*(column[page] for column in self))  # type: ignore[arg-type]
 
     def limit_bytes(self, most_size: int) -> StoredRows:
-        """The first documents with at most this many bytes, including the one that reaches the limit."""
+        """The first documents with this many bytes in total, including the document that reaches the limit."""
         return self.slice_rows(slice(fitting(np.array(self.sizes, np.int64), most_size)))
 
     def append_to(self, batch: Batch) -> None:
