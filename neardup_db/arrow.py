@@ -1,7 +1,7 @@
-"""Texts and columns of whatever has Arrow's C data interface: tables, arrays and streams of pyarrow, pandas, polars, DuckDB.
+"""Reads texts and columns through Arrow's C data interface: from pyarrow, pandas, polars and DuckDB.
 
-A producer hands over a stream of chunks, each a tree of buffers (`csrc/neardup_arrow.h`). Texts are not copied: what goes on is
-where each stands. Nothing here knows an index.
+A producer exports a stream of chunks, each a tree of buffers (`csrc/neardup_arrow.h`). Texts are not copied: this module returns
+their addresses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ON_DEVICES = "__arrow_c_device_stream__", "__arrow_c_device_array__"
 
 
 class ArrowStream(Protocol):
-    """A table, a stream or an array in chunks."""
+    """A table, a stream or a chunked array."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -35,18 +35,19 @@ class ArrowArray(Protocol):
 
 
 def is_arrow(data: Any) -> bool:
-    """Whether data can be read here. ParameterError where it stands in the memory of a device alone."""
+    """Whether this module can read `data`. Raises ParameterError if the data is in device memory only."""
     if hasattr(data, STREAM) or hasattr(data, ARRAY):
         return True
     if any(hasattr(data, method) for method in ON_DEVICES):
-        raise ParameterError(f"{quoted(data)} hands its data over in the memory of a device alone: copy it to main memory first")
+        raise ParameterError(f"{quoted(data)} exports its data in device memory only: copy it to main memory first")
     return False
 
 
 def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTexts:
-    """All texts of data, an array of strings or a table with a column of them. name: the argument; remedy: how to name a column.
+    """The texts of an array of strings, or of a table column. name: the argument; remedy: how to name a column.
 
-    Raises ParameterError for a null, and where the column is not there or has no strings."""
+    Raises ParameterError for a null, a missing column or a column without strings.
+    """
     texts, nulls = texts_and_nulls(name, data, column, remedy)
     if nulls.any():
         raise ParameterError(f"{name}: row {int(np.argmax(nulls))} is null: fill the nulls, or leave such rows out")
@@ -54,7 +55,7 @@ def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTe
 
 
 def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tuple[LocatedTexts, Array]:
-    """`texts_of` with an empty text for each null, and which they are: bool[n]."""
+    """`texts_of` with an empty text for each null, and the null mask, bool[n]."""
     texts = LocatedTexts(np.empty(0, np.uintp), np.empty(0, np.uintp))
     missing: list[tuple[int, Array]] = []
     before = 0
@@ -64,7 +65,7 @@ def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tu
         number = source.number("text", column, is_string, TEXTS)
         for chunk in source.chunks():
             strings = chunk[number]
-            for start in range(0, len(strings), limits.SLICE_TEXTS):  # arrays that stay in the processor's cache
+            for start in range(0, len(strings), limits.SLICE_TEXTS):  # slices that fit the processor's cache
                 located, absent = strings.texts(start, min(limits.SLICE_TEXTS, len(strings) - start))
                 if absent is not None:
                     missing.append((before, absent))
@@ -91,16 +92,16 @@ _NAMES = {
     "+v": "list_view", "+s": "struct", "+m": "map", "+u": "union", "+r": "run_end_encoded",
 }  # fmt: skip
 _INLINE = 12
-"""Bytes up to which a string stands inside its view, behind its size."""
+"""The longest string that a string view holds inline, in bytes."""
 
 TEXTS = "strings, or cast it to them"
 KEYS = "strings, integers or binary, or cast it"
-METADATA = "what JSON holds: strings, numbers, booleans, and lists and structs of them; cast it, e.g. times to strings"
-"""What a column may be."""
+METADATA = "JSON values: strings, numbers, booleans, and lists and structs of them; cast it, e.g. times to strings"
+"""The accepted column types, for messages."""
 
 
 class Type(NamedTuple):
-    """The type of a column. `values`: of a dictionary, what its values are; the format is then that of the indices."""
+    """A column type. values: the value type of a dictionary, whose `format` is the index type."""
 
     name: str
     format: str
@@ -115,17 +116,17 @@ class Type(NamedTuple):
 
 
 def is_string(kind: Type) -> bool:
-    """Whether the values are strings, or all of them null."""
+    """Whether the values are strings or nulls."""
     return kind.format in (*_STRINGS, "n") if kind.values is None else is_string(kind.values)
 
 
 def is_key(kind: Type) -> bool:
-    """Whether the values are what a key may be, or null."""
+    """Whether the values are valid keys or nulls."""
     return kind.format in (*_STRINGS, *_BINARY, *_INTEGERS, "n") if kind.values is None else is_key(kind.values)
 
 
 def is_json(kind: Type) -> bool:
-    """Whether JSON holds the values."""
+    """Whether JSON can represent the values."""
     if kind.values is not None:
         return is_json(kind.values)
     if kind.format in ("+l", "+L", "+s") or kind.format.startswith("+w:"):
@@ -140,11 +141,11 @@ def _type(schema: Any) -> Type:
     return Type(name, ffi.string(schema.format).decode("ascii", "replace"), children, values)
 
 
-# ---- what a producer hands over ----------------------------------------------------------------------------------------
+# ---- producers ---------------------------------------------------------------------------------------------------------
 
 
 def _new(c_type: str) -> Any:
-    """An empty struct to be filled in, which is released at the latest when nothing holds it."""
+    """An empty struct for the producer to fill; garbage collection releases it."""
     return ffi.gc(ffi.new(c_type), _release)
 
 
@@ -156,18 +157,18 @@ def _release(struct: Any) -> None:
 def _capsules(name: str, data: Any, method: str) -> Any:
     try:
         return getattr(data, method)()
-    except (TypeError, ValueError, NotImplementedError) as error:  # of pandas, which converts all its columns now
-        why = f"{name} cannot be handed over by Arrow ({quoted(str(error))})"
+    except (TypeError, ValueError, NotImplementedError) as error:  # pandas converts its columns in this call
+        why = f"{name} cannot be exported to Arrow ({quoted(str(error))})"
         remedy = "give the columns that are needed alone, each of one type, e.g. df[['id', 'body']].reset_index(drop=True)"
         raise ParameterError(f"{why}: {remedy}") from error
-    except ImportError as error:  # of pandas, which converts its columns by pyarrow
+    except ImportError as error:  # pandas converts its columns with pyarrow
         kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
         remedy = "pip install 'neardup-db[arrow]', or give Python's values, e.g. zip(df['id'], df['body']) or list(df['body'])"
-        raise ParameterError(f"{name} is a {kind}, which needs pyarrow to hand over its data: {remedy}") from error
+        raise ParameterError(f"{name} is a {kind}, which needs pyarrow to export its data: {remedy}") from error
 
 
 def _moved(name: str, capsule: Any, kind: str) -> Any:
-    """The struct in a capsule as one of our own; the capsule's is left as one that was released."""
+    """Move the struct out of a capsule, which is left marked as released."""
     given = ffi.cast(f"nd_{kind} *", pointer(capsule, kind))
     if given.release == ffi.NULL:
         raise ParameterError(f"{name} was read already: give the data, or a new stream of it")
@@ -178,9 +179,10 @@ def _moved(name: str, capsule: Any, kind: str) -> Any:
 
 
 class Source:
-    """The chunks of Arrow data. It is a context manager: at its end the producer can let go of what it holds.
+    """The chunks of Arrow data. On exit from the context manager, the producer's data is released.
 
-    types: of the columns; one without a name where the data is an array and no table."""
+    types: the column types; for an array, one type without a name.
+    """
 
     def __init__(self, name: str, data: Any) -> None:
         self._name = name
@@ -205,15 +207,15 @@ class Source:
 
     @property
     def column_names(self) -> str:
-        """The names of the columns as a message has them."""
+        """The column names, for a message."""
         return ", ".join(repr(one.name) for one in self.types) or "(none)"
 
     def number(self, role: str, column: Any, holds: Callable[[Type], bool], kinds: str) -> int:
-        """The place of the column that an argument, `role`, names; of data that is no table the only one, and it is None.
-        ParameterError where `holds` of its type is not so; `kinds` says what it may be."""
+        """The position of the column that the argument `role` names. For an array, `column` must be None. Raises ParameterError
+        if `holds` is false for the column type; `kinds` lists the accepted types."""
         if not self.is_table:
             if column is not None:
-                what = f"{self._name} is an array of {self.types[0]}, no table"
+                what = f"{self._name} is an array of {self.types[0]}, not a table"
                 raise ParameterError(f"{role}={quoted(column)}: {what}: leave {role}= out")
             number = 0
         else:
@@ -228,7 +230,7 @@ class Source:
         return number
 
     def chunks(self) -> Iterator[list[Column]]:
-        """The columns of each chunk. NearDupError, with the producer's message, where it fails."""
+        """The columns of each chunk. Raises NearDupError with the producer's message if it fails."""
         if self._stream is None:
             array, self._array = self._array, None
             yield self._columns(array)
@@ -261,7 +263,7 @@ class Source:
 
 
 def _buffer(array: Any, number: int, dtype: Any, start: int, count: int) -> Array:
-    """Elements of a buffer, where they stand."""
+    """Elements of a buffer, without a copy."""
     kind = np.dtype(dtype)
     if not count:
         return np.empty(0, kind)
@@ -276,14 +278,14 @@ def _address(array: Any, number: int) -> int:
 
 
 def _bits(array: Any, number: int, start: int, count: int) -> Array:
-    """bool[count] of a buffer of bits."""
+    """The bits of a buffer, bool[count]."""
     first = start // 8
     packed = _buffer(array, number, np.uint8, first, (start + count + 7) // 8 - first if count else 0)
     return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + count].view(np.bool_)
 
 
 def _nulls(layout: str, array: Any, start: int, count: int) -> Array | None:
-    """Which rows are null, bool[count]; None where the producer says that none is."""
+    """The null mask, bool[count]; None if the producer reports no nulls."""
     if layout == "n":
         return np.ones(count, np.bool_)
     if array.null_count == 0 or not array.n_buffers or array.buffers[0] == ffi.NULL:
@@ -296,7 +298,7 @@ def _either(a: Array | None, b: Array | None) -> Array | None:
 
 
 class Column:
-    """Rows of an array: `length` of them from `first` on, counted from the array's own offset. above: null rows of the table."""
+    """`length` rows of an array from `first` on, relative to the array's offset. above: null rows of the table."""
 
     def __init__(self, kind: Type, array: Any, first: int, length: int, above: Array | None, owner: Any) -> None:
         if array.length < first + length:
@@ -306,18 +308,18 @@ class Column:
         self._dictionary = None if values is None else Column(values, array.dictionary, 0, array.dictionary.length, None, owner)
         self._listed: list[Any] | None = None
         self._located: tuple[Array, Array, Array | None] | None = None
-        """The values of the dictionary as Python has them, and where they stand, when they were asked for; behind them a null."""
+        """Cached dictionary values as Python objects, and as addresses. Both end with a null."""
 
     def __len__(self) -> int:
         return self._length
 
     def texts(self, start: int, count: int) -> tuple[LocatedTexts, Array | None]:
-        """Where strings, or other bytes, stand, and which of them are null (bool[count]; None = none): those are empty."""
+        """The strings or binary values without copies, and their null mask (bool[count], or None). Nulls are empty."""
         addresses, sizes, nulls = self._strings(start, count)
         return LocatedTexts(addresses, sizes, (self._owner,)), nulls
 
     def values(self, start: int, count: int) -> list[Any]:
-        """Rows as Python has them: str, bytes, int, float, bool, list, dict, None for null. UTF-8 that is none stays bytes."""
+        """Rows as Python values: str, bytes, int, float, bool, list, dict, None for null. Invalid UTF-8 stays bytes."""
         kind, nulls = self.kind, self._nulls(start, count)
         at = self._array.offset + self._first + start
         made: list[Any]
@@ -338,10 +340,10 @@ class Column:
         return made if nulls is None else [None if null else one for one, null in zip(made, nulls.tolist(), strict=True)]
 
     def _nested(self, at: int, count: int) -> list[Any]:
-        """Structs as dictionaries, lists as lists; `at` counts with the array's offset."""
+        """Structs as dictionaries, lists as lists. at: includes the array's offset."""
         kind, array = self.kind, self._array
         if kind.format == "+s":
-            if not kind.children:  # zip of no columns has no rows
+            if not kind.children:  # zip() of no columns yields no rows
                 return [{} for _ in range(count)]
             columns = [Column(one, array.children[i], at, count, None, self._owner) for i, one in enumerate(kind.children)]
             rows = zip(*(column.values(0, count) for column in columns), strict=True)
@@ -360,7 +362,7 @@ class Column:
         return _either(own, None if self._above is None else self._above[start : start + count])
 
     def _indices(self, start: int, count: int, nulls: Array | None) -> Array:
-        """The places of the values in the dictionary; of a null row one beyond them."""
+        """The dictionary indices; a null row has the index after the last value."""
         at, beyond = self._array.offset + self._first + start, self._array.dictionary.length
         indices = _buffer(self._array, 1, _INTEGERS[self.kind.format], at, count).astype(np.int64)
         used = indices if nulls is None else indices[~nulls]
@@ -371,7 +373,7 @@ class Column:
         return indices
 
     def _strings(self, start: int, count: int) -> tuple[Array, Array, Array | None]:
-        """Addresses and sizes, uintp[count], and which rows are null."""
+        """Addresses and sizes, uintp[count], and the null mask."""
         nulls = self._nulls(start, count)
         if self._dictionary is not None:
             if self._located is None:
@@ -388,14 +390,14 @@ class Column:
         return addresses, sizes, nulls
 
     def _with_nothing(self) -> tuple[Array, Array, Array | None]:
-        """All strings, and behind them one that is null. Which are null: None where no other is."""
+        """All strings followed by a null, and their null mask; None if there are no other nulls."""
         addresses, sizes, nulls = self._strings(0, self._length)
         nothing = np.zeros(1, np.uintp)
         return np.append(addresses, nothing), np.append(sizes, nothing), None if nulls is None else np.append(nulls, True)
 
 
 def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
-    """Strings one behind another in a buffer, by where each ends."""
+    """The strings of a layout with offsets."""
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
     offsets = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1).astype(np.int64, copy=False)
@@ -406,15 +408,16 @@ def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tu
     if not base:
         if sizes.any():
             raise NearDupError(f"the producer's column {kind.name!r} lacks the bytes of its strings")
-        base = _address(array, 1)  # of nothing, but an address
+        base = _address(array, 1)  # all strings are empty, so any valid address will do
     return offsets[:-1].view(np.uintp) + np.uintp(base), sizes.view(np.uintp)
 
 
 def _viewed(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
-    """Strings by views of 16 bytes: short ones stand inside, behind the size; of others a view says the buffer and the place."""
+    """The strings of a layout with 16-byte views. A short string is inline, after its size; otherwise the view gives buffer and
+    offset."""
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
-    views = _buffer(array, 1, np.int32, 4 * at, 4 * count).reshape(count, 4)  # size, first bytes, buffer, place in it
+    views = _buffer(array, 1, np.int32, 4 * at, 4 * count).reshape(count, 4)  # size, prefix, buffer, offset
     sizes = views[:, 0].astype(np.int64)
     if nulls is not None:
         sizes[nulls] = 0
@@ -432,11 +435,11 @@ def _viewed(array: Any, kind: Type, at: int, count: int, nulls: Array | None) ->
 
 
 def _elsewhere(array: Any, kind: Type, views: Array, sizes: Array) -> Array:
-    """The addresses of strings that do not stand in their views."""
+    """The addresses of strings outside their views."""
     spaces = array.n_buffers - 3
     lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)
     which, offsets = views[:, 2].astype(np.intp), views[:, 3].astype(np.int64)
-    wrong = which.view(np.uintp).max() >= spaces or offsets.min() < 0  # of a negative number that is a large one
+    wrong = which.view(np.uintp).max() >= spaces or offsets.min() < 0  # unsigned, so that a negative index fails too
     if wrong or (offsets + sizes > (lengths[0] if spaces == 1 else lengths[which])).any():
         raise NearDupError(f"the producer's column {kind.name!r} has strings outside of its buffers")
     begins = np.array([_address(array, 2 + i) for i in range(spaces)], np.uintp)

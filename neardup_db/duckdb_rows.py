@@ -1,8 +1,9 @@
-"""Rows of a DuckDB relation by their numbers, for `frames`.
+"""Rows of a DuckDB relation by number, for `frames`.
 
-A relation is a query, and its chosen rows are another query over it: values stay DuckDB's, no table or variable of the caller is
-looked up by name, and nothing is created in the database. Each run of the query numbers the rows. Because it may return other
-rows than before, or in another order, each text is compared with the text that had its number, by 4 bits of its hash."""
+A relation is a query, and its selected rows are another query over it. Values stay in DuckDB, no table or variable of the caller
+is looked up by name, and nothing is created in the database. Each run of the query numbers the rows again. Because it may return
+other rows or another order, each text is compared with the text that had its number, by 4 bits of its hash.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from .arrays import np
 _HASHES = 16
 
 _CHANGED = (
-    "the relation gave other rows, or in another order, than when their texts were compared: store its rows with "
-    "relation.create(...), or sort them with relation.order(...), and compare the texts of that"
+    "the relation returned other rows, or another order, than when its texts were compared: store its rows with "
+    "relation.create(...), or sort them with relation.order(...), and pass the result"
 )
 
 
 class RelationRows:
-    """The rows of a relation, of which `table` has the columns that are compared, as a pyarrow table in the order of the rows."""
+    """The rows of a relation. table: a pyarrow table with the compared columns, in row order."""
 
     def __init__(self, relation: Any, text: str, compared: Sequence[str]) -> None:
         import duckdb
@@ -35,15 +36,15 @@ class RelationRows:
         self.table = table.drop_columns([self._number, self._hash])
 
     def type_of(self, name: str) -> str:
-        """The type of a column, in SQL."""
+        """The SQL type of a column."""
         return str(dict(zip(self._relation.columns, self._relation.types, strict=True))[name])
 
     def filtered(self, rows: Any) -> Any:
-        """The relation's rows that bool[n] chooses."""
+        """The rows selected by a mask, bool[n], as a relation."""
         return self._of_rows(rows).select(self._original_relation())
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
-        """The relation with further columns, each with its type in SQL and a value for each row."""
+        """The relation with additional columns: (SQL type, a value for each row) by name."""
         number = self._column(self._number)
         new = (
             self._function("list_extract", self._values(kind, values), number).alias(name)
@@ -52,13 +53,13 @@ class RelationRows:
         return self._of_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
 
     def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
-        """A relation of its own on the same connection, of columns with their types in SQL and values."""
+        """A new relation on the same connection, from (SQL type, values) by column name."""
         one_row = self._relation.limit(0).aggregate("count(*)")
         new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
         return one_row.select(*new)
 
     def _of_rows(self, rows: Any) -> Any:
-        """The numbered rows that bool[n] chooses."""
+        """The numbered rows selected by a mask, bool[n]."""
         duckdb, count = self._duckdb, len(self._hashes)
         place = self._column(self._number) - self._constant(1)
         hashes = np.zeros((count, _HASHES), np.bool_)
@@ -90,7 +91,7 @@ class RelationRows:
 
 
 def _names_beside(present: set[str], count: int) -> list[str]:
-    """Names that are none of these; case does not tell names apart."""
+    """Names that are not in `present`, which holds case-folded names."""
     names = (f"row_{i}" for i in range(len(present) + count))
     return [name for name in names if name not in present][:count]
 

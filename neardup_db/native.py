@@ -1,7 +1,7 @@
-"""The only door to the C core: bytes and buffers in, bytes and numpy arrays out, status to exception.
+"""The interface to the C core: it passes bytes and buffers, returns bytes and numpy arrays, and raises errors for status codes.
 
-Every call into C releases the interpreter lock. Workspaces belong to one thread at a time, so each thread has its own; compiled
-rules and schemes are immutable and shared.
+Every C call releases the interpreter lock. Each thread has its own workspace; compiled rules and schemes are immutable and
+shared.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .errors import CorruptIndexError, ParameterError
 from .located import LocatedTexts
 from .system import EXTENSION_SUFFIX, require_python_lock
 
-require_python_lock()  # now that modules are loaded with which a free-threaded Python turns it on
+require_python_lock()  # the imports above may have turned on the lock of a free-threaded Python
 
 EXTENSION = os.path.join(os.path.dirname(_core.__file__), f"neardup{EXTENSION_SUFFIX}")
-"""The SQLite extension, which stands beside the core."""
+"""The SQLite extension, in the same folder as the core."""
 
 
 def check(status: int, subject: str = "") -> None:
-    """Raises the error that a status of the C core stands for; `subject` names the step that failed, and its value."""
+    """Raises the error for a status code of the C core. subject: the failed step and its value."""
     if status == lib.ND_OK:
         return
     after = f": {subject}" if subject else ""
@@ -43,7 +43,7 @@ def check(status: int, subject: str = "") -> None:
 
 
 def text_bytes(text: Any) -> bytes:
-    """A text as the UTF-8 that the C core reads; lone surrogates pass and become U+FFFD there."""
+    """A text as UTF-8 for the C core, which replaces lone surrogates by U+FFFD."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogatepass")
     if isinstance(text, bytes):
@@ -59,12 +59,12 @@ def text_of(string: Any) -> str:
 
 
 def pointer(array: Array, c_type: str) -> Any:
-    """A C pointer into an array, which must be contiguous and stay alive as long as the pointer is used."""
+    """A C pointer into a contiguous array, which the caller must keep alive."""
     return ffi.from_buffer(c_type, array)
 
 
 def copied(data: Any, count: int, dtype: npt.DTypeLike) -> Array:
-    """count elements behind a C pointer as an array of its own."""
+    """An array with a copy of `count` elements at a C pointer."""
     kind = np.dtype(dtype)
     if not count:
         return np.empty(0, kind)
@@ -85,7 +85,7 @@ def _address(pointer: Any) -> int:
 
 
 class _Thread(threading.local):
-    """What one thread keeps: a text workspace, a list of values, keys, and the last sketch, which points into these."""
+    """Buffers of one thread: text workspace, value list, keys, and the last sketch, which points into them."""
 
     def __init__(self) -> None:
         self.text = _owned(lib.nd_text_new(), lib.nd_text_free)
@@ -95,7 +95,7 @@ class _Thread(threading.local):
         self.addresses = self._addresses()
 
     def shrink_buffer(self, size: int) -> None:
-        """Free the list of values where it has grown to a size that is not worth keeping."""
+        """Replace the value list if it has grown beyond `limits.KEPT_BYTES`."""
         if size > limits.KEPT_BYTES:
             self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
             self.addresses = self._addresses()
@@ -118,12 +118,12 @@ def _mine() -> _Thread:
 
 
 def workspace() -> Any:
-    """This thread's `nd_text *`. Callers' functions may use it too: read what is needed before one of those is called."""
+    """This thread's `nd_text *`. Custom rules may overwrite it, so copy results before calling a user's function."""
     return _mine().text
 
 
 def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -> Any:
-    """A compiled `nd_rules *`; spec has the integer fields of nd_rules_spec."""
+    """A compiled `nd_rules *`. spec: the integer fields of `nd_rules_spec`."""
     native = ffi.new("nd_rules_spec *", spec)
     words = b"".join(stopwords)
     joiner_data, words_data = ffi.from_buffer("uint8_t[]", joiner), ffi.from_buffer("uint8_t[]", words)
@@ -136,7 +136,7 @@ def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -
 
 
 def scheme_new(fields: dict[str, Any]) -> Any:
-    """A checked `nd_scheme *`; ParameterError with the core's own sentence where the fields are no scheme."""
+    """A checked `nd_scheme *`. Raises ParameterError with the core's message if the fields are invalid."""
     scheme = ffi.new("nd_scheme *", fields)
     message = ffi.new("char[256]")
     if lib.nd_scheme_check(scheme, message, 256) != lib.ND_OK:
@@ -145,22 +145,22 @@ def scheme_new(fields: dict[str, Any]) -> Any:
 
 
 def trim_memory() -> None:
-    """Give freed memory back to the system. After large work in several threads much of it stays, and the next work cannot use
-    all of it."""
+    """Return freed memory to the system. After large multi-threaded work, freed memory is otherwise kept where later work cannot
+    use all of it."""
     lib.nd_memory_trim()
 
 
-# ---- decisions of the core -------------------------------------------------------------------------------------------
+# ---- definitions from the core ---------------------------------------------------------------------------------------
 
 
 def words(setting: str) -> tuple[str, ...]:
-    """The words that a setting of a file may be; a word's place is its number in C."""
+    """The allowed words of an index setting, in the order of their numbers in C."""
     words = (lib.nd_setting_word(setting.encode(), number) for number in count())
     return tuple(text_of(word) for word in takewhile(lambda word: word != ffi.NULL, words))
 
 
 class Bounds(NamedTuple):
-    """The limits of a query's arguments: `nd_bounds`."""
+    """The bounds of a query's arguments (`nd_bounds`)."""
 
     threshold: float
     lowest: float
@@ -168,14 +168,14 @@ class Bounds(NamedTuple):
 
 
 def bounds(scheme: Any, *, containment: bool = False) -> Bounds:
-    """The thresholds and the distance of a query for similar texts, or for texts that contain another."""
+    """The bounds of a similarity query, or of a containment query."""
     out = ffi.new("nd_bounds *")
     lib.nd_scheme_bounds(scheme, containment, out)
     return Bounds(out.threshold, out.lowest, out.max_distance)
 
 
 def query_of(scheme: Any, *, containment: bool = False) -> str | None:
-    """Which sql/verify_*.sql answers such a query ('bands', ...); None where stored values do not tell it."""
+    """The name of the sql/verify_*.sql file ('bands', ...) that verifies a query; None if stored values are not enough."""
     name = lib.nd_scheme_query(scheme, containment)
     return None if name == ffi.NULL else text_of(name)
 
@@ -184,23 +184,23 @@ def query_of(scheme: Any, *, containment: bool = False) -> str | None:
 
 
 def digests_of_hash(name_number: int, seed: int, data: bytes) -> bytes:
-    """The digest of data by a built-in hash, big-endian."""
+    """The digest of `data` by a built-in hash, big-endian."""
     digest = ffi.new("uint8_t[]", lib.ND_DIGEST_MAX)
     check(lib.nd_hash_bytes(name_number, seed, ffi.from_buffer("uint8_t[]", data), len(data), digest), f"hash {name_number}")
     return bytes(ffi.buffer(digest, lib.nd_hash_size(name_number)))
 
 
 HASHES = words("text.hash")
-"""The built-in hashes; a name's place is its number in C (ND_HASH_*)."""
+"""The built-in hashes, in the order of their numbers in C (ND_HASH_*)."""
 
 
 def hash_size(number: int) -> int:
-    """Bytes of a built-in hash's digest."""
+    """The digest size of a built-in hash, in bytes."""
     return int(lib.nd_hash_size(number))
 
 
 def signed_hash(value: bytes) -> int:
-    """XXH3-64 of bytes as a signed number, as SQLite holds it."""
+    """XXH3-64 of bytes, as a signed integer for SQLite."""
     number = int(lib.nd_xxh3_64(ffi.from_buffer("uint8_t[]", value), len(value), 0))
     return number - (1 << 64) if number >> 63 else number
 
@@ -222,21 +222,21 @@ def _hashes(data: bytes, ends: Array) -> Array:
 
 
 def normalize(rules: Any, text: bytes) -> bytes:
-    """Text normalised and folded, ignorables dropped, before tokenising."""
+    """The text after normalisation, case folding and removal of ignorable characters, before tokenising."""
     out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
     check(lib.nd_text_normalize(workspace(), rules, ffi.from_buffer("uint8_t[]", text), len(text), out, size))
     return bytes(ffi.buffer(out[0], size[0])) if size[0] else b""
 
 
 def tokenize(rules: Any, text: bytes) -> Any:
-    """Runs the built-in tokenizer; the workspace that holds the tokens."""
+    """Tokenize the text. Returns the workspace that holds the tokens."""
     work = workspace()
     check(lib.nd_text_tokenize(work, rules, ffi.from_buffer("uint8_t[]", text), len(text)))
     return work
 
 
 def set_tokens(rules: Any, tokens: Sequence[bytes]) -> Any:
-    """Puts tokens of the caller's own into the workspace."""
+    """Put a caller's tokens into the workspace."""
     work = workspace()
     sizes = np.array([len(token) for token in tokens] or [0], dtype=np.uintp)
     data = b"".join(tokens)
@@ -246,7 +246,7 @@ def set_tokens(rules: Any, tokens: Sequence[bytes]) -> Any:
 
 
 def tokens_of(work: Any) -> list[bytes]:
-    """The tokens that the workspace holds."""
+    """The tokens in the workspace."""
     out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
     tokens = []
     for index in range(lib.nd_text_token_count(work)):
@@ -256,7 +256,7 @@ def tokens_of(work: Any) -> list[bytes]:
 
 
 def shingles_of(work: Any, rules: Any) -> list[bytes]:
-    """The shingles of the tokens that the workspace holds."""
+    """The shingles of the tokens in the workspace."""
     out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
     shingles = []
     for index in range(lib.nd_text_shingle_count(work, rules)):
@@ -266,7 +266,7 @@ def shingles_of(work: Any, rules: Any) -> list[bytes]:
 
 
 def hashes_of(work: Any, rules: Any, size: int) -> Array:
-    """The shingles' hashes: uint64[n], uint32[n] where size is 4, uint8[n, size] where it is above 8."""
+    """Shingle hashes: uint64[n]; uint32[n] for size 4, uint8[n, size] for sizes above 8."""
     check(lib.nd_text_hash(work, rules))
     count = lib.nd_text_shingle_count(work, rules)
     if size > 8:
@@ -279,9 +279,9 @@ def hashes_of(work: Any, rules: Any, size: int) -> Array:
 
 
 class Values:
-    """Stored values of texts one after another: `data`, where each ends, and the tokens of each text.
+    """Concatenated stored values, with the token count of each text.
 
-    data: bytes; ends: uint64[n]; tokens: uint64[n]. A text without shingles has a value of size 0.
+    data: bytes; ends: the end of each value in data, uint64[n]; tokens: uint64[n]. A text without shingles has a value of size 0.
     """
 
     __slots__ = ("data", "ends", "tokens")
@@ -291,13 +291,13 @@ class Values:
 
     @classmethod
     def joined(cls, values: Sequence[bytes | None]) -> Values:
-        """What `split` takes apart; nothing is known of tokens."""
+        """The inverse of `split`; token counts are 0."""
         present = [value or b"" for value in values]
         ends = np.cumsum(np.fromiter(map(len, present), np.uint64, len(present)), dtype=np.uint64)
         return cls(b"".join(present), ends, np.zeros(len(present), np.uint64))
 
     def split(self) -> list[bytes | None]:
-        """The values, None for one of size 0."""
+        """The values, None for a value of size 0."""
         data, start, out = self.data, 0, []
         for end in self.ends.tolist():
             out.append(data[start:end] if end > start else None)
@@ -305,11 +305,11 @@ class Values:
         return out
 
     def hashes(self) -> Array:
-        """`signed_hash` of each value, int64[n]; of one of size 0 that of nothing."""
+        """`signed_hash` of each value, int64[n]; an empty value has the hash of no bytes."""
         return _hashes(self.data, self.ends)
 
     def sizes(self) -> Array:
-        """Bytes of each value, int64[n]."""
+        """The size of each value in bytes, int64[n]."""
         return np.diff(self.ends.astype(np.int64), prepend=0)
 
 
@@ -322,7 +322,7 @@ def _values_array(values: Any) -> Values:
 
 
 def _located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any]:
-    """C arrays with the addresses and sizes of some texts from `start` on, and what keeps these alive beside the texts."""
+    """C arrays with the addresses and sizes of texts from `start` on, and the objects that keep converted texts alive."""
     addresses: Any
     sizes: Any
     if isinstance(texts, LocatedTexts):
@@ -336,12 +336,12 @@ def _parts(texts: list[Any] | LocatedTexts) -> Iterator[list[Any] | LocatedTexts
     most = limits.SLICE_TEXTS
     if isinstance(texts, LocatedTexts):
         return texts.parts(most)
-    # lists of our own keep the texts alive, whatever other threads do
+    # slices are lists that no other thread changes, so they keep the texts alive
     return (texts[first : first + most] for first in range(0, len(texts), most))
 
 
 def _pieces(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
-    """Texts as C takes them, some after others: their addresses, their sizes, and how many they are."""
+    """Texts in batches for C: (addresses, sizes, count)."""
     for part in _parts(texts):
         start = 0
         while start < len(part):
@@ -351,7 +351,7 @@ def _pieces(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
 
 
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
-    """The stored values of texts under built-in rules. ASCII `str`, `bytes` and LocatedTexts are read where they stand."""
+    """The stored values of texts under built-in rules. ASCII `str`, `bytes` and LocatedTexts are not copied."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     mine = _mine()
     lib.nd_values_clear(mine.values)
@@ -363,8 +363,8 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
 
 
 def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: int) -> tuple[Array, Array]:
-    """The values of texts, of `width` bytes each, under built-in rules: uint8[n, width]; and which have none, bool[n]: their rows
-    are zeros. To collect all values and copy them afterwards takes as long again as fingerprinting short texts."""
+    """Stored values of `width` bytes under built-in rules as rows, uint8[n, width], and which texts have no value, bool[n]; their
+    rows are zeros. Collecting `Values` first and copying them takes twice as long for short texts."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
     mine, start = _mine(), 0
@@ -377,7 +377,7 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
 
 
 def rows_of(values: Values, width: int) -> tuple[Array, Array]:
-    """The same of values that were made already."""
+    """`rows_of_texts` for existing values."""
     empty = values.sizes() == 0
     rows = np.zeros((len(empty), width), np.uint8)
     rows[~empty] = np.frombuffer(values.data, np.uint8).reshape(-1, width)
@@ -385,15 +385,15 @@ def rows_of(values: Values, width: int) -> tuple[Array, Array]:
 
 
 def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes | None, int]]:
-    """A function that gives (stored value, tokens) of one text under built-in rules: what a question needs, in one call of C
-    without cffi, which would take as long as a short text."""
+    """A function that returns (stored value, token count) of one text under built-in rules. It calls C without cffi, whose
+    overhead is as large as the work for a short text."""
     return partial(_value_of_text, (_SKETCH_TEXT, _address(scheme), _address(rules)), (scheme, rules))
 
 
 def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | bytes) -> tuple[bytes | None, int]:
     mine = _thread or _mine()
     data = text if isinstance(text, bytes) or text.isascii() else text.encode("utf-8", "surrogatepass")
-    held = owners, mine.text, mine.values, mine.sketch  # a thread that runs while Python ends loses what only `mine` holds
+    held = owners, mine.text, mine.values, mine.sketch  # at interpreter exit a running thread loses what only `mine` holds
     found = _questions.value_of_text(*addresses, *mine.addresses, data, held)
     if isinstance(found, int):
         check(found, "fingerprint of a text")
@@ -408,24 +408,24 @@ _SKETCH_TEXT = _address(ffi.addressof(lib, "nd_scheme_sketch_text"))
 
 
 def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    """(stored value, tokens) of one text under built-in rules."""
+    """(stored value, token count) of one text under built-in rules."""
     return value_maker(scheme, rules)(text)
 
 
 class Sketch(NamedTuple):
-    """All that an index stores of one fingerprint; `value`, `value_hash` and `keys` are None for a text without shingles."""
+    """The stored data of one fingerprint. `value`, `value_hash` and `keys` are None for a text without shingles."""
 
     value: bytes | None
     token_count: int
     value_hash: int | None
     """`signed_hash` of the value."""
     keys: bytes | None
-    """Of a plan of bands the file keys: int64[bands], little-endian, ascending, the last repeated where there are fewer. Behind
-    the number of the group they are what `neardup_filing` takes. None for other plans."""
+    """The band keys of a banding scheme: int64[bands], little-endian, ascending, padded by repeating the last. `neardup_filing`
+    takes them after the group number. None for other plans."""
 
 
 def _sketch_text(scheme: Any, rules: Any, text: str | bytes, mine: _Thread, keys: Any) -> Any:
-    """The thread's sketch, made of a text in one call, without hash and keys where `keys` is NULL."""
+    """Sketch a text in one call into the thread's sketch, without hash and keys if `keys` is NULL."""
     pointers, sizes, _owners = _located([text], 0)
     status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, keys, mine.sketch)
     check(status, "fingerprint of a text")
@@ -433,7 +433,7 @@ def _sketch_text(scheme: Any, rules: Any, text: str | bytes, mine: _Thread, keys
 
 
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
-    """One text under built-in rules: its value with the hash and the keys of it, in one call."""
+    """The value of one text under built-in rules, with its hash and keys, in one call."""
     mine = _mine()
     made = _sketch_text(scheme, rules, text, mine, mine.keys)
     if not made.size:
@@ -445,7 +445,7 @@ def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
 
 
 def sketch_of_value(scheme: Any, value: bytes, token_count: int = 0) -> Sketch:
-    """The same of a value that was made already: a code, or that of a text under rules of the caller's own."""
+    """The sketch of an existing value, such as a code or the value of a text under custom rules."""
     mine = _mine()
     made = mine.sketch
     check(lib.nd_scheme_sketch_value(scheme, ffi.from_buffer("uint8_t[]", value), len(value), mine.keys, made), "a fingerprint")
@@ -457,7 +457,7 @@ def _keys_of(sketch: Any) -> bytes | None:
 
 
 def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values:
-    """The stored values of texts that were hashed already: (digests uint8[n, size] big-endian, tokens) of each."""
+    """The stored values of hashed texts: (digests uint8[n, size] big-endian, token count) each."""
     values = _owned(lib.nd_values_new(), lib.nd_values_free)
     for digests, token_count in texts:
         count, size = digests.shape
@@ -468,7 +468,7 @@ def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values
 
 
 def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
-    """(similarity, distance) of two stored values; distance -1 where the scheme has none."""
+    """(similarity, distance) of two stored values; distance is -1 if the scheme has none."""
     result, distance = ffi.new("double *"), ffi.new("int64_t *")
     data_a, data_b = ffi.from_buffer("uint8_t[]", a), ffi.from_buffer("uint8_t[]", b)
     check(lib.nd_scheme_similarity(scheme, data_a, len(a), data_b, len(b), result, distance), "comparing fingerprints")
@@ -476,7 +476,7 @@ def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
 
 
 def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
-    """True if a stored value is similar to one of others by the scheme's rule."""
+    """True if a stored value matches one of the others by the scheme's rule."""
     like = ffi.new("int *")
     data, ends = ffi.from_buffer("uint8_t[]", others.data), pointer(others.ends, "uint64_t[]")
     given = ffi.from_buffer("uint8_t[]", value)
@@ -485,25 +485,25 @@ def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
 
 
 def is_value(scheme: Any, value: bytes) -> bool:
-    """True if bytes can be a stored value of the scheme."""
+    """True if the bytes are a valid stored value of the scheme."""
     return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
 
 
 def are_values(scheme: Any, values: Values) -> bool:
-    """True if all of these can be stored values of the scheme."""
+    """True if all values are valid stored values of the scheme."""
     check, good, at = lib.nd_scheme_value_check, lib.ND_OK, ffi.from_buffer("uint8_t[]", values.data)
     ends = values.ends.tolist()
     return all(check(scheme, at + start, end - start) == good for start, end in zip([0, *ends], ends, strict=False))
 
 
 def is_row(entries: bytes, code_bytes: int) -> bool:
-    """True if bytes are entries of codes of so many bytes, as they were written."""
+    """True if the bytes are valid bucket entries for codes of `code_bytes` bytes."""
     data = ffi.from_buffer("uint8_t[]", entries)
     return bool(lib.nd_entries_read(data, len(entries), code_bytes, ffi.new("nd_entries *")) == lib.ND_OK)
 
 
 def remove_entries(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
-    """A row of buckets less the entries of a fingerprint; empty where it holds no other."""
+    """A bucket row without the entries of a fingerprint; empty if no others remain."""
     found = ffi.new("nd_entries *")
     data = ffi.from_buffer("uint8_t[]", entries)
     check(lib.nd_entries_read(data, len(entries), code_bytes, found), "entries of a row of buckets")
@@ -519,7 +519,7 @@ def remove_entries(entries: bytes, code_bytes: int, fingerprint_id: int) -> byte
 
 
 def band_keys(scheme: Any, values: Values) -> Array:
-    """The file keys of values of a plan of bands: int64[n, bands], ascending; a value that has fewer repeats the last."""
+    """The band keys of each value: int64[n, bands], ascending, padded by repeating the last."""
     out = np.empty((len(values.ends), scheme.bands), np.int64)
     keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
     data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
@@ -528,9 +528,10 @@ def band_keys(scheme: Any, values: Values) -> Array:
 
 
 def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
-    """The buckets of texts in a plan of bands, int32[n, bands] as `band_keys` has them, and their tokens, uint64[n].
+    """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n].
 
-    Nearly all of it is one call into C: a thread that needs the interpreter's lock again and again waits each time."""
+    One C call does nearly all the work, because reacquiring the interpreter lock would block the thread each time.
+    """
     mine, start = _mine(), 0
     buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
     while start < len(texts):
@@ -555,10 +556,11 @@ def band_buckets(signatures: Array, bands: int, rows: int) -> Array:
 
 
 def connections(scheme: Any, values: Values, first: int, buckets: Array, items: Array, known: Array) -> tuple[Array, Array]:
-    """Matching pairs that connect what matches among values of a plan of bands that meet in buckets: int64[m, 2], float64[m].
+    """Matching pairs that connect all similar values which share a bucket: int64[m, 2], float64[m].
 
-    buckets, items: int64[n], row i says that a value stands in a bucket; buckets ascend. Values before `first` are not compared
-    with each other. known: int64 of each value, one that it is connected with already, perhaps itself."""
+    buckets, items: int64[n], each row places a value in a bucket, in ascending bucket order. Values before `first` are not
+    compared with each other. known: the position of a value already connected with each value, or its own, int64.
+    """
     handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
     data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
     rows = pointer(buckets, "int64_t[]"), pointer(items, "int64_t[]"), len(buckets)
@@ -570,9 +572,10 @@ def connections(scheme: Any, values: Values, first: int, buckets: Array, items: 
 
 
 class Deduplicator:
-    """Decides of records, in the order of preference, which stay: one is a duplicate if it matches an earlier one that stays.
+    """Decides which records to keep, in the order they are added: a record is a duplicate if it matches an earlier kept record.
 
-    What matches are pairs of the scheme's candidate table, verified. Records that stay are kept in memory, duplicates are not."""
+    Candidates come from the scheme's candidate table and are verified. Only kept records use memory.
+    """
 
     def __init__(self, scheme: Any) -> None:
         out = ffi.new("nd_deduplicator **")
@@ -580,14 +583,15 @@ class Deduplicator:
         self._handle = _owned(out[0], lib.nd_deduplicator_free)
 
     def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
-        """The next records: of each the number of the record that stays and is most similar to it, the earliest of several,
-        int64[n], and the similarity to that one, float64[n]. -1 and 1.0 where the record itself stays. Records are numbered from
-        0 on, in the order in which they were added by all calls. groups: int64[n]; records match within their group."""
+        """Add records. Returns for each the number of the most similar kept record, the earliest if several are equal, int64[n],
+        and their similarity, float64[n]; -1 and 1.0 for a kept record. Records are numbered from 0 across all calls. groups:
+        int64[n]; records match within their group.
+        """
         count, ends = len(values.ends), values.ends
         kept, similarities = np.empty(count, np.int64), np.empty(count, np.float64)
         starts = np.concatenate([np.zeros(1, np.uint64), ends])
         data = ffi.from_buffer("uint8_t[]", values.data)
-        for first in range(0, count, limits.DEDUPLICATED_STEP):  # an interrupt is seen between two of them
+        for first in range(0, count, limits.DEDUPLICATED_STEP):  # so that an interrupt is handled between steps
             part = slice(first, first + limits.DEDUPLICATED_STEP)
             start = int(starts[first])
             own_ends = ends[part] - np.uint64(start)
@@ -598,16 +602,16 @@ class Deduplicator:
         return kept, similarities
 
 
-# ---- without an index --------------------------------------------------------------------------------------------------
+# ---- without an index ------------------------------------------------------------------------------------------------
 
 
 def hamming(a: bytes, b: bytes) -> int:
-    """Bits in which two byte strings of one length differ."""
+    """The number of differing bits of two byte strings of equal length."""
     return int(lib.nd_hamming(a, b, len(a)))
 
 
 def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int) -> Array:
-    """Signature of at least one hash (uint64[n]): uint16[num_perm], or uint32[num_perm] where slot_bits is 32."""
+    """The signature of one or more hashes (uint64[n]): uint16[num_perm], or uint32[num_perm] for slot_bits=32."""
     number = words("family").index(family)
     a, b, slots = (np.zeros(num_perm, np.uint32) for _ in range(3))
     a_data, b_data, out = pointer(a, "uint32_t[]"), pointer(b, "uint32_t[]"), pointer(slots, "uint32_t[]")
@@ -617,7 +621,7 @@ def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int
 
 
 NO_SPLIT = 2**64 - 1
-"""The split of a join within one collection."""
+"""The `split` argument of a join within one collection."""
 
 
 def pairs(run: Any) -> Array:
@@ -635,7 +639,7 @@ def set_numbers(value: bytes) -> Array:
 
 
 def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
-    """The pairs of similar arrays, with a split only those across it, in pieces of about `most` pairs."""
+    """The pairs of similar sets, in batches of about `most`. split: only pairs of a set before this position and one after it."""
     count = len(ends)
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = ends if count else np.zeros(1, np.uint64)

@@ -1,4 +1,4 @@
-"""Every check of an argument. A message is `name=value: give ...`, the value and the remedy.
+"""Argument checks. A message has the form `name=value: give ...`.
 
 >>> from neardup_db.parameters import check_fraction
 >>> check_fraction("threshold", 1.5)
@@ -43,26 +43,26 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def quoted(value: Any, most: int = 80) -> str:
-    """A value as a message has it: as it is written in source code, on one line, or the beginning of that."""
-    if isinstance(value, int) and abs(value) >> 3000:  # Python writes no number of so many digits
+    """The repr of a value for a message, on one line and shortened to `most` characters."""
+    if isinstance(value, int) and abs(value) >> 3000:  # Python's str() refuses integers this long
         return f"an integer of {value.bit_length():,} bits"
-    text = repr(value if not isinstance(value, (str, bytes)) else value[:most])  # of a megabyte only what is shown
-    if "\n" in text:  # of data frames and arrays
+    text = repr(value if not isinstance(value, (str, bytes)) else value[:most])  # cut before repr, which would copy megabytes
+    if "\n" in text:  # reprs of data frames and arrays
         text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def quoted_key(key: Any) -> str:
-    """A key of a document, or a name of a group, in a message: whole, but where it is no name at all."""
+    """A document key or group name for a message, shown whole up to 500 characters."""
     return quoted(key, 500)
 
 
-# ---- of any argument -----------------------------------------------------------------------------------------------------
+# ---- any argument --------------------------------------------------------------------------------------------------------
 
 
 def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy: str = "") -> int:
-    """value as an int in low..high; numpy integers count, bool and float do not."""
-    if type(value) is int and low <= value <= high:  # most are
+    """The value as an int in low..high. numpy integers are accepted, bool and float are not."""
+    if type(value) is int and low <= value <= high:  # the usual case
         return value
     if not isinstance(value, (int, Integral)) or isinstance(value, bool) or not low <= int(value) <= high:
         most = "2^63 - 1" if high == _MOST else str(high)
@@ -72,10 +72,10 @@ def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy
 
 
 def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
-    """value as a float in (0, 1], or in (0, 1)."""
+    """The value as a float in (0, 1], or in (0, 1) if include_one is False."""
     is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     is_number = is_plain or isinstance(value, (np.integer, np.floating))
-    number = float(value) if is_number and abs(value) < 2 else math.nan  # a float has no room for every integer
+    number = float(value) if is_number and abs(value) < 2 else math.nan  # float() raises OverflowError for large integers
     if not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
         interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
         written = float(value) if isinstance(value, np.floating) else value
@@ -84,9 +84,9 @@ def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any], more: str = "") -> Any:
-    """value, which must be one of the choices."""
+    """The value, which must be one of the choices."""
     for choice in choices:
-        if value is choice:  # most are
+        if value is choice:  # the usual case
             return value
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         listed = [*map(repr, choices), *([more] if more else [])]
@@ -95,14 +95,14 @@ def check_choice(name: str, value: Any, choices: Sequence[Any], more: str = "") 
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """value as a bool; nothing else counts as one."""
+    """The value as a bool. Only bool and numpy.bool_ are accepted."""
     if not isinstance(value, bool) and not isinstance(value, np.bool_):
         raise ParameterError(f"{name}={quoted(value)}: give True or False")
     return bool(value)
 
 
 def check_seed(name: str, value: Any) -> int:
-    """value as a seed of 0 to 2^63 - 1; "random" draws one."""
+    """The value as a seed from 0 to 2^63 - 1; "random" draws one."""
     if isinstance(value, str) and value == "random":
         return int.from_bytes(os.urandom(8), "big") % (SEED_LIMIT - 1) + 1
     return check_integer(name, value, 0, SEED_LIMIT - 1, 'or "random"')
@@ -121,7 +121,7 @@ def check_kind(name: str, value: Any, kind: type, remedy: str) -> Any:
 
 
 def check_many(name: str, values: Any, remedy: str = "give a list, or another iterable") -> Iterable[Any]:
-    """Several of something: no single text, whose letters would be taken for them, and no array of no dimension, which is one."""
+    """The iterable `values`. Refuses a single text, which would be read letter by letter, and a zero-dimensional array."""
     if hasattr(type(values), "columns") and (hasattr(type(values), "dtypes") or hasattr(type(values), "schema")):
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
         collect = "collect a lazy frame first, give a table of pyarrow, pandas 2.2 or polars, or zip its columns"
@@ -131,34 +131,34 @@ def check_many(name: str, values: Any, remedy: str = "give a list, or another it
     return values
 
 
-# ---- of opening ----------------------------------------------------------------------------------------------------------
+# ---- opening -------------------------------------------------------------------------------------------------------------
 
 MEMORY = ":memory:"
-"""The target that is no file. A Path of this name, or one with a folder before it, is a file."""
+"""The target of an in-memory index, as a str. A Path with this name, or a name with a folder before it, is a file."""
 
 _INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 
 _LONGEST_SUFFIX = len("-journal")
-"""Of the names that SQLite gives to the files beside a database."""
+"""The longest suffix that SQLite appends to a database file name."""
 
 _LONGEST_PATH = 512
-"""Bytes of a path that SQLite opens."""
+"""The longest path that SQLite opens, in bytes."""
 
 
 def is_index_name(name: Any) -> TypeGuard[str]:
-    """Whether this is a name that an index may have, and that may be put into SQL."""
+    """Whether the value is a valid index name, which is safe in SQL."""
     return isinstance(name, str) and _INDEX_NAME.match(name) is not None
 
 
 def check_index_name(name: Any) -> str:
-    """The name of an index, if it is one that may be put into SQL."""
+    """The index name, if it is valid and so safe in SQL."""
     if not is_index_name(name):
         raise ParameterError(f"name={quoted(name)}: give a letter and then at most 39 letters, digits or underscores")
     return name
 
 
 def check_name(name: str, value: Any) -> str:
-    """The name of a table or a column of the application, or a condition: text that SQLite takes."""
+    """A table name, column name or condition of the application, as text that SQLite accepts."""
     if not isinstance(value, str) or not value or "\0" in value or not value.isprintable() and name != "where":
         raise ParameterError(f"{name}={quoted(value)}: give {'a condition' if name == 'where' else 'a name'} as text")
     return check_key(value, name)  # type: ignore[return-value]
@@ -180,15 +180,15 @@ def check_target(target: Any) -> str:
 
 
 def check_path(given: str | bytes) -> str:
-    """The absolute path of a file, without symbolic links: SQLite takes it for nothing else, finds the log where it finds it, and
-    goes on to do so when the current folder has changed. ParameterError where SQLite cannot have a file there."""
+    """The absolute path of a file, with symbolic links resolved, so that SQLite finds the same file and write-ahead log after the
+    current folder changes. Raises ParameterError if SQLite cannot open a file there."""
     path = os.fsdecode(given)
     if not path or "\0" in path:
-        raise ParameterError(f"target={quoted(path)} is no path: give the path of a file")
+        raise ParameterError(f"target={quoted(path)} is not a path: give  the path of a file")
     try:
         path.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ParameterError(f"the path {path!r} is no UTF-8, as SQLite needs it: rename the file or its folder") from error
+        raise ParameterError(f"the path {path!r} is not UTF-8, which SQLite requires: rename the file or its folder") from error
     path = real_path(path)
     if os.path.isdir(path):
         raise ParameterError(f"{path!r} is a folder: give the path of a file in it")
@@ -198,14 +198,14 @@ def check_path(given: str | bytes) -> str:
     }.items():
         if size > most - _LONGEST_SUFFIX:
             raise ParameterError(
-                f"{path!r}: its {what} has {size} bytes, and with what SQLite adds to it only {most - _LONGEST_SUFFIX} are "
-                f"possible: give a shorter {what}"
+                f"{path!r}: its {what} has {size} bytes; SQLite allows {most - _LONGEST_SUFFIX}, as it appends suffixes: "
+                f"give a shorter {what}"
             )
     return reachable(path)
 
 
 def check_window(window: Any) -> WindowSize | None:
-    """How long documents stay, or how many of the last ones; None = all of them."""
+    """The window: a duration, a number of documents, or None to keep every document."""
     if isinstance(window, timedelta):
         if window < _MS:
             raise ParameterError(f"window={window!r}: give a timedelta of at least a millisecond, or a number of documents")
@@ -215,17 +215,17 @@ def check_window(window: Any) -> WindowSize | None:
     raise ParameterError(f"window={quoted(window)}: give a timedelta, or a number of documents")
 
 
-# ---- of a document -------------------------------------------------------------------------------------------------------
+# ---- documents -----------------------------------------------------------------------------------------------------------
 
 _DEEPEST = 1000
-"""Levels of JSON that SQLite takes for valid."""
+"""The deepest nesting that SQLite accepts as valid JSON."""
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def check_key(key: Any, name: str = "key") -> Key:
-    """A key as it is stored: str, bytes or a signed 64-bit integer."""
+    """A key as stored: str, bytes or a signed 64-bit integer."""
     if isinstance(key, str):
         try:
             key.encode("utf-8")
@@ -244,7 +244,7 @@ def check_key(key: Any, name: str = "key") -> Key:
 
 
 def _as_key(key: Any, name: str) -> str:
-    """How to make a key of a value that is none, for a message; "" where there is no obvious way."""
+    """For a message: how to convert a value to a key; "" if there is no obvious way."""
     call = ""
     if isinstance(key, (bytearray, memoryview)):
         call = f"bytes({name})"
@@ -252,13 +252,13 @@ def _as_key(key: Any, name: str) -> str:
         call = f"{name}.value"
     elif isinstance(key, (date, time)):
         call = f"{name}.isoformat()"
-    elif not isinstance(key, Iterable) and str(key) != repr(key):  # of a UUID, a Path, a Decimal
+    elif not isinstance(key, Iterable) and str(key) != repr(key):  # UUID, Path, Decimal
         call = f"str({name})"
     return call and f", for example {call}"
 
 
 def check_part(part: Any) -> Part | None:
-    """The name of a code among those of its key: str or a signed 64-bit integer, None = none."""
+    """The name of one code of a document: str or a signed 64-bit integer, None if unnamed."""
     if part is None:
         return None
     if not isinstance(part, (str, int, Integral)) or isinstance(part, bool):
@@ -268,7 +268,7 @@ def check_part(part: Any) -> Part | None:
 
 
 def is_plain_key(key: Any) -> bool:
-    """Whether a key is certainly stored as it is; by far the most are, and this tells quickly."""
+    """A fast check that a key is stored unchanged. False means that `check_key` has to decide."""
     kind = type(key)
     if kind is str:
         return bool(key.isascii())
@@ -277,7 +277,7 @@ def is_plain_key(key: Any) -> bool:
 
 def check_group(group: Any) -> Key | None:
     if isinstance(group, AnyGroup):
-        raise ParameterError("group=ANY_GROUP asks or finds documents of every group: give the name of one, or None")
+        raise ParameterError("group=ANY_GROUP is for queries only: give the name of one group, or None")
     return None if group is None else check_key(group, "group")
 
 
@@ -288,7 +288,7 @@ def check_text(text: Any, name: str = "text") -> str | bytes:
 
 
 def check_texts(name: str, texts: Iterable[Any], kinds: tuple[type, ...] = (str, bytes)) -> list[Any]:
-    """Texts as a list; what is none is named by its place."""
+    """Texts as a list. An error names the position of the invalid text."""
     checked = list(texts)
     for place, text in enumerate(checked):
         if not isinstance(text, kinds):
@@ -297,7 +297,7 @@ def check_texts(name: str, texts: Iterable[Any], kinds: tuple[type, ...] = (str,
 
 
 def storable(text: str | bytes) -> str:
-    """A text as it is stored: what is no valid Unicode becomes U+FFFD, as the fingerprint sees it."""
+    """A text as stored: invalid Unicode becomes U+FFFD, as in its fingerprint."""
     if isinstance(text, str):
         try:
             text.encode("utf-8")
@@ -321,7 +321,7 @@ def check_metadata(metadata: Any) -> str | None:
         remedy = "give dicts, lists, strings and finite numbers"
         raise ParameterError(f"metadata cannot be written as JSON ({error}): {remedy}") from error
     if text.count("[") + text.count("{") > _DEEPEST and _depth(text) > _DEEPEST:
-        raise ParameterError(f"metadata is nested {_depth(text):,} deep: SQLite reads JSON down to {_DEEPEST:,}, make it flatter")
+        raise ParameterError(f"metadata is nested {_depth(text):,} levels deep: SQLite reads at most {_DEEPEST:,} levels of JSON")
     return text
 
 
@@ -337,10 +337,10 @@ def _depth(text: str) -> int:
 
 
 LATEST_MS = 10**17
-"""Milliseconds after 1970, and before, within which all times of a file are."""
+"""The limit of stored times, in milliseconds before and after 1970."""
 
 _FIRST_S, _LAST_S = 946_684_800, 7_258_118_400
-"""2000-01-01 and 2200-01-01, UTC: a moment that is given lies between them. Others are durations, or in another unit."""
+"""2000-01-01 and 2200-01-01, UTC. A number outside this range is a duration or has another unit."""
 
 _UNITS = {"milliseconds": 1000, "microseconds": 10**6, "nanoseconds": 10**9}
 
@@ -356,7 +356,7 @@ _MOMENT = "give an aware datetime, or Unix seconds"
 
 
 def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
-    """A time in milliseconds: from an aware datetime or Unix seconds."""
+    """The time in milliseconds of an aware datetime or of Unix seconds."""
     if moment is None:
         return None
     if isinstance(moment, datetime):
@@ -371,13 +371,13 @@ def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
         what = f"{name}={quoted(float(moment) if isinstance(moment, np.floating) else moment)}"
         for unit, factor in _UNITS.items():
             if _FIRST_S * factor <= seconds <= _LAST_S * factor:
-                raise ParameterError(f"{what} looks like {unit}, and is to be Unix seconds: divide it by {factor:,}")
+                raise ParameterError(f"{what} looks like {unit}, not Unix seconds: divide it by {factor:,}")
         raise ParameterError(f"{what} is not between the years 2000 and 2200: {remedy}")
     return round(float(seconds) * 1000)
 
 
 def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
-    """An expiry in milliseconds: a time, a timedelta from now on, or as `ttl` a timedelta or seconds from now on."""
+    """The expiry time in milliseconds. expires_at: a time, or a timedelta from now. ttl: seconds or a timedelta from now."""
     if ttl is not None:
         if expires_at is not None:
             raise ParameterError(f"expires_at={quoted(expires_at)} and ttl={quoted(ttl)}: give one of the two")
@@ -394,7 +394,7 @@ def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
 
 
 def _check_ttl(ttl: Any) -> int:
-    """How long a document stays, in milliseconds."""
+    """The document lifetime in milliseconds."""
     if not isinstance(ttl, timedelta) and not _is_number(ttl):
         raise ParameterError(f"ttl={quoted(ttl)} is of type {type(ttl).__name__}: give a timedelta, or a number of seconds")
     longest = 1000.0 * _LAST_S
@@ -406,14 +406,14 @@ def _check_ttl(ttl: Any) -> int:
 
 
 def check_since(since: Any) -> int | None:
-    """The earliest time that counts, in milliseconds: a time, or a timedelta back from now."""
+    """The start time in milliseconds. since: a time, or a timedelta before now."""
     if isinstance(since, timedelta):
         return now_ms() - round(since / _MS)
     return check_moment(since, "since", "give a timedelta back from now, an aware datetime, or Unix seconds")
 
 
 def check_if_exists(if_exists: Any) -> IfExists:
-    """What becomes of a document whose key is stored already."""
+    """The action for a document whose key exists."""
     return check_choice("if_exists", if_exists, _IF_EXISTS)  # type: ignore[no-any-return]
 
 
@@ -423,7 +423,8 @@ _FIELDS_OF_CODES = _FIELDS | {"part"}
 
 
 def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
-    """A record of `add_many` (content="text") or of codes: (key, content), or a mapping with the names of `add`'s arguments."""
+    """A checked record of `add_many` (content="text") or `add_codes` (content="code"): a pair (key, content), or a mapping with
+    the argument names of `add`."""
     if isinstance(record, Mapping):
         names = _FIELDS_OF_CODES if content == "code" else _FIELDS
         unknown = [name for name in record if name not in names]
@@ -451,8 +452,7 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
 
 
 class FieldNames(NamedTuple):
-    """Which fields of mappings are key, text and group, and make up the metadata. A mapping is then read as a row of a table is,
-    and its other fields are ignored."""
+    """The fields of a mapping that hold key, text, group and metadata. All other fields are ignored."""
 
     key: Any
     text: Any
@@ -460,7 +460,7 @@ class FieldNames(NamedTuple):
     metadata: Sequence[Any]
 
     def record(self, row: Any) -> dict[str, Any]:
-        """The record with the names of `add`'s arguments. ParameterError where a field is not there."""
+        """The record under the argument names of `add`. Raises ParameterError if a field is missing."""
         if not isinstance(row, Mapping):
             how = "key= and text= name the fields of mappings or the columns of a table: leave them out for pairs"
             raise ParameterError(f"record={quoted(row)} is of type {type(row).__name__}: {how}")
@@ -480,7 +480,7 @@ class FieldNames(NamedTuple):
 
 
 def check_fields(key: Any, text: Any, group: Any, metadata: Any) -> FieldNames | None:
-    """The names of the fields of mappings, None where no argument names one."""
+    """The field names, or None if no argument names a field."""
     if key is None and text is None and group is None and metadata is None:
         return None
     if key is None or text is None:
@@ -493,27 +493,27 @@ def check_fields(key: Any, text: Any, group: Any, metadata: Any) -> FieldNames |
 
 
 def check_metadata_names(metadata: Any) -> Sequence[str]:
-    """The names of the columns or fields that make up the metadata."""
+    """The columns or fields that form the metadata."""
     if isinstance(metadata, str) or not isinstance(metadata, Sequence | None):
         raise ParameterError(f"metadata={quoted(metadata)}: give a list of the names of columns")
     return metadata or ()
 
 
-# ---- of a question -------------------------------------------------------------------------------------------------------
+# ---- queries -------------------------------------------------------------------------------------------------------------
 
 
 def check_limit(limit: Any) -> int | None:
-    """At most so many matches; None = all of them."""
+    """The maximum number of matches; None for all."""
     return None if limit is None else check_integer("limit", limit)
 
 
 def check_asked_group(group: Any) -> Key | AnyGroup | None:
-    """The group that is asked, or ANY_GROUP."""
+    """The group to search, or ANY_GROUP."""
     return group if isinstance(group, AnyGroup) else check_group(group)
 
 
 def check_measure(measure: Any) -> Measure | None:
-    """What a query may measure beside the index's own rule."""
+    """The measure of a query: "containment", or None for the index's own measure."""
     if measure is not None and not (isinstance(measure, str) and measure == "containment"):
         raise ParameterError(f"measure={quoted(measure)}: give 'containment', or None for the measure of the index")
     return "containment" if measure is not None else None

@@ -419,7 +419,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "objects of all kinds": (
         pandas.DataFrame({"id": [1, 2], "body": ["a", "b"], "x": ["a", 1]}),
         {"key": "id", "text": "body"},
-        r"records cannot be handed over by Arrow \(.*\): give the columns that are needed alone",
+        r"records cannot be exported to Arrow \(.*\): give the columns that are needed alone",
     ),
     "no names": (TABLE, {}, r"the columns 'id', 'body': say which .* add_many\(table, key='id', text='body'\)"),
     "pandas without names": (TABLE.to_pandas(), {}, "the columns 'id', 'body': say which"),
@@ -444,7 +444,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "runs": (table(id=[1, 2], body=RUNS), {"key": "id", "text": "body"}, "a column of run_end_encoded: .* cast it"),
     "fixed binary": (table(id=[1], body=pa.array([b"a"], pa.binary(1))), {"key": "id", "text": "body"}, "of fixed_size_binary: "),
     "bytes that are no UTF-8": (table(id=[1], body=[b"\xff"]), {"key": "id", "text": "body"}, "a column of binary: give one of"),
-    "a device's memory": (OnDevice(), {"key": "id", "text": "body"}, "of a device alone: copy it to main memory"),
+    "a device's memory": (OnDevice(), {"key": "id", "text": "body"}, "device memory only: copy it to main memory"),
     "lists of times": (WIDE, {"key": "id", "text": "body", "metadata": ["l"]}, "metadata='l' is a column of list"),
     "array": (TABLE["body"], {"key": "id", "text": "body"}, "records is an array of string: give a table"),
     "lazy frame": (polars.LazyFrame({"a": [1]}), {"key": "a", "text": "a"}, "records is a polars.LazyFrame, .* collect"),
@@ -468,18 +468,18 @@ def test_questions_that_are_refused() -> None:
         for data, options, message in (
             (TABLE, {}, r"texts is a table with the columns 'id', 'body': say which .* query_many\(table, text='body'\)"),
             (TABLE, {"text": "id"}, "text='id' is a column of int64"),
-            (TABLE["body"], {"text": "body"}, "text='body': texts is an array of string, no table"),
+            (TABLE["body"], {"text": "body"}, "text='body': texts is an array of string, not a table"),
             (TABLE["id"], {}, "texts is an array of int64: give one of strings"),
             (["a"], {"text": "body"}, "text='body' names a column of a data frame, and texts is none"),
             (polars.LazyFrame({"a": [1]}), {"text": "a"}, "texts is a polars.LazyFrame"),
             (RUNS, {}, "texts is an array of run_end_encoded: .* cast it"),
-            (OnDevice(), {}, "of a device alone"),
+            (OnDevice(), {}, "device memory only"),
         ):
             with pytest.raises(ParameterError, match=message):
                 index.query_many(data, **options)
     with pytest.raises(ParameterError, match=r"the columns 'id', 'body': give one of them"):
         MinHash().fingerprints(TABLE)
-    with pytest.raises(ParameterError, match="of a device alone"):
+    with pytest.raises(ParameterError, match="device memory only"):
         MinHash().fingerprints(OnDevice())
 
 

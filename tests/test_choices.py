@@ -250,7 +250,7 @@ def test_marks_that_cannot_be_written_are_refused(folder: Path) -> None:
     json_lines(folder / "in.jsonl", [{"text": "a b c", "cluster": 1}])
     assert "give one of them" in refused("dedup", "in.jsonl", "-o", "out.jsonl", "--mark", "--drop-empty")
     told = refused("dedup", "in.jsonl", "-o", "out.jsonl", "--mark")
-    assert told == "neardup: in.jsonl has a field 'cluster' already, which --mark would write: rename it first\n"
+    assert told == "neardup: in.jsonl has a field 'cluster' already, which --mark adds: rename it first\n"
 
 
 # ---- against an index ----------------------------------------------------------------------------------------------------
@@ -368,8 +368,8 @@ def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
         ("--against old.db --threshold nan", "nan is not a number"),
         ("--against old.db --pairs old.db --force", "old.db is the input: name another output"),
         ("--against old.db --index old.db --force", "old.db is the input: name another output"),
-        ("--measure containment", "--measure and --against-name go with --against"),
-        ("--against-name x", "--measure and --against-name go with --against"),
+        ("--measure containment", "--measure and --against-name require --against"),
+        ("--against-name x", "--measure and --against-name require --against"),
     ):
         assert told in refused("dedup", "in.jsonl", "-o", "out.jsonl", *arguments.split())
     assert sorted(path.name for path in folder.iterdir()) == ["codes.db", "in.jsonl", "old.db"]
@@ -406,8 +406,8 @@ def test_records_with_codes_are_asked_for(folder: Path) -> None:
     assert "in.jsonl, line 2: " in (told := refused("query", "codes.db", "--from", "in.jsonl", "--json").replace("\t", " "))
     assert "hex" in told
     result = run("query", "codes.db", "--from", "in.jsonl", "--on-error", "skip")
-    assert result.stdout == "0\t0.9844\t1\ta\n2\t0.9844\t1\tb\n" and "1 record left out" in result.stderr
-    assert "goes with texts" in refused("query", "codes.db", "--from", "in.jsonl", "--measure", "containment")
+    assert result.stdout == "0\t0.9844\t1\ta\n2\t0.9844\t1\tb\n" and "1 record skipped" in result.stderr
+    assert "requires texts" in refused("query", "codes.db", "--from", "in.jsonl", "--measure", "containment")
 
 
 def test_questions_without_an_answer_end_with_exit_code_1(folder: Path) -> None:
@@ -419,7 +419,7 @@ def test_questions_without_an_answer_end_with_exit_code_1(folder: Path) -> None:
     assert (result.exit_code, result.output) == (1, "")
     json_lines(folder / "more.jsonl", copies(1))
     assert good("query", "old.db", "--from", "in.jsonl", "--from", "more.jsonl") == "k0\t1.0000\t\ta\n"
-    assert "--text-field goes with --from" in refused("query", "old.db", "fox", "--text-field", "body")
+    assert "--text-field requires --from" in refused("query", "old.db", "fox", "--text-field", "body")
     assert "Give one of TEXT, --file, --key and --from" in refused("query", "old.db", "fox", "--from", "in.jsonl")
     assert "--threshold nan: give a number" in refused("query", "old.db", "--from", "in.jsonl", "--threshold", "nan")
     assert "no such file" in refused("query", "old.db", "--from", "nowhere.jsonl")
@@ -454,7 +454,7 @@ def test_an_index_is_told_by_its_first_bytes(folder: Path) -> None:
     assert "no file fits this pattern" in refused("pairs", "nothing*")
     Path("in.jsonl").rename("records")
     assert good("pairs", "records", "--format", "jsonl") == "1.0000\t\tk0\tk1\n"
-    assert "its name does not tell the format" in refused("pairs", "records")
+    assert "its name does not show the format" in refused("pairs", "records")
     assert "--recall is for records, and this is an index" in refused("pairs", "odd.jsonl", "--recall", 0.9)
     assert "--shingle is for records" in refused("pairs", "odd.jsonl", "--shingle", 2)
     assert "--name is for an index" in refused("pairs", "records", "--format", "jsonl", "--name", "x")

@@ -523,7 +523,7 @@ def test_containment_is_asked_for_with_a_measure(tmp_path: Path) -> None:
     assert "prefix_containment" in good("explain", path, "three four five six", "--measure", "containment", "--threshold", 1)
     told = refused("query", plain, "two three four five", "--measure", "containment")
     assert "--scheme bottomk --containment, or neardup rebuild --scheme bottomk --k 128 --threshold 0.5 --containment" in told
-    assert "goes with texts" in refused("query", codes, "00" * 32, "--measure", "containment")
+    assert "requires texts" in refused("query", codes, "00" * 32, "--measure", "containment")
     assert "not with two KEYs" in refused("explain", path, "long", "part", "--measure", "containment")
 
 
@@ -537,7 +537,7 @@ def test_codes_come_in_as_hexadecimal(tmp_path: Path) -> None:
     assert [(match["key"], match["distance"]) for match in told["matches"]] == [(2, 1), (1, 2)]
     wrong = refused("add", path, lines(source, [{"id": 4, "text": "00"}]), "--key-type", "int")
     assert "in.jsonl, line 1: " in wrong and "record 0" not in wrong
-    assert "do not go with codes" in refused("add", path, source, "--group", "g", "--key-type", "int")
+    assert "require an index of texts" in refused("add", path, source, "--group", "g", "--key-type", "int")
 
 
 def test_add_reads_standard_input(tmp_path: Path, source: Path) -> None:
@@ -677,10 +677,10 @@ def test_records_left_out_are_named(tmp_path: Path) -> None:
     told = json.loads(result.stdout)
     assert (told["records"], told["added"], told["skipped"], len(told["problems"])) == (122, 1, 121, 100)
     assert told["problems"][0]["line"] == 2 and told["problems"][0]["reason"].startswith("not JSON")
-    assert "121 records left out" in result.stderr and result.stderr.count(", line ") == 5
-    assert "1 added, 121 left out" in run("add", tmp_path / "j.db", source, "--on-error", "skip").stdout
+    assert "121 records skipped" in result.stderr and result.stderr.count(", line ") == 5
+    assert "1 added, 121 skipped" in run("add", tmp_path / "j.db", source, "--on-error", "skip").stdout
     removed = run("dedup", source, "-o", tmp_path / "o.jsonl", "--on-error", "skip")
-    assert "121 left out" in removed.stdout and "line 2: not JSON" in removed.stderr
+    assert "121 skipped" in removed.stdout and "line 2: not JSON" in removed.stderr
 
 
 def test_what_the_index_skips_is_named_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -703,7 +703,7 @@ def test_an_id_that_stands_twice_is_named_with_both_lines(tmp_path: Path) -> Non
     """The second of two records with one id is an error that names both lines; skipped, it is counted."""
     source = lines(tmp_path / "in.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "z"}])
     assert "line 3: key 'a' stands in line 1 already" in refused("add", tmp_path / "i.db", source)
-    assert "2 added, 1 left out" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
+    assert "2 added, 1 skipped" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
 
 
 def test_texts_below_min_tokens_are_told(tmp_path: Path) -> None:
@@ -854,7 +854,7 @@ def test_rebuild_keeps_what_no_option_says(tmp_path: Path, source: Path) -> None
     assert rebuilt("--shingle", 4, "--case", "none") == (exact(0.7), rules.changed(shingle=4, case=None))
     assert rebuilt("--tokens", "words")[1] == TextRules.words(strip_accents=True, case=None)
     assert rebuilt("--no-strip-accents")[1] == TextRules.words(case=None)
-    assert "does not go with --scheme minhash" in refused("rebuild", path, "--max-distance", 3)
+    assert "cannot be used with --scheme minhash" in refused("rebuild", path, "--max-distance", 3)
     with Index(path) as made:
         made.rebuild(MinHash(threshold=0.6, bands=16, rows=2, recall=0.9, seed=7))
     seven = {"recall": 0.9, "seed": 7, "exact": True}
@@ -1113,7 +1113,7 @@ def test_dedup_replaces_nothing_by_itself(source: Path, tmp_path: Path) -> None:
     assert "line 5" in refused("dedup", source, "-o", out, "--force", "--pairs", tmp_path / "p.csv")
     assert out.read_text() == "old" and sorted(tmp_path.iterdir()) == before
     result = run("dedup", source, "-o", out, "--force", "--on-error", "skip")
-    assert result.exit_code == 0 and "1 record left out" in result.stderr
+    assert result.exit_code == 0 and "1 record skipped" in result.stderr
     assert len(out.read_text().splitlines()) == 3
 
 

@@ -192,7 +192,7 @@ def test_export_is_one_thing_or_the_other(parts: list[Path], tmp_path: Path) -> 
     assert "Give either OUT" in refused("export", parts[0])
     assert "Give either OUT" in refused("export", parts[0], tmp_path / "x.parquet", "-o", tmp_path / "x.jsonl")
     assert "OUT without -o is fingerprints" in refused("export", parts[0], "-o", tmp_path / "x.parquet")
-    assert "--force goes with -o" in refused("export", parts[0], tmp_path / "x.parquet", "--force")
+    assert "--force requires -o" in refused("export", parts[0], tmp_path / "x.parquet", "--force")
     assert "both write to standard output" in refused("export", parts[0], "-o", "-", "--json")
     assert json.loads(good("export", parts[0], "-o", tmp_path / "x.jsonl", "--json")) == {"exported": 2}
     assert files(tmp_path) == {"one.db", "two.db", "x.jsonl"}

@@ -1336,9 +1336,9 @@ def test_commands(app: Followed) -> None:
     how = ("--where", "lang = 'en'", "--group", "lang", "--shingle", 1)
     code, told = neardup("follow", app.path, "articles", *how)
     assert code == 0, told
-    assert "row 4 left out: body=b'\\x00' is stored as BLOB, not as text: store text" in told
+    assert "row 4 skipped: body=b'\\x00' is stored as BLOB, not as text: store text" in told
     assert "all rows were compared (neardup follow was called): 2 documents differed" in told
-    assert "2 documents added, 0 replaced, 0 deleted, 0 unchanged, 1 left out; 1 with a near-duplicate" in told
+    assert "2 documents added, 0 replaced, 0 deleted, 0 unchanged, 1 skipped; 1 with a near-duplicate" in told
     app.run("DELETE FROM articles WHERE id = 2")
     code, told = neardup("sync", app.path, "--json")
     assert code == 0 and json.loads(told)["deleted"] == 1

@@ -129,7 +129,7 @@ def test_a_relation_that_gives_other_rows_is_an_error() -> None:
     assert len(made.fetchall()) == 40
     for change in ("INSERT INTO t VALUES (41, 'one more')", "UPDATE t SET body = body || '!' WHERE id < 20"):
         connection.execute(f"BEGIN; {change}")
-        with pytest.raises(duckdb.Error, match=r"the relation gave other rows, or in another order, .* relation.create"):
+        with pytest.raises(duckdb.Error, match=r"the relation returned other rows, or another order, .* relation.create"):
             made.fetchall()
         connection.execute("ROLLBACK")
     assert len(made.fetchall()) == 40
@@ -398,7 +398,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: drop_near_duplicates(FRAME["body"], "body"), "frame is of type Series"),
     (lambda: drop_near_duplicates(FRAME, "txt"), "text='txt' is no column of frame, which has 'id', 'body', 'place'"),
     (lambda: drop_near_duplicates(pandas.DataFrame([["a"]]), 0), "text=0 is of type int: give the name of a column"),  # type: ignore[arg-type]
-    (lambda: drop_near_duplicates(pandas.DataFrame({"x": ["a", 1]}), "x"), "cannot be handed over by Arrow"),
+    (lambda: drop_near_duplicates(pandas.DataFrame({"x": ["a", 1]}), "x"), "cannot be exported to Arrow"),
     (lambda: drop_near_duplicates(FRAME, "place"), "text='place' is a column of int64: give one of strings"),
     (lambda: drop_near_duplicates(FRAME, "body", order_by="x"), "order_by='x' is no column"),
     (lambda: drop_near_duplicates(FRAME, "body", order_by=5), "order_by=5 is of type int: give a list"),  # type: ignore[arg-type]

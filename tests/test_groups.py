@@ -457,6 +457,6 @@ def test_add_refuses_the_key_of_another_group(path: Path, tmp_path: Path) -> Non
         code, _, error = run("add", path, records, "--group", "fr", "--if-exists", how)
         assert code == 2 and "key 'a' is already in group 'de', and this document is for group 'fr'" in error
     code, _, error = run("add", path, records, "--group", "fr", "--if-exists", "replace", "--on-error", "skip")
-    assert code == 0 and "1 record left out" in error
+    assert code == 0 and "1 record skipped" in error
     with Index(path) as index:
         assert index.get("a").group == "de" and index.get("x").group == "fr"

@@ -44,7 +44,7 @@ def test_packings_that_are_not_read_are_named(tmp_path: Path, name: str) -> None
     for packing, pack in (("bzip2", bz2.compress), ("xz", lzma.compress)):
         (tmp_path / name).write_bytes(pack(LINES.encode()))
         done = run("add", tmp_path / "a.db", tmp_path / name, "--format", "jsonl")
-        assert done.exit_code == 2 and f"{name}: this is {packing} data, which is not read" in done.stderr
+        assert done.exit_code == 2 and f"{name}: this is {packing} data, which is not supported" in done.stderr
         done = run("add", tmp_path / "a.db", "-", "--format", "jsonl", stdin=pack(LINES.encode()))
         assert done.exit_code == 2 and f"this is {packing} data" in done.stderr
     (tmp_path / "text.txt").write_text("BZh is how such files begin", "utf-8")

@@ -167,7 +167,7 @@ def test_the_file_of_a_path_stays_as_it_is(tmp_path: Path, mode: int) -> None:
         (None, "give another Index, or the path"),
         (":memory:", "give another Index, or the path"),
         ("never.db", "holds no index"),
-        ("", "is no path"),
+        ("", "is not a path"),
         (".", "is a folder"),
     ],
 )

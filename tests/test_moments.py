@@ -65,7 +65,7 @@ MOMENTS: dict[str, Give] = {
         (-1.5, "-1.5 is not between"),
         (946_684_799, "946684799 is not between"),
         (7_258_118_401, "7258118401 is not between"),
-        (1.8e12, "1800000000000.0 looks like milliseconds, and is to be Unix seconds: divide it by 1,000"),
+        (1.8e12, "1800000000000.0 looks like milliseconds, not Unix seconds: divide it by 1,000"),
         (1_800_000_000_000_000, "looks like microseconds, .*: divide it by 1,000,000"),
         (np.int64(1_800_000_000_000_000_000), "looks like nanoseconds, .*: divide it by 1,000,000,000"),
         (math.nan, "nan is not between"),

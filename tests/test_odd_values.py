@@ -66,7 +66,7 @@ def test_a_number_of_too_many_digits_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text(f'{{"id": {"1" * 5000}, "text": "{TEXT}"}}\n', "utf-8")
     done = run("add", tmp_path / "a.db", path)
-    assert done.exit_code == 2 and "line 1: holds a number of some thousand digits: write it as text" in done.stderr
+    assert done.exit_code == 2 and "line 1: contains a number with thousands of digits: write it as text" in done.stderr
 
 
 def test_half_of_a_surrogate_pair_in_an_id_is_told(tmp_path: Path) -> None:

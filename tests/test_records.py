@@ -207,9 +207,9 @@ def test_lone_surrogates_in_keys_become_replacement_characters(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("in.jsonl.gz", b"not packed at all", "no gzip data"),
+        ("in.jsonl.gz", b"not packed at all", "not gzip data"),
         ("in.jsonl.gz", gzip.compress(b'{"text": "x"}\n' * 1000, mtime=0)[:-20], "ends early"),
-        ("in.jsonl.zst", b"not packed at all", "no zstd data"),
+        ("in.jsonl.zst", b"not packed at all", "not zstd data"),
         ("in.what", b"", "add --format"),
     ],
 )

@@ -77,7 +77,7 @@ SESSIONS: list[tuple[str, str, int, str]] = [
     (f"sql i.db {BYTE}", "", 2, f"STATEMENT {NOT_UTF8}"),
     (f"serve i.db --host {BYTE}", "", 2, f"--host {NOT_UTF8}"),
     (f"get {BYTE}.db a", "", 2, r"caf\xe9.db: no such file"),
-    (f"backup i.db {BYTE}.db", "", 2, r"the path 'caf\udce9.db' is no UTF-8, as SQLite needs it: rename the file"),
+    (f"backup i.db {BYTE}.db", "", 2, r"the path 'caf\udce9.db' is not UTF-8, which SQLite requires: rename the file"),
     ("get i.db --file keys.txt", "", 2, "which is not UTF-8: convert it with iconv"),
     # numbers beyond 64 bits
     (f"get i.db {BIG} --key-type int", "", 2, f"{BIG} does not fit 64 bits: give a smaller number"),
@@ -90,7 +90,7 @@ SESSIONS: list[tuple[str, str, int, str]] = [
     (f"window i.db {BIG}", "", 2, "give an integer from 1 to 2^63 - 1"),
     ("add n.db big.jsonl", "", 0, "1 added"),
     ("add n.db big.jsonl --key-type int", "", 2, "outside the 64-bit integers; use --key-type text"),
-    ("add n.db digits.jsonl", "", 2, "digits.jsonl, line 1: holds a number of some thousand digits: write it as text"),
+    ("add n.db digits.jsonl", "", 2, "digits.jsonl, line 1: contains a number with thousands of digits: write it as text"),
     # empty arguments, as of variables that are not set
     ("add  r.jsonl", "", 2, f"INDEX {IS_EMPTY}"),
     ("add n.db ", "", 2, f"IN {IS_EMPTY}"),

@@ -467,7 +467,7 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
         return read(out)
 
     assert marked()["duplicate_of"].to_pylist() == [None, "row 1", "row 1"]
-    with pytest.raises(InputError, match="the row row 1 stays in the place of others and has no id"):
+    with pytest.raises(InputError, match="the row row 1 is kept in place of others and has no id"):
         marked(id=[None, 2, 3])
     with pytest.raises(InputError, match="there is a column 'cluster' already"):
         marked(cluster=[1, 2, 3])
@@ -519,7 +519,7 @@ def test_ids_that_are_no_keys(tmp_path: Path) -> None:
     write(path, pa.table({"id": [0.5, 1], "text": [ONE, OTHER]}))
     assert "the column 'id' is double, not strings or integers" in run("add", index, path).output
     write(path, pa.table({"id": ["7", "x", None], "text": [ONE, OTHER, THIRD]}))
-    assert "in.parquet, row 2: the column 'id' is 'x', no integer" in run("add", index, path, "--key-type", "int").output
+    assert "in.parquet, row 2: the column 'id' is 'x', not an integer" in run("add", index, path, "--key-type", "int").output
     told = json.loads(run("add", index, path, "--key-type", "int", "--on-error", "skip", "--json").stdout)
     assert (told["added"], told["skipped"], [problem["line"] for problem in told["problems"]]) == (1, 2, [2, 3])
 

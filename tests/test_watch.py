@@ -147,7 +147,7 @@ def test_wrong_lines_are_reported_and_left_out(started: Any) -> None:
     ):
         stream.write(wrong)
         line = stream.line(stream.program.stderr)
-        assert line.startswith("neardup: standard input, line ") and reason in line and line.endswith("; left out\n")
+        assert line.startswith("neardup: standard input, line ") and reason in line and line.endswith("; skipped\n")
     stream.write(f'\n{{"text": "{FOX}"}}\n')
     assert json.loads(stream.line())["text"] == FOX
     out, err, code = stream.end()
@@ -250,7 +250,7 @@ def test_a_reader_that_leaves_ends_it(started: Any, tmp_path: Path) -> None:
         (["new.db"], "A new index needs --window"),
         (["--window", "soon"], "--window 'soon': write a time, as 24h or 7d, or a number of documents"),
         (["--window", "0"], "--window 0: give an integer from 1"),
-        (["--window", "1h", "--format", "parquet"], "parquet is no stream of records"),
+        (["--window", "1h", "--format", "parquet"], "parquet cannot be read as a stream"),
         (["old.db", "--window", "2h"], "--window 2h, the file has 7, and neardup window changes that. Leave them out"),
         (["old.db", "--window", "0s"], "--window 0s: give a time of at least 0.001s, or a number of documents"),
         (["codes.db"], "an index of codes"),

@@ -1,4 +1,4 @@
-"""The command line: `neardup`."""
+"""The `neardup` command line."""
 
 from .app import main
 

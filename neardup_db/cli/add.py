@@ -53,12 +53,12 @@ COMMIT_EVERY = 50_000
 @text_options
 @click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL.")
 @click.option("--metadata", is_flag=True, help="Keep the other fields of each record as its metadata.")
-@click.option("--group", help="Group of the new documents; near-duplicates are searched within a group.")
+@click.option("--group", help="Group of the new documents; documents match within their group only.")
 @click.option("--expires-in", help="Documents expire after this time: 12h, 30d, 2w.")
 @click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
 @if_exists_option("a record whose id is in the index")
-@click.option("--only-new", is_flag=True, help="Leave out records that have a near-duplicate in the index.")
-@click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
+@click.option("--only-new", is_flag=True, help="Skip records that have a near-duplicate in the index.")
+@click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
 @click.option(
     "--commit-every", type=Count(1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
@@ -68,7 +68,7 @@ COMMIT_EVERY = 50_000
     "--outcomes",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Write what became of each record to this new file of JSON lines (.gz, .zst: packed).",
+    help="Write the outcome of each record to this new JSON lines file (.gz, .zst: compressed).",
 )
 @click.option("--force", is_flag=True, help="Replace the file of --outcomes if it exists.")
 @input_options
@@ -76,19 +76,19 @@ COMMIT_EVERY = 50_000
 def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Add the records of IN to INDEX.
 
-    INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or
-    not, Parquet or Arrow, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for
-    standard input (with --format). Scheme and text rules are stored in a new index; if INDEX exists they must equal those of the
-    file. For --scheme binarycode the text is the code in hexadecimal.
+    INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or
+    not, Parquet or Arrow files, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for
+    standard input (with --format). A new index stores the scheme and the text rules; for an existing INDEX they must equal the
+    stored ones. For --scheme binarycode the text is a code in hexadecimal.
 
     The key of a record is its id. A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its
-    path; where files of several IN have the same name, the key has the path as given. So adding a file again is an error, and so
-    is adding another file of the same name: give that file another name with --source. After an error or Ctrl-C, add --if-exists
-    ignore to go on with the records that are not in the index yet.
+    path. If files of several IN share a name, the key has the path as given. So adding a file twice is an error, and so is adding
+    another file of the same name; give that file another name with --source. After an error or Ctrl-C, repeat the command with
+    --if-exists ignore to add the remaining records.
 
     --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
-    similarity and distance (of a duplicate what it was refused for, else its best match), reason (of a skipped one), file, line.
-    After an error it has the records that are committed.
+    similarity and distance (of the record that a duplicate matched, else of its best match), reason (of a skipped record), file,
+    line. After an error it has the committed records.
 
     \b
     neardup add articles.db articles.jsonl
@@ -136,14 +136,14 @@ def _add(
     expiry: int | None,
     outcomes: OutcomeFile | None,
 ) -> tuple[AddReport, int]:
-    """Adds the records; returns the report, and how many of the new documents have no word."""
+    """Add the records. Returns the report, and the number of new documents without tokens."""
     common: dict[str, Any] = {}
     if options["group"] is not None:
         common["group"] = options["group"]
     if expiry is not None:
         common["expires_at"] = expiry / 1000
     if not index.scheme.takes_text and (common or options["metadata"]):
-        raise click.UsageError("--group, --expires-in and --metadata do not go with codes, only with texts")
+        raise click.UsageError("--group, --expires-in and --metadata require an index of texts, not of codes")
 
     def arguments(record: InputRecord) -> dict[str, Any]:
         metadata = {"metadata": record.fields} if options["metadata"] and record.fields else {}
@@ -190,7 +190,7 @@ def _report(
         counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": plain(source.problems)}
         emit_json({"records": records + source.skipped, **counts, **rate})
         return
-    parts = [f"{report.added:,} added", f"{report.replaced:,} replaced", f"{report.ignored:,} ignored", f"{skipped:,} left out"]
+    parts = [f"{report.added:,} added", f"{report.replaced:,} replaced", f"{report.ignored:,} ignored", f"{skipped:,} skipped"]
     shown = [part for part in parts if not part.startswith("0 ")] or ["nothing added"]
     emit(
         f"{counted(records + source.skipped, 'record')}: {', '.join(shown)}; {report.matched:,} with a near-duplicate among the "

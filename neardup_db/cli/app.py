@@ -1,4 +1,4 @@
-"""The command `neardup`: its subcommands, errors as one sentence, and an orderly end after a signal."""
+"""The `neardup` command: subcommands, one-sentence errors, and cleanup after signals."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .output import afterword, emit, fail, leave_stdout, prepare_streams
 ERROR, INTERRUPTED = 2, 130
 
 COMMANDS = {
-    "demo": ("demo", "Show what an index does, on bundled real text."),
+    "demo": ("demo", "Demonstrate an index on bundled real text."),
     "dedup": ("dedup", "Copy the records of IN without near-duplicates."),
     "add": ("add", "Add the records of IN to INDEX."),
-    "watch": ("watch", "Pass on what is new in a stream, each line at once."),
+    "watch": ("watch", "Pass on the new records of a stream, line by line."),
     "import": ("exchange", "Add documents to INDEX by exported fingerprints."),
     "export": ("exchange", "Write documents as JSON lines, or fingerprints as Parquet."),
     "merge": ("merge", "Add the documents of other indexes to INTO."),
@@ -39,37 +39,37 @@ COMMANDS = {
     "explain": ("explain", "Show how a query runs, or why two documents match."),
     "report": ("report", "Write INDEX as one HTML report, or its charts as SVG."),
     "serve": ("serve", "Show INDEX in a browser: clusters, a search box, charts."),
-    "tune": ("tune", "Find which text rules and which threshold suit the texts of IN."),
-    "curve": ("plot", "Show which share of similar pairs is found."),
-    "check": ("change", "Check that INDEX is in order."),
-    "window": ("window", "Print for how long documents stay in INDEX, or change it."),
+    "tune": ("tune", "Suggest text rules and a threshold for the texts of IN."),
+    "curve": ("plot", "Show the recall at each similarity."),
+    "check": ("change", "Check the integrity of INDEX."),
+    "window": ("window", "Print or change the window of INDEX."),
     "expire": ("change", "Remove expired documents."),
     "rebuild": ("change", "Rebuild the tables of INDEX."),
-    "backup": ("upkeep", "Write a copy of INDEX to FILE, while others may write to INDEX."),
-    "compact": ("upkeep", "Give unused space of INDEX back to the file system."),
+    "backup": ("upkeep", "Copy INDEX to FILE, even while other programs write to it."),
+    "compact": ("upkeep", "Return unused space of INDEX to the file system."),
     "follow": ("follow", "Index the rows of an application's table in DATABASE."),
-    "sync": ("follow", "Take over the changed rows of the table that INDEX follows."),
-    "unfollow": ("follow", "Follow no table any more: the triggers go, the documents stay."),
+    "sync": ("follow", "Update INDEX with the changed rows of its followed table."),
+    "unfollow": ("follow", "Stop following a table: remove its triggers, keep the documents."),
     "dismiss": ("review", "Declare that documents are not duplicates."),
     "undismiss": ("review", "Withdraw a dismissal."),
-    "allow": ("review", "Let texts like TEXT match nothing."),
-    "disallow": ("review", "Withdraw each allowed text that TEXT is like."),
-    "changes": ("review", "Print what changed in INDEX since a token."),
+    "allow": ("review", "Exempt texts like TEXT from matching."),
+    "disallow": ("review", "Withdraw the allowed texts that are like TEXT."),
+    "changes": ("review", "Print the changes of INDEX since a token."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
-"""Of each command its module, which is imported when the command runs, and what `neardup --help` says of it."""
+"""The module of each command, imported when the command runs, and its line in `neardup --help`."""
 
 
 def load(name: str) -> click.Command:
-    """The command of that name, its module imported."""
+    """Import and return a command."""
     function = f"{name}_" if iskeyword(name) else name
     command: click.Command = getattr(import_module(f".{COMMANDS[name][0]}", __package__), function)
     return command
 
 
 class Program(click.Group):
-    """A group whose commands return their exit code, and whose errors are one sentence on standard error and exit code 2. None
-    ends in a trace, except in Python's development mode."""
+    """A command group. Commands return their exit code, and errors are one sentence on standard error with exit code 2.
+    Tracebacks appear only in Python's development mode."""
 
     def main(
         self,
@@ -79,10 +79,10 @@ class Program(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Runs a command line and, unless `standalone_mode` is False, exits."""
+        """Run a command line and, unless `standalone_mode` is False, exit."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        extra.setdefault("windows_expand_args", False)  # patterns are ours, and %path% in a text or in SQL is no variable
+        extra.setdefault("windows_expand_args", False)  # commands expand patterns; %x% is no variable in SQL
         try:
             prepare_streams()
             with _ended_by_signals():
@@ -105,12 +105,12 @@ class Program(click.Group):
             if sys.flags.dev_mode:
                 raise
             told = f"unexpected {type(error).__name__}: {error}{afterword(error)}"
-            fail(f"{told}; please report it, with what the same command prints under PYTHONDEVMODE=1", ERROR)
+            fail(f"{told}; please report it with the output of the same command under PYTHONDEVMODE=1", ERROR)
         sys.exit(code or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command. If the reader of its output has left, as `| head` does, it ends without an error: a command that has
-        more to do than to print goes on by itself."""
+        """Run the command. If the reader of its output closes the pipe, as `| head` does, the command ends without an error;
+        commands with further work handle this themselves."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -122,17 +122,17 @@ class Program(click.Group):
         return code
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments name, loaded; `commands` has only what --help says of it."""
+        """The loaded command; `commands` has only its line for --help."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and load(known.name or ""), rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands in the order in which they were added."""
+        """Commands in registration order."""
         return list(self.commands)
 
 
 class SignalReceived(BaseException):
-    """A signal asks the program to end; raised in its main thread, so that temporary files are removed on the way out."""
+    """A termination signal, raised in the main thread so that temporary files are deleted."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -141,7 +141,7 @@ class SignalReceived(BaseException):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGBREAK raise Ended, once; a SIGHUP that is ignored, as under nohup, stays so."""
+    """SIGTERM, SIGHUP and SIGBREAK raise SignalReceived, once. An ignored SIGHUP, as under nohup, stays ignored."""
     names = ("SIGTERM", "SIGHUP", "SIGBREAK") if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
@@ -149,7 +149,7 @@ def _ended_by_signals() -> Iterator[None]:
 
     def end(number: int, frame: object) -> None:
         for other in before:
-            signal.signal(other, signal.SIG_IGN)  # a second signal does not interrupt the cleaning up
+            signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
         raise SignalReceived(number)
 
     for number in before:
@@ -165,7 +165,7 @@ def _reason(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):  # other outputs are written within `room_in`
         return "standard output: no room is left: make room on its disk, or redirect it to another one"
-    if error.filename is None and error.errno == errno.ENOENT:  # of all calls only that for the current folder names nothing
+    if error.filename is None and error.errno == errno.ENOENT:  # only a call for the current folder fails without a file name
         return "the current folder is gone: change into another one"
     return f"{error.filename}: {reason}" if error.filename else reason
 

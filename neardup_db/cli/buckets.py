@@ -1,7 +1,7 @@
-"""Which records can have a near-duplicate at all: those that are in a bucket of the band table with another one.
+"""Selects the records that can have a near-duplicate: those that share a bucket of the band table.
 
-Of a record nothing is kept but its bucket of each band, so that most texts never come into an index. The buckets are sorted in
-runs; long inputs have many runs, which go into a temporary file and are merged in the end.
+Only the bucket of each band is stored for a record, so most texts never enter an index. Buckets are sorted in runs; the runs of a
+long input go to a temporary file and are merged at the end.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .inputs.numbers import Numbers
 
 
 class Buckets:
-    """The buckets of texts under the bands of a scheme. `wordless` holds the places, from 0 on, of those that
-    match nothing: without a word, or with fewer than `min_tokens`.
+    """The buckets of texts under a banding scheme. `wordless`: the positions, from 0, of texts that match nothing, because they
+    have no tokens or fewer than `min_tokens`.
 
-    An entry is a uint64, its upper half the bucket and its lower half the place of the text.
+    An entry is a uint64: the bucket in the upper half, the text's position in the lower half.
     """
 
     def __init__(self, scheme: MinHash, rules: TextRules, folder: Path) -> None:
@@ -37,15 +37,15 @@ class Buckets:
         self._bands = scheme.bands
         self._texts = 0
         self._keys = array("I")
-        """Of the last texts: those that are in no run yet."""
+        """Buckets of the latest texts, not yet in a run."""
         self._runs = Numbers(folder)
         self._bounds: list[Any] = []
-        """Of each run where each of the SORTED_RANGES ranges of buckets begins in `_runs`, and where the last one ends."""
-        # The buckets are those of the signature, of which the bands use the first slots, whether it is stored or not.
+        """For each run, where the SORTED_RANGES bucket ranges begin in `_runs`, and the end of the last."""
+        # Bands use the first slots of the signature, stored or not, so these are the index's buckets.
         self._native = native_scheme({**scheme.settings(), "num_perm": scheme.bands * scheme.rows, "evidence": "none"})
 
     def add(self, texts: list[str] | LocatedTexts) -> None:
-        """Takes further texts; most of the time without the interpreter's lock."""
+        """Add texts, mostly without holding the interpreter lock."""
         keys, tokens = native.text_buckets(self._native, self._rules.native, texts)
         token_counts = tokens.tolist()
         fewest = max(1, self._rules.min_tokens)
@@ -58,7 +58,7 @@ class Buckets:
             self._store_run()
 
     def shared(self) -> Any:
-        """Of each text whether it has a bucket in common with another one: bool[n]."""
+        """Whether each text shares a bucket with another, as a mask, bool[n]."""
         shared = np.zeros(self._texts, bool)
         if self._bounds:
             self._store_run()
@@ -70,11 +70,11 @@ class Buckets:
         return shared
 
     def close(self) -> None:
-        """Removes the temporary file."""
+        """Delete the temporary file."""
         self._runs.close()
 
     def _entries(self) -> Any:
-        """The entries of the last texts, sorted: uint64[n]. Texts without a word have none."""
+        """The sorted entries of the latest texts, uint64[n]. Texts without tokens have none."""
         keys = np.frombuffer(self._keys, np.uint32).reshape(-1, self._bands)
         places = np.arange(self._texts - len(keys), self._texts, dtype=np.uint64)
         has_words = np.ones(len(keys), bool)
@@ -93,7 +93,7 @@ class Buckets:
         self._keys = array("I")
 
     def _ranges(self) -> Iterator[Any]:
-        """All entries in sorted parts, each of as many ranges of buckets as have SORTED_KEYS entries, or of one range."""
+        """All entries in sorted batches, each of one bucket range, or of several with up to SORTED_KEYS entries."""
         bounds = np.array(self._bounds)
         sizes = np.diff(bounds, axis=1).sum(axis=0)
         cuts, size = [0], 0

@@ -33,7 +33,7 @@ from .wording import worded
 @command()
 @index_argument
 @keys_options
-@click.option("--part", help="Delete only this one of several codes: the one with this text or, if none has, this integer.")
+@click.option("--part", help="Delete only the code with this name, as text or else as an integer.")
 @click.option("--whole-group", metavar="NAME", help="Delete all documents of this group instead, without KEY.")
 @name_option
 @group_option
@@ -51,8 +51,8 @@ def delete(
 ) -> int:
     """Delete documents by their keys, or all documents of a group.
 
-    All go in one transaction. With --part each loses one of its codes, and goes with its last one. With --group a document of
-    another group counts as absent. Exit code 1 if nothing of them exists.
+    One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a
+    document of another group counts as missing. Exit code 1 if none exists.
 
     \b
     neardup delete articles.db a1 a2
@@ -61,7 +61,7 @@ def delete(
     """
     if whole_group is not None:
         if keys or file is not None or part is not None or group is not None:
-            raise click.UsageError("--whole-group goes without KEY, --file, --part and --group")
+            raise click.UsageError("--whole-group cannot be combined with KEY, --file, --part or --group")
         with open_index(index_path, name, write=True) as index:
             return _print_deleted(index.delete_group(group_named(index, whole_group)), "document", [], "", as_json)
     wanted = list(dict.fromkeys(keys_named(keys, file, key_type)))
@@ -79,7 +79,7 @@ def delete(
 
 
 def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup, as_json: bool) -> int:
-    """Delete one code of each of the documents."""
+    """Delete one code of each document."""
     named: list[Part] = [part]
     with contextlib.suppress(ValueError):
         named.append(int(part))
@@ -89,7 +89,7 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 
 
 def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
-    """Say how much was deleted, and which keys had nothing to delete; the exit code."""
+    """Print the number deleted and the missing keys. Returns the exit code."""
     if as_json:
         emit_json(plain({"deleted": count, "missing": missing}))
     else:
@@ -107,7 +107,7 @@ def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json
 def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) -> int:
     """Remove expired documents.
 
-    They are invisible already; this frees their space. Exit code 1 if there is nothing to remove.
+    Queries already ignore them; this frees their space. Exit code 1 if there is nothing to remove.
 
     \b
     neardup expire articles.db --keep-newest 100000
@@ -129,15 +129,14 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
 @text_options
 @click.option("--store-text/--no-store-text", default=None, help="Store texts from now on (if INDEX is empty), or drop them.")
 @click.option("--record-matches/--no-record-matches", default=None, help="Find and record matches from now on, or drop them.")
-@click.option("--compact", is_flag=True, help="Then give free space back to the file system.")
+@click.option("--compact", is_flag=True, help="Then return free space to the file system.")
 @json_option
 def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
     """Rebuild the tables of INDEX.
 
-    Options give INDEX another scheme or other text rules, or change whether it stores texts and records matches; without
-    options the same tables are made again. What no option says stays as it is in INDEX; only another --scheme begins with its
-    own defaults, and other --tokens with theirs for --shingle. New fingerprints are made from the texts, so they need an index
-    made with --store-text.
+    Options change the scheme, the text rules, or whether INDEX stores texts and records matches. Settings without an option keep
+    their value, except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. A change
+    of scheme or text rules computes new fingerprints from the texts, which requires an index made with --store-text.
 
     \b
     neardup rebuild articles.db --threshold 0.9 --compact
@@ -157,13 +156,13 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
 @command()
 @index_argument
 @name_option
-@click.option("--repair", is_flag=True, help="Rebuild damaged parts that follow from the others.")
+@click.option("--repair", is_flag=True, help="Rebuild damaged data that is derived from other data.")
 @json_option
 def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
-    """Check that INDEX is in order.
+    """Check the integrity of INDEX.
 
-    Checks every invariant of the file and prints one line for each that does not hold. Exit code 0 if all hold (with --repair:
-    after the repair), else 1.
+    Checks every invariant of the file and prints a line for each violation. Exit code 0 if there is none (with --repair: after
+    the repair), else 1.
 
     \b
     neardup check articles.db

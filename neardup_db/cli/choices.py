@@ -1,4 +1,4 @@
-"""In which order records are preferred, and which are left out because another index knows their like."""
+"""Chooses which of several duplicates to keep, and drops records that another index matches."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ from .output import escaped, print_note
 from .wording import about
 
 ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
-"""Fields that --mark writes, the last one only with --against."""
+"""The fields that --mark writes; the last one only with --against."""
 
 _LOOKED_AT = 100
-"""First records of JSON lines that are looked at for a field."""
+"""The number of JSON records checked for a field."""
 
 _NO_FIELDS = ("folder", "lines")
-"""Formats whose records are a text and nothing else."""
+"""Formats whose records have no fields besides the text."""
 
 
 class KeepRule(NamedTuple):
-    """Which record of several stays. rule: "first", "last", "longest", or "by": that with the largest value of a field, or with
-    the smallest."""
+    """Which of several records to keep. rule: "first", "last", "longest", or "by": the largest or smallest value of a field."""
 
     rule: str = "first"
     field: str = ""
@@ -51,12 +50,12 @@ class KeepRule(NamedTuple):
 
 
 class KeepOption(click.ParamType[KeepRule]):
-    """The type of --keep."""
+    """The parameter type of --keep."""
 
     name = "first|last|longest|by:FIELD"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> KeepRule:
-        """The rule that a word names."""
+        """Parse the value of --keep."""
         rule, _, field = value.partition(":")
         if value in ("first", "last", "longest"):
             return KeepRule(value)
@@ -69,8 +68,8 @@ class KeepOption(click.ParamType[KeepRule]):
 
 
 def check_fields(source: Source, keep: KeepRule, group: str | None, added: Sequence[str]) -> None:
-    """Refuses, before the work, options whose field the input has not, and fields to be added that it has. Each record of JSON
-    may have other fields, so for these it can be no more than a note."""
+    """Raises an error for options that name a missing field, and for added fields that exist. For JSON a missing field is only a
+    note, because each record may have other fields."""
     needed = [(f"--keep {keep}", keep.field)] if keep.rule == "by" else []
     if group is not None:
         needed.append((f"--group-field {group}", group))
@@ -84,7 +83,7 @@ def check_fields(source: Source, keep: KeepRule, group: str | None, added: Seque
     for record in first:
         for name in added:
             if name in (source.schema.names if isinstance(source, TableSource) else record.fields):
-                raise ParameterError(f"{source.name} has a field {name!r} already, which --mark would write: rename it first")
+                raise ParameterError(f"{source.name} has a field {name!r} already, which --mark adds: rename it first")
     for option, field in needed:
         if not first or any(field_value(record.fields, field) is not ABSENT for record in first):
             continue
@@ -102,26 +101,26 @@ def _fields(record: InputRecord) -> str:
 
 
 class Choice:
-    """The order in which records are preferred."""
+    """The preference order of records."""
 
     def __init__(self, keep: KeepRule, passes: Passes) -> None:
         self._keep = keep
         self._passes = passes
         self._values: dict[int, Any] = {}
-        """Of records by their numbers; one that has no value is not there."""
+        """The compared value by record number; records without a value are missing."""
 
     def observe(self, record: InputRecord) -> None:
-        """Takes from a record that may have a near-duplicate what the order needs."""
+        """Store the value of a record that may have a near-duplicate."""
         if self._keep.rule == "longest":
             self._values[record.number] = len(record.text)
         elif self._keep.rule == "by":
             value = field_value(record.fields, self._keep.field)
-            if value is not ABSENT and value == value:  # nan is no value
+            if value is not ABSENT and value == value:  # nan is not a value
                 self._values[record.number] = value
 
     def order(self, numbers: Any) -> Any:
-        """Ascending numbers of records, int64[n], in the order of preference: numbers, then texts, then others; records without a
-        value, or with a list or an object, come last. Of equal values the first record comes first."""
+        """Ascending record numbers, int64[n], in preference order: numbers before texts before other values. Records without a
+        value, or with a list or an object, come last. Ties keep input order."""
         if self._keep.rule in ("first", "last"):
             return numbers if self._keep.rule == "first" else numbers[::-1]
         if self._passes.source.format in ("csv", "tsv") and self._keep.rule == "by":
@@ -137,7 +136,7 @@ class Choice:
 
 
 def _kind(value: Any) -> str:
-    """Which values a value can be compared with, "" for none; their order is that of preference."""
+    """The comparison class of a value, "" for an incomparable one, in preference order."""
     if value is None or isinstance(value, (dict, list, tuple)):
         return ""
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
@@ -146,7 +145,7 @@ def _kind(value: Any) -> str:
 
 
 def _value_of_text(text: Any) -> int | Decimal | str | None:
-    """What a text of CSV is compared as: a number if it is one, None for a text without a character and for nan."""
+    """The comparable value of CSV text: a number if it is one, None for empty text and nan."""
     text = str(text or "")
     for kind in (int, Decimal):
         with contextlib.suppress(ValueError, InvalidOperation):
@@ -159,7 +158,7 @@ def _value_of_text(text: Any) -> int | Decimal | str | None:
 
 
 class KnownRecords:
-    """Which of an input's records are like something in other indexes, or contained in it."""
+    """Records that match documents of other indexes, or are contained in them."""
 
     def __init__(self, indexes: Sequence[tuple[Path, Index, dict[str, Any]]], keys: Any) -> None:
         self._indexes = indexes
@@ -169,18 +168,18 @@ class KnownRecords:
 
     @property
     def flags(self) -> Any:
-        """Of each record whether an index knows it: bool[n]."""
+        """Whether an index matches each record, bool[n]."""
         return np.frombuffer(self._flags, bool)
 
     def ask(self, texts: Sequence[str] | LocatedTexts) -> Any:
-        """Asks for the texts of the next records. Returns which of them an index knows: bool[n]."""
+        """Query the texts of the next records. Returns which of them match, bool[n]."""
         first, known = len(self._flags) + 1, np.zeros(len(texts), bool)
         found: list[tuple[int, str]] = []
         for path, index, question in self._indexes:
             places = np.flatnonzero(~known)
             with about(path):
                 answers = self._answers(index, question, texts, places)
-            for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers where it was stopped
+            for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers after stop()
                 if matches:
                     known[place], key = True, matches[0].key
                     found.append((first + place, key if isinstance(key, str) else escaped(key)))
@@ -193,8 +192,8 @@ class KnownRecords:
     def _answers(
         self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
     ) -> list[list[Match]]:
-        """One match of each text at those places, in any group. A question for containment may take a second, so that it is asked
-        by itself, and one group after the other."""
+        """A match for each text at the given positions, in any group. Containment queries run one text and one group at a time,
+        because a single one may take a second."""
         is_containment = "measure" in question
         step = 1 if is_containment else limits.ASKED_PART
         groups = _groups(index) if is_containment else [ANY_GROUP]
@@ -212,11 +211,11 @@ class KnownRecords:
         return answers
 
     def stop(self) -> None:
-        """Has `ask`, which another thread may be in, return soon; nobody is to use what it found."""
+        """Make a running `ask` in another thread return soon; its results must not be used."""
         self._is_stopped = True
 
     def names(self, numbers: Sequence[int]) -> list[str | None]:
-        """Of records by their numbers the key of what an index has, as text; None where none knows the record."""
+        """The matching keys for record numbers, as text; None without a match."""
         if not numbers:
             return []
         keys = dict(self._keys.execute("SELECT number, key FROM key WHERE number BETWEEN ? AND ?", (min(numbers), max(numbers))))
@@ -232,8 +231,7 @@ def _groups(index: Index) -> list[Key | None]:
 def open_against(
     paths: Sequence[Path], name: str, threshold: float, measure: Measure | None, folder: Path | None
 ) -> Iterator[KnownRecords | None]:
-    """Opens the indexes of --against; None where there are none. folder: where the keys of what they know are kept, None to
-    keep none."""
+    """Open the indexes of --against, None if there are none. folder: stores the matching keys, None to discard them."""
     if not paths:
         yield None
         return
@@ -254,7 +252,7 @@ def open_against(
 
 @contextlib.contextmanager
 def _naming_options() -> Iterator[None]:
-    """Errors of opening name the option of this command."""
+    """Converts opening errors to errors that name this command's option."""
     try:
         yield
     except NearDupError as error:
@@ -263,8 +261,8 @@ def _naming_options() -> Iterator[None]:
 
 
 def _question(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:
-    """The arguments of `Index.query_many`: the threshold goes with schemes that measure the same. ParameterError where the index
-    cannot be asked so."""
+    """The arguments of `Index.query_many`. A threshold is passed only to schemes with the same measure. Raises ParameterError if
+    the index does not support the query."""
     scheme = index.scheme
     if not scheme.takes_text:
         raise ParameterError("the index holds codes, and records have texts: name an index of texts for --against")

@@ -1,4 +1,4 @@
-"""The class of all commands: no option that takes one value is given twice, and no value is empty by mistake."""
+"""The class of all commands: refuses repeated single-value options and empty values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import click
 
 
 class Task(click.Command):
-    """A command that refuses an option given twice, of which click alone would silently take the last value, and values that no
-    parameter of their kind takes."""
+    """A command that refuses a repeated option, of which click would silently use the last value, and values that are invalid for
+    every parameter of their type."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the arguments into the context."""
+        """Parse the arguments into the context."""
         values, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, count in Counter(given).items():
             if count > 1 and isinstance(parameter, click.Option) and not _may_repeat(parameter):
@@ -27,8 +27,8 @@ class Task(click.Command):
 
 
 def _check(parameter: click.Parameter, value: str, ctx: click.Context) -> None:
-    """Refuses an empty value, as of a variable that is not set, where it would name another thing: the current folder, every
-    address. Refuses bytes that are not UTF-8, which only names of files may hold."""
+    """Raises UsageError for an empty value, as from an unset variable, which could otherwise mean the current folder or every
+    address, and for bytes that are not UTF-8, except in file names."""
     is_path, name = isinstance(parameter.type, (click.Path, click.File)), _called(parameter)
     if not value and (is_path or parameter.name in _NEVER_EMPTY):
         raise click.UsageError(f"{name} is empty: give {'the name of a file' if is_path else 'a value, or leave it out'}", ctx)
@@ -49,9 +49,9 @@ def _called(parameter: click.Parameter) -> str:
 
 
 def _may_repeat(option: click.Option) -> bool:
-    """Whether repeating the option loses nothing: it collects its values, or is a flag with one meaning."""
+    """Whether an option may be repeated: it collects its values, or is a flag with one meaning."""
     return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 
 command = partial(click.command, cls=Task)
-"""The decorator that makes a function a command."""
+"""Decorator that makes a function a command."""

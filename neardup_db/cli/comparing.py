@@ -1,9 +1,9 @@
-"""An index of the records of an input, from which its pairs and clusters of near-duplicates come.
+"""Builds a temporary index of the records of an input, to find their pairs and clusters.
 
-Three passes over the input are enough. The first computes the buckets of every text and notes where the record stands. Only the
-texts that share a bucket with another one can have a near-duplicate: the second pass reads those again and adds them to a
-temporary index under their running numbers, which verifies each match by the true Jaccard similarity. The third pass is the
-caller's. An index of all records, which is to stay, takes one pass instead of the first two.
+The first of three passes computes the buckets of every text and stores the record positions. Only texts that share a bucket with
+another can have a near-duplicate. The second pass rereads these and adds them under running numbers to a temporary index, which
+verifies each match by the exact Jaccard similarity. The third pass is the caller's. With a persistent index of all records, one
+pass replaces the first two.
 """
 
 from __future__ import annotations
@@ -38,18 +38,17 @@ from .output import escaped
 from .screen import Meter
 
 OF_DATABASE = (DiskFullError, apsw.FullError)
-"""Errors of an index for whose file there is no room."""
+"""Exceptions raised by an index on a full disk."""
 
 
 class Comparison:
-    """The records of an input, and what makes two of them near-duplicates.
+    """The records of an input and the matching rule.
 
-    named: the index knows the ids of records. group: a field; records are compared with those of an equal value. known: which of
-    them are left out before the others are compared. take: called with every record that may have a near-duplicate. folder: holds
-    temporary files.
+    named: the index stores record ids. group: compare only records with an equal value of this field. known: selects records to
+    drop before the comparison. take: called with every record that may have a near-duplicate. folder: for temporary files.
 
-    With the index the other attributes are known: how many records there are and their bytes, the places of those without a word,
-    from 0 on, and what the source tells of its first iteration.
+    When the index is complete, the other attributes are set: the number of records and their bytes, the positions of records
+    without tokens, from 0, and the error counts of the source's first iteration.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Comparison:
         try:
             with Index(connection, self.scheme, text=self.rules, record_matches=False) as index:
                 with Meter("Verify", self.passes.source.size_bytes) as meter, warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ShortTextsWarning)  # these texts are not all of them
+                    warnings.simplefilter("ignore", ShortTextsWarning)  # these are only a part of the texts
                     index.add_many(self._candidates(shared, meter))
                 trim_memory()
                 yield index
@@ -91,7 +90,7 @@ class Comparison:
 
     @contextlib.contextmanager
     def filed(self, path: Path) -> Iterator[Index]:
-        """The index of all records, in a new file."""
+        """A persistent index of all records in a new file."""
         source = self.passes.source
         with Index(path, self.scheme, text=self.rules, durability="normal") as index:
             with Meter("Compare", source.size_bytes) as meter:
@@ -108,7 +107,7 @@ class Comparison:
         self.skipped, self.problems, self.replaced = source.skipped, source.problems, source.replaced
 
     def _arguments(self, record: InputRecord) -> dict[str, Any]:
-        """What an index is to know of a record that is named by its id."""
+        """The `Index.add` arguments of a record, under its id."""
         self._take(record)
         return {**self._grouped(record), "metadata": {"id": record.key, "line": record.line}}
 
@@ -120,7 +119,7 @@ class Comparison:
         }
 
     def _group_of(self, record: InputRecord, value: Any) -> Key | None:
-        """The name of the group of a value. None where there is none; RecordError for a value that is no name."""
+        """The group name for a value, None without a value. Raises RecordError for a value of another type."""
         if value is ABSENT or value is None or value == "" or value != value:
             return None
         if isinstance(value, (dict, list, tuple)):
@@ -130,7 +129,7 @@ class Comparison:
         return value if is_key else str(value)
 
     def _unknown(self, meter: Meter) -> Iterator[InputRecord]:
-        """All records but those that another index knows."""
+        """All records that no other index matches."""
         source, known = self.passes.source, self.known
         if known is None:
             for record in source:
@@ -147,7 +146,7 @@ class Comparison:
                     yield record
 
     def _shared(self) -> Any:
-        """Of each record whether its text shares a bucket with another one, and no other index knows it: bool[n]."""
+        """Whether each record shares a bucket with another and matches no other index, bool[n]."""
         with contextlib.closing(Buckets(self.scheme, self.rules, self.folder)) as buckets:
             self._fill(buckets)
             self.wordless = buckets.wordless
@@ -158,7 +157,7 @@ class Comparison:
         return shared if self.known is None else shared & ~self.known.flags
 
     def _fill(self, buckets: Buckets) -> None:
-        """Reads all records. A second thread computes the buckets of one piece while the next is read."""
+        """Read all records. A second thread computes the buckets of one batch while the next is read."""
 
         def take(texts: list[str] | LocatedTexts) -> None:
             if self.known is not None:
@@ -177,14 +176,14 @@ class Comparison:
                         waiting.popleft().result()
                 for future in waiting:
                     future.result()
-            except BaseException:  # for the thread, which the block waits for
+            except BaseException:  # the thread must end first, because the block waits for it
                 if self.known is not None:
                     self.known.stop()
                 raise
         self._count(meter)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
-        """The records that share a bucket, as `Index.add_many` takes them."""
+        """The records that share a bucket, in the form for `Index.add_many`."""
         for record in self.passes.chosen(shared):
             meter.advance(self.passes.source.position)
             if self._named:
@@ -195,6 +194,6 @@ class Comparison:
 
 
 def name_of(index: Index, number: int) -> tuple[Any, int]:
-    """Id and line of a record in an index of a comparison."""
+    """The id and line of a record in a comparison index."""
     metadata = index.get(number).metadata
     return metadata["id"], metadata["line"]

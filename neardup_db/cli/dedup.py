@@ -1,4 +1,4 @@
-"""`neardup dedup`: its options, what it refuses, and what it says in the end."""
+"""`neardup dedup`: options, checks and report."""
 
 from __future__ import annotations
 
@@ -46,34 +46,34 @@ _between = NumberRange(0, 1, min_open=True, max_open=True)
     type=click.Path(allow_dash=True),
     help="Write the remaining records here; - is standard output, FOLDER/ a shard for each shard of IN.",
 )
-@click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Least Jaccard similarity of near-duplicates.")
-@click.option("--recall", type=_between, default=0.99, show_default=True, help="Share of the pairs at the threshold to find.")
+@click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Minimum Jaccard similarity of near-duplicates.")
+@click.option("--recall", type=_between, default=0.99, show_default=True, help="Recall of pairs at the threshold.")
 @click.option(
     "--keep",
     type=KeepOption(),
     default="first",
     show_default=True,
-    help="Record to keep of near-duplicates; by:FIELD is the one with the largest value, by:-FIELD with the smallest.",
+    help="Which near-duplicate to keep; by:FIELD keeps the largest value, by:-FIELD the smallest.",
 )
-@click.option("--connected", is_flag=True, help="Keep one record of each connected component, however unlike the others are.")
+@click.option("--connected", is_flag=True, help="Keep one record of each connected component, even if others are unlike it.")
 @click.option("--group-field", metavar="FIELD", help="Compare only records with equal values of this field.")
 @click.option(
-    "--mark", is_flag=True, help="Write all records, with more fields: cluster, duplicate_of (an id), and similarity to that one."
+    "--mark", is_flag=True, help="Write all records with added fields: cluster, duplicate_of (an id), and the similarity to it."
 )
 @click.option(
-    "--against", multiple=True, type=_path, metavar="INDEX", help="First leave out records like any document of this index."
+    "--against", multiple=True, type=_path, metavar="INDEX", help="First drop records that match a document of this index."
 )
 @click.option("--against-name", default="neardup", show_default=True, help="Name of the index within the files of --against.")
 @click.option(
     "--measure",
     type=click.Choice(["containment"]),
-    help="With --against: leave out records that a document contains, instead of those like one.",
+    help="With --against: drop records contained in a document, instead of similar ones.",
 )
-@click.option("--drop-empty", is_flag=True, help="Leave out records without a word; by default all of them are kept.")
+@click.option("--drop-empty", is_flag=True, help="Drop records without a word; by default all are kept.")
 @click.option("--pairs", type=_place, help="Also write the pairs found (.jsonl, .csv or .tsv; - is standard output).")
-@click.option("--clusters", type=_place, help="Also write the clusters found, one row for each member.")
+@click.option("--clusters", type=_place, help="Also write the clusters found, a row for each member.")
 @click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
-@click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: that of the output]")
+@click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: the output's]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @text_options
 @input_options
@@ -95,14 +95,13 @@ def dedup(
 ) -> None:
     """Copy the records of IN without near-duplicates.
 
-    IN are files of JSON lines, CSV, TSV or lines of text (.txt), packed (.gz, .zst) or not, Parquet or Arrow, folders of such
-    files, and patterns ('2025-*/*.jsonl'), all of one format: their records go into one file, or into a folder (-o FOLDER/) as
-    they came, in files of the same names. Or IN is a folder of texts (the
-    output is a folder), or - for standard input (with --format). Texts are near-duplicates if they share enough of their runs of
-    three words; each pair found is verified by the exact similarity. Every record that goes is a near-duplicate of one that
-    stays. The bytes and the order of records do not change. Memory does not grow with the texts; the temporary index holds only
-    the texts that may have a near-duplicate. docs/how-to/dedup.md says more of --keep, --mark,
-    --connected and --against.
+    IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or not, Parquet or Arrow files, folders
+    of such files, and patterns ('2025-*/*.jsonl'), all of one format. Their records go to one output file, or with -o FOLDER/ to
+    a file for each input file. IN may also be a folder of texts (the output is a folder), or - for standard input (with
+    --format). Texts are near-duplicates if they share enough three-word runs; each pair found is verified by its exact
+    similarity. Every removed record is a near-duplicate of a kept one. The bytes and the order of records do not change. Memory
+    does not grow with the texts, because the temporary index holds only the texts that may have a near-duplicate.
+    docs/how-to/dedup.md explains --keep, --mark, --connected and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl
@@ -127,9 +126,9 @@ def dedup(
             "Only one of -o, --pairs, --clusters and --json can write to standard output; name a file for each of the others"
         )
     if options["mark"] and options["drop_empty"]:
-        raise click.UsageError("--mark writes all records and --drop-empty leaves some out; give one of them")
+        raise click.UsageError("--mark writes all records and --drop-empty drops some; give one of them")
     if not against and (measure is not None or is_option_given(context, "against_name")):
-        raise click.UsageError("--measure and --against-name go with --against")
+        raise click.UsageError("--measure and --against-name require --against")
     files = [path for path in outputs if path != STDOUT]
     for path in files:
         if [real_path(other) for other in files].count(real_path(path)) > 1:
@@ -160,14 +159,14 @@ def dedup(
 
 
 def _folder_for_temporary_files(output: Path) -> Path:
-    """The output's folder. A stream has none: then the current folder, or where that is read-only, the system's."""
+    """The output's folder. For a stream it is the current folder or, if that is read-only, the system's temporary folder."""
     if output != STDOUT and not is_stream(output):
         return output.absolute().parent
     return Path.cwd() if os.access(Path.cwd(), os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _check_index(path: Path) -> None:
-    """Refuses a stream, and a file with a log: SQLite would take that log for the log of the new index."""
+    """Raises an error for a stream, and for a file with a write-ahead log, which SQLite would apply to the new index."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--index {path}: an index is a file; name one")
     for log in (Path(f"{path}-wal"), Path(f"{path}-journal")):
@@ -176,9 +175,9 @@ def _check_index(path: Path) -> None:
 
 
 def _check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:
-    """Refuses an output whose name does not fit the input's format: records are copied as they are."""
+    """Raises an error if the output name does not fit the input format, because records are copied unchanged."""
     if source.format == "folder" and len(paths) > 1:
-        raise ParameterError(f"{source.name}: a folder of texts goes with no other input, since the output is a copy of it")
+        raise ParameterError(f"{source.name}: a folder of texts cannot be combined with other inputs, as it is copied")
     if source.format == "folder" and (output == STDOUT or is_stream(output)):
         raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
     if output == STDOUT:
@@ -206,7 +205,7 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bo
 
 
 def _check_shards(source: Source, paths: Sequence[Path]) -> None:
-    """Refuses shards that have no names, or one name in the output."""
+    """Raises an error for shards without a file name, or with the same output name."""
     if any(path == STDOUT or is_stream(path) for path in paths):
         raise ParameterError(f"{source.name}: a stream has no name for a file in a folder: name an output file")
     seen: dict[Path, Path] = {}
@@ -217,7 +216,7 @@ def _check_shards(source: Source, paths: Sequence[Path]) -> None:
 
 
 def _note_chains(summary: Summary, plan: Plan) -> None:
-    """Tells of a large component whose records are unlike the one that stays: without --connected there are none."""
+    """Print a note on large components whose records are unlike the kept one; they occur only with --connected."""
     lowest = summary.largest_similarity
     if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
         return
@@ -241,7 +240,7 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
         f"{counted(summary.records, 'record')}: {summary.kept:,} {stays}, {counted(summary.duplicates, 'near-duplicate')} {goes}"
         + (f", {summary.known:,} {known} of --against {goes}" if plan.known is not None else "")
         + (f", {summary.empty_dropped:,} empty dropped" if summary.empty_dropped else "")
-        + (f", {summary.skipped:,} left out" if summary.skipped else "")
+        + (f", {summary.skipped:,} skipped" if summary.skipped else "")
     )
     if summary.empty > summary.empty_dropped:
         kept = counted(summary.empty, "record")

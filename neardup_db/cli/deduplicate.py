@@ -1,4 +1,4 @@
-"""What `neardup dedup` does: a copy of an input without its near-duplicates, or with marks of them."""
+"""The work of `neardup dedup`: copies an input without near-duplicates, or with marks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from .screen import Meter
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arguments of `deduplicate`. One of the outputs may be - for standard output; `folder` holds the temporary files.
-    shards: the output is a folder with a file for each file of the input."""
+    """The arguments of `deduplicate`. One output may be - for standard output. folder: for temporary files. shards: the output is
+    a folder with a file for each input file."""
 
     passes: Passes
     output: Path
@@ -52,18 +52,18 @@ class Plan:
 
     @property
     def outputs(self) -> list[Path]:
-        """All of them. The records come last, so that they are in place only if the others are."""
+        """All outputs. The records come last, so that they are in place only if the others are."""
         return [path for path in (self.pairs, self.clusters, self.index, self.output) if path is not None]
 
     @property
     def names_wanted(self) -> bool:
-        """True where records are named by their ids, so that the index must know them."""
+        """Whether records are named by id, which the index must then store."""
         return self.mark or any(path is not None for path in (self.pairs, self.clusters, self.index))
 
 
 @dataclass(slots=True)
 class Summary:
-    """Counts and speed of one run. Bytes are those of the records, unpacked; MB are 10^6 bytes."""
+    """Counts and speed of a run. Bytes are of the decompressed records; MB are 10^6 bytes."""
 
     records: int = 0
     kept: int = 0
@@ -74,7 +74,7 @@ class Summary:
     clusters: int = 0
     largest_cluster: int = 0
     largest_similarity: float | None = None
-    """In the largest cluster the lowest similarity of a record to the one that stays; None without clusters."""
+    """The lowest similarity of a removed record to the kept one in the largest cluster; None without clusters."""
     skipped: int = 0
     invalid_utf8: int = 0
     input_bytes: int = 0
@@ -85,7 +85,7 @@ class Summary:
 
 
 def deduplicate(plan: Plan) -> Summary:
-    """Carries out the plan. Outputs are put in place after every step has succeeded, but for those that are streams."""
+    """Carry out the plan. Outputs are put in place after every step has succeeded, except streams."""
     started = time.monotonic()
     summary = Summary()
     with _told_what_was_written() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
@@ -130,8 +130,7 @@ def deduplicate(plan: Plan) -> Summary:
 
 @contextlib.contextmanager
 def _told_what_was_written() -> Iterator[list[Path]]:
-    """A list for the outputs that the block begins to write. An error says which of them has a part of its content: a stream
-    cannot be taken back."""
+    """Yields a list for the started outputs. An error message names the partial ones, because a stream cannot be withdrawn."""
     begun: list[Path] = []
     try:
         yield begun
@@ -146,7 +145,7 @@ def _told_what_was_written() -> Iterator[list[Path]]:
 
 @contextlib.contextmanager
 def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
-    """The block writes an output. If the reader of a pipe has left, as `| head` does, the other outputs are still written."""
+    """The block writes an output. If the reader closes a pipe, as `| head` does, the other outputs are still written."""
     begun.append(path)
     try:
         with room_for(path):
@@ -160,8 +159,8 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _filed(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
-    """The index of all records that is to stay; `places` are the temporary paths of the outputs."""
-    places[target].touch()  # with the mode of any new file
+    """The persistent index of all records. places: temporary paths of the outputs."""
+    places[target].touch()  # created here, to have the mode of any new file
     with room_for(target, OF_DATABASE), comparison.filed(places[target]) as index:
         yield index
 
@@ -169,7 +168,7 @@ def _filed(comparison: Comparison, target: Path, places: Mapping[Path, Path]) ->
 def _chosen(
     plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary
 ) -> tuple[Any, Marks | None]:
-    """Which records are removed, bool[n], and the marks of all if these are written; the number of a record is its place + 1."""
+    """Which records are removed, bool[n], and the marks of all records if requested. A record's number is its position + 1."""
     removed = np.zeros(summary.records, bool)
     removed[found.gone - 1] = True
     marks = _marks(comparison, index, summary.records) if plan.mark else None
@@ -192,7 +191,7 @@ def _chosen(
 
 
 def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
-    """The marks of records that are all alone."""
+    """Marks of records without duplicates."""
 
     def names(numbers: Sequence[int]) -> list[Any]:
         found = index.get_many(numbers)
@@ -203,7 +202,7 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
 
 
 def _shards(source: Source, output: Path) -> dict[Path, Path]:
-    """A file in a new folder for each file of a source, with its path below the folder that was named."""
+    """The file in a new folder for each source file, with its relative path."""
     shards = {path: output / source.relative_path(path) for path in source.files}
     for folder in {output, *(path.parent for path in shards.values())}:
         folder.mkdir(parents=True, exist_ok=True)
@@ -215,10 +214,10 @@ def _shards(source: Source, output: Path) -> dict[Path, Path]:
 
 @contextlib.contextmanager
 def _table_writer(path: Path, target: Path, names: Sequence[str]) -> Iterator[Callable[..., None]]:
-    """A function that writes the values of one row, as JSON lines or as CSV or TSV with a header, by the target's name."""
+    """A function that writes one row, as JSON lines, or as CSV or TSV with a header, according to the target's suffix."""
     kind = format_of(target)
     with open_output(path, packing_of(target)) as raw:
-        file = codecs.getwriter("utf-8")(raw)  # which does not close it: standard output stays open
+        file = codecs.getwriter("utf-8")(raw)  # not closed, so that standard output stays open
         writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
 
         def write(*values: Any) -> None:

@@ -1,4 +1,4 @@
-"""`neardup demo`: all steps on one screen or two, with real text."""
+"""`neardup demo`: shows all steps with real text."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ THRESHOLD = 0.8
 SHOWN_CLUSTERS, SHOWN_CHANGES = 3, 5
 WIDTH = 80
 ASKED = "Jude 1 (KJVPCE)"
-"""The document whose text, with another beginning, is the query."""
+"""The query is this document's text with another beginning."""
 
 
 class Demo:
-    """The steps of the demo; each works on the index and adds figures for --json."""
+    """The demo steps. Each step works on the index and adds values for --json."""
 
     def __init__(self, path: Path, console: Console) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class Demo:
         self.texts = dict(documents())
 
     def run(self) -> dict[str, Any]:
-        """All steps; returns the figures."""
+        """Run all steps. Returns their values."""
         with Index(self.path, MinHash(threshold=THRESHOLD, exact=True), store_text=True) as index:
             self._add(index)
             clusters = self._clusters(index)
@@ -134,7 +134,7 @@ class Demo:
             self.console.print("  nothing")
 
     def _delete(self, index: Index, clusters: list[Cluster]) -> None:
-        """Deletes the document of the largest cluster that has the most matches."""
+        """Delete the document with the most matches from the largest cluster."""
         cluster = clusters[0]
         key = max(cluster.keys, key=lambda member: len(index.matches(member)))
         self._title(f"5  Delete {escaped(key)}")
@@ -161,7 +161,7 @@ def _records(texts: dict[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def _parts(key: str) -> tuple[str, str]:
-    """'Ruth 1 (ASV)' as 'Ruth 1' and 'ASV'."""
+    """'Ruth 1 (ASV)' split into 'Ruth 1' and 'ASV'."""
     chapter, _, translation = key.rstrip(")").rpartition(" (")
     return chapter, translation
 
@@ -199,10 +199,10 @@ def _print_next_steps(console: Console, path: Path | None) -> None:
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the index in this folder, as demo.db.")
 @json_option
 def demo(keep: Path | None, as_json: bool) -> None:
-    """Show what an index does, on bundled real text.
+    """Demonstrate an index on bundled real text.
 
     The text is 363 chapters of the Bible in eleven English translations, some of which copy each other. The demo adds them, shows
-    the clusters and the words that differ, queries with a text and deletes a document. It leaves no file unless --keep is given.
+    clusters and differing words, queries a text and deletes a document. It leaves no file unless --keep is given.
 
     \b
     neardup demo

@@ -1,4 +1,4 @@
-"""The words in which two texts differ, on a terminal."""
+"""Word differences of two texts, on a terminal."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .output import escaped
 REMOVED, ADDED = "bold red", "bold green"
 
 NARROW = 60
-"""On a terminal of fewer columns texts stand below each other."""
+"""Narrower terminals show the texts one below the other."""
 
 MOST, LONGEST = 60, 1_000
-"""Differences that are printed, and characters of each."""
+"""The number of differences printed, and the characters of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Words of the first text, the words of the second that replace them, and the common words around."""
+    """Words of the first text, their replacement in the second, and the common words around."""
 
     before: str
     removed: str
@@ -33,9 +33,9 @@ class Change:
 
 
 def changes(first: str, second: str, around: int = 3) -> list[Change]:
-    """The differences of two texts, word by word, in order, each with `around` common words on either side.
+    """The word differences of two texts, in order, each with `around` common words on either side.
 
-    Case and punctuation are ignored, as an index does with the default text rules.
+    Case and punctuation are ignored, as with the default text rules.
 
     >>> from neardup_db.cli.difference import changes
     >>> changes("the cat sat on the mat", "the dog sat on the mat", around=1)
@@ -55,7 +55,7 @@ def changes(first: str, second: str, around: int = 3) -> list[Change]:
 
 
 def change_text(change: Change, colours: bool) -> Text:
-    """One change as a line: words of the first text in red, of the second in green; without colours [-in-] {+marks+}."""
+    """A change as a line: words of the first text in red, of the second in green; without colours [-in-] {+marks+}."""
     text = Text()
     text.append(f"{change.before} " if change.before else "", style="dim")
     if change.removed:
@@ -80,7 +80,7 @@ def has_colours(console: Console) -> bool:
 
 
 def show_side_by_side(console: Console, first: str, second: str, name_a: str, name_b: str) -> None:
-    """Print two texts beside each other, on a narrow terminal below each other, with their differences marked."""
+    """Print two texts side by side with their differences marked; on a narrow terminal one below the other."""
     compared = differences(first, second)
     wide = console.width >= NARROW
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, show_lines=True, show_header=wide)
@@ -112,5 +112,5 @@ def _cell(row: Iterable[Part], side: int, colours: bool) -> Text:
 
 
 def _lines(text: str) -> str:
-    """Text without characters that move the cursor, except the ends of lines."""
+    """The text without characters that move the cursor, except line ends."""
     return "\n".join(escaped(line) for line in text.expandtabs(4).replace("\r\n", "\n").split("\n"))

@@ -29,7 +29,7 @@ from .outputs import open_output, replacing, room_for
 from .screen import Meter
 
 _ROWS_AT_ONCE = 1000
-"""Lines between two moves of the progress bar."""
+"""Lines between updates of the progress bar."""
 
 
 @command()
@@ -43,10 +43,9 @@ def get(
 ) -> int:
     """Print documents by their keys, as JSON.
 
-    One object a line, with and without --json: key, group, metadata, text where INDEX stores texts, code where it holds codes,
-    codes with their parts where a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times
-    are seconds since 1970. With --group a document of another group counts as absent. Exit code 1 if none of the documents
-    exists.
+    Prints one object a line, with and without --json: key, group, metadata, text if INDEX stores texts, code if it holds codes,
+    codes with their parts if a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times are
+    seconds since 1970. With --group a document of another group counts as missing. Exit code 1 if none of the documents exists.
 
     \b
     neardup get articles.db a1 a2
@@ -66,8 +65,8 @@ def get(
 
 
 def write_lines(index: Index, out: Path, size_bytes: int) -> int:
-    """Write the documents to a file, packed as its name says, in the order of insertion; returns how many. All are of one state.
-    size_bytes: of the index."""
+    """Write the documents of one snapshot to a file in insertion order, compressed according to its suffix. Returns their number.
+    size_bytes: the size of the index."""
     count, total = 0, max(len(index), 1)
     with (
         replacing(out) as (new,),
@@ -91,7 +90,7 @@ _WHERE_THERE = ("text", "code", "codes")
 
 
 def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Iterator[dict[str, Any]]:
-    """The visible documents that a condition holds for, as JSON has them."""
+    """The visible documents that meet an SQL condition, as JSON objects."""
     sql = f"""SELECT d.key, g.name, d.metadata, d.text, {"f.value" if index.scheme.takes_codes else "NULL"}, {_codes(index)},
                   d.token_count, d.added_at / 1000.0, d.last_seen / 1000.0, d.times_seen, d.expires_at / 1000.0, d.cluster_id
               FROM {index.name}_document AS d LEFT JOIN {index.name}_group AS g ON g.id = d.group_id
@@ -117,7 +116,7 @@ _CODES = """(SELECT json_group_array(json_object('part', c.part, 'code', c.code)
 
 
 def _codes(index: Index) -> str:
-    """The codes of a document that has several, or one with a part, in SQL; NULL for others."""
+    """SQL for the codes of a document with several codes or a named one; NULL for others."""
     there = f"SELECT value FROM {index.name}_setting WHERE name = 'table.part'"
     return _CODES.replace("{name}", index.name) if index.connection.execute(there).fetchone() else "NULL"
 

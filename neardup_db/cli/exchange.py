@@ -28,7 +28,7 @@ from .wording import about
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @name_option
 @if_exists_option("a document whose key is in the index")
-@click.option("--no-record-matches", is_flag=True, help="Look for no matches while adding: faster; clusters finds them later.")
+@click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
 @json_option
@@ -44,8 +44,8 @@ def import_(
 ) -> None:
     """Add documents to INDEX by exported fingerprints.
 
-    IN is a Parquet file of `neardup export`, or the folder of fingerprints that neardup_db.spark wrote. INDEX is created if it
-    does not exist, with the settings of the first file; else the settings of all files must be those of INDEX. Needs pyarrow.
+    IN is a Parquet file of `neardup export`, or a folder of fingerprints written by neardup_db.spark. A new INDEX gets the
+    settings of the first file; the settings of all files must equal those of INDEX. Needs pyarrow.
 
     \b
     neardup import articles.db fingerprints/
@@ -71,7 +71,7 @@ def import_(
         return
     emit(
         f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored, "
-        f"{report.skipped:,} left out; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
+        f"{report.skipped:,} skipped; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
     )
 
 
@@ -90,11 +90,11 @@ def import_(
 def export(index_path: Path, out: Path | None, output: Path | None, force: bool, name: str, as_json: bool) -> None:
     """Write documents as JSON lines, or fingerprints as Parquet.
 
-    -o FILE: an object a line for each document, in the order of insertion and of one state, as `neardup get` prints it. `neardup
-    add` reads the file: key and text, and the other fields as metadata with --metadata.
+    -o FILE: one JSON object a line for each document of a snapshot, in insertion order, as printed by `neardup get`. `neardup
+    add` reads the file: key and text, and with --metadata the other fields as metadata.
 
-    OUT: the fingerprints, as a new Parquet file. `neardup import` and neardup_db.spark read it. Texts, metadata and expiry stay
-    behind. Needs pyarrow.
+    OUT: a new Parquet file of fingerprints for `neardup import` and neardup_db.spark. It has no texts, metadata or expiry. Needs
+    pyarrow.
 
     \b
     neardup export articles.db -o articles.jsonl.gz
@@ -103,7 +103,7 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
     if (out is None) == (output is None):
         raise click.UsageError("Give either OUT, for fingerprints, or -o FILE, for documents")
     if out is not None and force:
-        raise click.UsageError("--force goes with -o FILE; OUT is a new file")
+        raise click.UsageError("--force requires -o FILE; OUT is a new file")
     if out == STDOUT:
         raise click.UsageError("Parquet cannot be written to a stream; name a file, or give -o - for documents as JSON lines")
     if output is not None:
@@ -123,7 +123,7 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
 
 
 def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> None:
-    """Refuses an output that documents cannot be written to."""
+    """Raises an error if documents cannot be written to the output."""
     if output == STDOUT:
         if as_json:
             raise click.UsageError("--json and -o - both write to standard output; name a file for the documents")

@@ -31,7 +31,7 @@ from .report import check_page, write_page
 from .screen import Screen
 
 MOST = 12
-"""Shingles, and places where two documents met, that are printed."""
+"""The maximum number of shingles, and of shared candidate rows, printed."""
 
 text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -39,7 +39,7 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @command()
 @index_argument
 @click.argument("subject", metavar="TEXT | KEY KEY", nargs=-1, required=True)
-@click.option("--threshold", type=float, help="With TEXT: least similarity, at or above that of the index.")
+@click.option("--threshold", type=float, help="With TEXT: minimum similarity, at or above the index's threshold.")
 @measure_option
 @click.option("--text-a", type=text_file, help="File with the first document's text, if the index stores no texts.")
 @click.option("--text-b", type=text_file, help="File with the second document's text.")
@@ -51,7 +51,7 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @name_option
 @key_type_option
-@click.option("--group", metavar="NAME", help="With TEXT: the group to ask, as in neardup query.")
+@click.option("--group", metavar="NAME", help="With TEXT: the group to search, as in neardup query.")
 @json_option
 def explain(
     index_path: Path,
@@ -69,9 +69,9 @@ def explain(
 ) -> None:
     """Show how a query runs, or why two documents match.
 
-    With TEXT (or - for standard input): how a query for it runs, the rows that each step reads and the time it takes. With two
-    KEYs: the verdict and similarity, the places of the candidate table that both documents have, their shingles, and their texts
-    side by side with the differences marked.
+    With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs: the
+    verdict and similarity, the candidate rows that both documents have, their shingles, and their texts side by side with the
+    differences marked.
 
     \b
     neardup explain articles.db "some text"
@@ -117,7 +117,7 @@ def _explain_query(explanation: Explanation, as_json: bool) -> None:
 
 
 def show(match: MatchExplanation, console: Console) -> None:
-    """The explanation on a terminal."""
+    """Print the explanation on a terminal."""
     keys = escaped(match.key_a), escaped(match.key_b)
     console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(match)), soft_wrap=True)
     rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []

@@ -1,4 +1,4 @@
-"""Adds records to an index, a bounded piece at a time."""
+"""Adds records to an index in bounded batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .wording import worded
 
 
 def added(first: AddReport, second: AddReport, before: int) -> AddReport:
-    """The sum of two reports, the second of which is about the records after the first `before`."""
+    """The sum of two reports, the second of which starts after the first `before` records."""
     later = (replace(problem, record=before + problem.record) for problem in second.problems)
     return AddReport(
         added=first.added + second.added,
@@ -48,15 +48,15 @@ def feed(
     records: Iterator[InputRecord] | None = None,
     **options: Any,
 ) -> AddReport:
-    """Adds the records of a source, or only `records` of it; returns the report. A transaction ends after `commit_every` records
-    or, unless `exactly`, after `limits.COMMIT_BYTES` if that comes first.
+    """Add the records of a source, or only `records` of it. Returns the report. A transaction ends after `commit_every` records
+    or, unless `exactly`, earlier after `limits.COMMIT_BYTES`.
 
-    `arguments` gives the arguments of `Index.add` for a record; `committed` is called with the number of records of each
-    transaction that has ended; `options` go to `Index.add_many`.
+    `arguments` returns the `Index.add` arguments of a record; `committed` is called with the record count of each committed
+    transaction; `options` go to `Index.add_many`.
     """
     report = AddReport()
     records = iter(source) if records is None else records
-    for first in records:  # outside of a transaction: reading the next record may take long, or fail
+    for first in records:  # outside of a transaction, because reading the next record may block or fail
         taken = size_bytes = 0
         with index.transaction():
             for piece in in_pieces(chain([first], islice(records, commit_every - 1)), limits.PIECE_RECORDS):
@@ -75,7 +75,7 @@ def feed(
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Says what the block warns of on standard error, after the block, in the words of the command line."""
+    """Print the block's warnings on standard error afterwards, in the command line's wording."""
     told: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", ShortTextsWarning)
@@ -91,7 +91,7 @@ _PLACE = re.compile(r"record (\d+): ")
 def _add(
     index: Index, source: Source, piece: list[InputRecord], records: list[dict[str, Any]], options: dict[str, Any]
 ) -> AddReport:
-    """Adds a piece. Errors and skipped records are named by file and line."""
+    """Add a batch. Errors and skipped records name file and line."""
     try:
         if index.scheme.takes_text:
             report = index.add_many(records, **options)
@@ -99,7 +99,7 @@ def _add(
             report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
     except NearDupError as error:
         taken = None
-        if isinstance(error, DuplicateKeyError) and options.get("if_exists", "error") == "error":  # else it is of another group
+        if isinstance(error, DuplicateKeyError) and options.get("if_exists", "error") == "error":  # not of another group
             taken = _first_refused(index, source, piece, records[0].get("group"))
         if taken is not None:
             raise RecordError(source.problem(*taken)) from error
@@ -113,8 +113,8 @@ def _add(
 
 
 def _first_refused(index: Index, source: Source, piece: list[InputRecord], group: Key | None) -> tuple[InputRecord, str] | None:
-    """The first record of a refused piece whose key is in the index or earlier in the piece, and the reason with a remedy; None
-    where it is in another group."""
+    """The first record of a failed batch whose key is in the index or earlier in the batch, and the reason with a remedy; None if
+    the key belongs to another group."""
     earlier: dict[Key, InputRecord] = {}
     for record in piece:
         if record.key in earlier:

@@ -1,4 +1,4 @@
-"""`neardup follow`, `sync` and `unfollow`: an index of the rows of a table that is there already."""
+"""`neardup follow`, `sync` and `unfollow`: an index of an application's table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .output import FIRST_PROBLEMS, counted, emit, emit_json, escaped, plain, pr
 from .wording import about, called, worded
 
 COMMIT_EVERY = 20_000
-"""Rows in a transaction: the application waits for about two seconds at most."""
+"""Rows in a transaction, chosen so that the application waits at most about two seconds."""
 
 
 @command()
@@ -41,20 +41,20 @@ COMMIT_EVERY = 20_000
 @name_option
 @click.option("--key", default="id", show_default=True, help="Column that names a row: the PRIMARY KEY, or UNIQUE and NOT NULL.")
 @click.option("--text", default="body", show_default=True, help="Column of the texts.")
-@click.option("--group", help="Column of groups; near-duplicates are searched within a group.")
-@click.option("--where", help="SQL that a row has to meet, of its own columns.")
-@click.option("--sync", type=click.Choice(["query"]), help="query: every question takes over what is pending first.")
-@click.option("--later", is_flag=True, help="Leave the rows to the first neardup sync.")
+@click.option("--group", help="Column of groups; documents match within their group only.")
+@click.option("--where", help="SQL condition on a row's columns; other rows are ignored.")
+@click.option("--sync", type=click.Choice(["query"]), help="query: every query first applies pending changes.")
+@click.option("--later", is_flag=True, help="Do not index the rows until the first neardup sync.")
 @scheme_options
 @text_options
 @click.option("--store-text", is_flag=True, help="Keep the texts in a new index too, for explain and rebuild.")
-@click.option("--no-record-matches", is_flag=True, help="Look for no matches in a new index; clusters finds them later.")
+@click.option("--no-record-matches", is_flag=True, help="In a new index, skip the search for matches; clusters finds them later.")
 @json_option
 def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **options: Any) -> None:
     """Index the rows of an application's table in DATABASE.
 
-    The index is made beside the application's tables if it is not there. Triggers on TABLE, which any program fires, note the
-    keys of rows that change; `neardup sync` takes them over. The texts stay in TABLE alone.
+    The index is created beside the application's tables if it does not exist. Triggers on TABLE, which fire in any program,
+    record the keys of changed rows, and `neardup sync` applies the changes. The texts stay in TABLE only.
 
     \b
     neardup follow app.db articles --key id --text body
@@ -78,8 +78,7 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
 
 
 def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], how: dict[str, Any]) -> None:
-    """Make the index, if there is none of that name, in one transaction with its triggers: a wrong table or column leaves nothing
-    in the file."""
+    """Create a missing index and its triggers in one transaction, so that a wrong table or column leaves the file unchanged."""
     path = str(database)
     with translated(path), contextlib.closing(open_file(path, read_only=False, durability="full", timeout=30.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -93,14 +92,14 @@ def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], ho
 @command()
 @index_argument
 @name_option
-@click.option("--limit", type=click.IntRange(min=1), help="Look at this many keys at most.")
-@click.option("--full", is_flag=True, help="Compare all rows with their documents too, and mend what no trigger saw.")
+@click.option("--limit", type=click.IntRange(min=1), help="Process at most this many keys.")
+@click.option("--full", is_flag=True, help="Also compare all rows with their documents, to find unrecorded changes.")
 @click.option(
     "--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, show_default=True, help="Keys in a transaction."
 )
 @json_option
 def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_every: int, as_json: bool) -> None:
-    """Take over the changed rows of the table that INDEX follows.
+    """Update INDEX with the changed rows of its followed table.
 
     \b
     neardup sync app.db
@@ -116,10 +115,10 @@ def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_ever
 @name_option
 @json_option
 def unfollow(index_path: Path, name: str, as_json: bool) -> int:
-    """Follow no table any more: the triggers go, the documents stay.
+    """Stop following a table: remove its triggers, keep the documents.
 
-    Do this before the index's tables are dropped: without them the triggers would make every write to the followed table fail.
-    Exit code 1 if INDEX follows no table.
+    Do this before you drop the index's tables, because the triggers without them would make every write to the followed table
+    fail. Exit code 1 if INDEX follows no table.
 
     \b
     neardup unfollow app.db
@@ -143,12 +142,12 @@ def _report(report: SyncReport, seconds: float, as_json: bool) -> None:
         emit_json({**plain(report), "seconds": seconds})
         return
     for problem in report.problems[:FIRST_PROBLEMS]:
-        print_note(f"row {'without a key' if problem.key is None else escaped(problem.key)} left out: {worded(problem.reason)}")
+        print_note(f"row {'without a key' if problem.key is None else escaped(problem.key)} skipped: {worded(problem.reason)}")
     if report.compared:
         emit(f"all rows were compared ({escaped(worded(report.compared))}): {report.found:,} documents differed")
     emit(
         f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
-        f"{report.unchanged:,} unchanged, {report.skipped:,} left out; {report.matched:,} with a near-duplicate among the "
+        f"{report.unchanged:,} unchanged, {report.skipped:,} skipped; {report.matched:,} with a near-duplicate among the "
         f"earlier ones; {seconds:.1f} s"
     )
     if not report.complete:

@@ -62,11 +62,11 @@ from .wording import worded
 )
 @name_option
 @key_type_option
-@click.option("--threshold", type=float, help="Least similarity, at or above that of the index.")
-@click.option("--max-distance", type=int, help="Most differing bits, at or below that of the index.")
+@click.option("--threshold", type=float, help="Minimum similarity, at or above the index's threshold.")
+@click.option("--max-distance", type=int, help="Maximum number of differing bits, at or below the index's.")
 @measure_option
 @limit_option
-@click.option("--any", "any_", is_flag=True, help="With --limit: print the first matches found, not the best.")
+@click.option("--any", "any_", is_flag=True, help="With --limit: return the first matches found, not the best.")
 @group_option
 @all_groups_option
 @input_options
@@ -84,13 +84,13 @@ def query(
 ) -> int:
     """Print the near-duplicates of TEXT, best first.
 
-    TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has similarity,
-    distance where the scheme has one, key and, of a code that has one, its part. Exit code 1 if nothing matches.
+    TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has the similarity,
+    the distance if the scheme has one, the key and the part of a named code. Exit code 1 if nothing matches.
 
-    Documents of a group are searched with --group or --all-groups only.
+    Documents of a group are searched only with --group or --all-groups.
 
-    --from IN asks for each record of an input, which may be all that neardup add reads. Each match is a line of columns that tabs
-    separate: the record's id, similarity, distance (empty where the scheme has none), key, part. With --json each is an object.
+    --from IN queries each record of an input in any format of neardup add. Each match is a line of tab-separated columns: the
+    record's id, similarity, distance (empty if the scheme has none), key, part. With --json each match is an object.
 
     \b
     neardup query articles.db "It was a bright cold day in April"
@@ -102,7 +102,7 @@ def query(
         raise click.UsageError("Give one of TEXT, --file, --key and --from")
     if sources:
         return _query_records(index_path, sources, options)
-    refuse_given(context, INPUT_NAMES, "goes with --from")
+    refuse_given(context, INPUT_NAMES, "requires --from")
     with open_index(index_path, options["name"]) as index:
         content = b"" if key is not None else _content(text, file)
         matches = _matches(index, content, key, options)
@@ -145,18 +145,18 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
 
 
 def _question(index: Index, options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a query but for the text or the code."""
+    """The arguments of a query except the text or code."""
     question = {name: options[name] for name in ("threshold", "max_distance", "limit")}
     question["any"], question["group"] = options["any_"], group_asked(index, options["group"], options["all_groups"])
     if index.scheme.takes_text:
         return {**question, "measure": options["measure"]}
     if options["measure"] is not None:
-        raise click.UsageError("--measure containment goes with texts; this index holds codes")
+        raise click.UsageError("--measure containment requires texts; this index holds codes")
     return question
 
 
 def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str, Any]) -> int:
-    """Prints the matches of each record. Returns the exit code."""
+    """Print the matches of each record. Returns the exit code."""
     as_json, reading = options["as_json"], replace(read_options(options), typed_ids=True)
     has_matches = False
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:
@@ -182,7 +182,7 @@ def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
 
 
 def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
-    """The records of a source; those of an index of codes have codes, else RecordError, or they are left out."""
+    """The records of a source. For an index of codes, a record without a valid code raises RecordError or is skipped."""
     for record in source:
         if not index.scheme.takes_text:
             try:
@@ -198,8 +198,8 @@ def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
 
 
 def _answers(index: Index, piece: Sequence[InputRecord], question: dict[str, Any]) -> Iterator[Sequence[Match]]:
-    """The matches of each record. Of a record with very many only the first ones come with those of the others; it is asked again
-    by itself, so that no more than one such answer is in memory."""
+    """The matches of each record. A record with very many matches is queried again by itself, so that at most one such result is
+    in memory."""
     ask, ask_many = (index.query, index.query_many) if index.scheme.takes_text else (index.query_code, index.query_codes)
     texts = [record.text if index.scheme.takes_text else record.text.strip() for record in piece]
     most = min(question["limit"] or limits.MATCHES_TOGETHER, limits.MATCHES_TOGETHER)
@@ -220,9 +220,9 @@ def clusters(
 ) -> int:
     """Print the clusters, the largest first.
 
-    A cluster is all documents that chains of near-duplicates join, always of one group; without --group those of every group are
-    printed. Its first line is the earliest document; the others follow
-    below. With --json each line is one cluster. Exit code 1 if there is no cluster.
+    A cluster is all documents of one group that chains of near-duplicates connect; without --group the clusters of every group
+    are printed. The first line of a cluster is its earliest document; the others follow. With --json each line is one cluster.
+    Exit code 1 if there is no cluster.
 
     \b
     neardup clusters articles.db --min-size 3 --limit 10

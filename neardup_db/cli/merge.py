@@ -1,4 +1,4 @@
-"""`neardup merge`: the documents of other indexes into one."""
+"""`neardup merge`: adds the documents of other indexes to one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .wording import about
 @click.argument("sources", metavar="FROM...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @name_option
 @if_exists_option("a document whose key is in INTO")
-@click.option("--no-record-matches", is_flag=True, help="Look for no matches in a new INTO: faster; clusters finds them later.")
+@click.option("--no-record-matches", is_flag=True, help="Skip the search for matches in a new INTO; clusters finds them later.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Documents in a transaction.  [default: one for all]")
 @json_option
 def merge(
@@ -44,10 +44,10 @@ def merge(
 ) -> None:
     """Add the documents of other indexes to INTO.
 
-    No text is fingerprinted again. Groups, metadata, texts, times and expiry come along; what has expired stays behind.
-    Documents come after those of INTO, in the order of FROM. INTO is created if it does not exist, with the settings of the
-    first FROM but for its window: no document is too many or too old for a new INTO. Else text rules and scheme of all must be
-    those of INTO, but for threshold and bands. FROM stay as they are.
+    No text is fingerprinted again. Groups, metadata, texts, times and expiry are copied; expired documents are not. Documents are
+    added after those of INTO, in the order of FROM. A new INTO gets the settings of the first FROM except its window, so no
+    document is evicted. The text rules and the scheme of all indexes must be equal, except for threshold and bands. FROM are not
+    changed.
 
     \b
     neardup merge articles.db monday.db tuesday.db
@@ -92,7 +92,7 @@ def merge(
 
 @contextlib.contextmanager
 def _new_target(into: Path) -> Iterator[Path]:
-    """Where a new INTO is made: it gets its name when all is in it."""
+    """The path for building a new INTO, which is renamed when complete."""
     path = os.path.abspath(into)
     with contextlib.ExitStack() as stack:
         try:
@@ -114,7 +114,7 @@ def _source(path: Path, name: str) -> Index:
 
 
 def _target(into: Path, name: str, first: Index, no_record_matches: bool) -> Index:
-    """INTO, which is made like the first FROM where it is not there."""
+    """INTO. A missing one is created with the settings of the first FROM."""
     known: dict[str, Any] = {"record_matches": False} if no_record_matches else {}
     if is_new(into):
         sql = f"SELECT name, value FROM {first.name}_setting WHERE name IN ('store_text', 'record_matches')"

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values made of them."""
+"""Options that several commands share, and conversions of their values."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
     "bitsampling": (BitSampling, ("threshold", "bits", "recall", "max_distance")),
     "binarycode": (BinaryCode, ("bits", "max_distance")),
 }
-"""Schemes by their name on the command line, with the parameters that can be given there."""
+"""Schemes by command-line name, with their options."""
 
 class NumberRange(click.FloatRange):
-    """A range of numbers that nan is not in. click looks for numbers beyond the bounds, and nan is beyond none."""
+    """A number range that excludes nan, which click accepts because no comparison with a bound fails."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number that the option gives."""
+        """Convert the option to a number."""
         number: float = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number.", param, ctx)
@@ -65,13 +65,13 @@ def _all_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]
 
 index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(path_type=Path))
 name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 group_option = click.option(
     "--group",
     metavar="NAME",
-    help="Only documents of this group: the one with this text as its name or, if none has, this integer.",
+    help="Only documents of this group, named by this text or else by this integer.",
 )
-all_groups_option = click.option("--all-groups", is_flag=True, help="Search documents of every group, and of none.")
+all_groups_option = click.option("--all-groups", is_flag=True, help="Search documents of every group and without a group.")
 measure_option = click.option(
     "--measure",
     type=click.Choice(["containment"]),
@@ -81,7 +81,7 @@ measure_option = click.option(
 
 
 class Count(click.IntRange):
-    """A number of things from `least` on, of 64 bits."""
+    """A 64-bit integer of at least `least`."""
 
     def __init__(self, least: int) -> None:
         super().__init__(least, (1 << 63) - 1)
@@ -106,12 +106,12 @@ keys_options = _all_options(
     ),
     key_type_option,
 )
-"""Keys of documents; `keys_named` reads them."""
+"""Document keys; `keys_named` reads them."""
 
 
 def group_named(index: Index, given: str) -> Key:
-    """The group that --group names, the one with this text as its name or, if none has, this integer. A name of bytes cannot be
-    given."""
+    """The group for --group: the group with this text as its name, else the one with this integer. Groups named by bytes are not
+    supported."""
     sql = f"SELECT 1 FROM {index.name}_group WHERE name = ?"
     if index.connection.execute(sql, (given,)).fetchone() is None:
         with contextlib.suppress(ValueError, ParameterError):
@@ -122,14 +122,15 @@ def group_named(index: Index, given: str) -> Key:
 
 
 def group_asked(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
-    """The group that a question is for."""
+    """The group to query."""
     if all_groups and group is not None:
-        raise click.UsageError("--group and --all-groups do not go together")
+        raise click.UsageError("--group and --all-groups cannot be combined")
     return ANY_GROUP if all_groups else group_or_none(index, group, "give --group NAME, or --all-groups")
 
 
 def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
-    """The group that --group names. Without it a note says what is left out, and the remedy, where the index has groups."""
+    """The group for --group. Without the option, a note with the remedy is printed if the index has groups, because they are not
+    searched."""
     if group is not None:
         return group_named(index, group)
     if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
@@ -138,12 +139,12 @@ def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
 
 
 def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
-    """The group whose documents a command is about, all groups where none is named."""
+    """The group whose documents a command lists; all groups without --group."""
     return ANY_GROUP if group is None else group_named(index, group)
 
 
 def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
-    """The keys that the options of `keys_options` name."""
+    """The keys given by the options of `keys_options`."""
     try:
         wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
     except UnicodeDecodeError as error:
@@ -154,16 +155,16 @@ def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -
 
 
 def if_exists_option(what: str) -> Callable[[Command], Command]:
-    """What becomes of a record, or a document, whose key is there."""
+    """The --if-exists option."""
     choices = click.Choice(["error", "replace", "ignore"])
     return click.option("--if-exists", type=choices, default="error", show_default=True, help=f"What to do with {what}.")
 
 
 def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The character that --delimiter names; \\t is a tab."""
+    """The delimiter character; \\t is a tab."""
     character = "\t" if value == "\\t" else value
     if character is not None and (len(character) != 1 or character in '"\r\n\0'):
-        told = f"{value!r} is not one character that can stand between columns; give ';', '|' or \\t."
+        told = f"{value!r} is not a column delimiter; give ';', '|' or \\t."
         raise click.BadParameter(told, context, parameter)
     return character
 
@@ -173,29 +174,29 @@ _fields = (
         "--format",
         "format_",
         type=click.Choice(FORMATS),
-        help="Format of the input, or of a folder's files, if the names do not tell it. lines: each line is a text, as in a .txt "
+        help="Format of the input, or of a folder's files, if the names do not show it. lines: each line is a text, as in a .txt "
         "that is not in a folder.",
     ),
-    click.option("--id-field", help="Field that holds the id.  [default: id, else key, else file and line: posts.jsonl:17]"),
+    click.option("--id-field", help="Field with the id.  [default: id, else key, else file and line: posts.jsonl:17]"),
     click.option(
         "--text-field",
         "text_fields",
         multiple=True,
         default=("text",),
         show_default=True,
-        help="Field that holds the text; doc.body leads into objects. Given again: the texts are joined.",
+        help="Field with the text; doc.body leads into objects. Repeat the option to join several texts.",
     ),
     click.option("--delimiter", callback=_delimiter, help="Character between columns.  [default: , in CSV, tab in TSV]"),
-    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the input, as utf-16, latin-1, gb18030."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the input: utf-16, latin-1, gb18030, ..."),
 )
 _files = (
-    click.option("--glob", default="*", show_default=True, help="Read files of a folder whose name or path fits this pattern."),
+    click.option("--glob", default="*", show_default=True, help="Read files of a folder with a matching name or path."),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
-        help="What to do with a record that cannot be used: stop, or leave it out.",
+        help="What to do with an invalid record: stop, or skip it.",
     ),
 )
 _size = click.option(
@@ -203,40 +204,40 @@ _size = click.option(
         type=NumberRange(0.001, 1000),
         default=64.0,
         show_default=True,
-        help="Longest record; a longer one is an error.",
+        help="Maximum record size; a larger record is an error.",
     )
 input_options = _all_options(*_fields, *_files, _size)
-"""Options of commands that read records; `read_options` makes a ReadOptions of them."""
+"""Options of commands that read records; `read_options` makes ReadOptions of them."""
 stream_options = _all_options(*_fields, _size)
-"""Those of a command that reads them from a stream, and goes on after a wrong one; `read_options` takes these too."""
+"""The same for a command that reads a stream and continues after an invalid record."""
 
 text_options = _all_options(
-    click.option("--tokens", type=click.Choice(["words", "chars"]), help="Unit into which texts are cut.  [default: words]"),
-    click.option("--shingle", type=click.IntRange(1, 1000), help="Consecutive tokens in a shingle.  [default: 3 words]"),
+    click.option("--tokens", type=click.Choice(["words", "chars"]), help="Token unit.  [default: words]"),
+    click.option("--shingle", type=click.IntRange(1, 1000), help="Tokens in a shingle.  [default: 3 words]"),
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
     click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="Treatment of upper case.  [default: fold]"),
-    click.option("--strip-accents/--no-strip-accents", default=None, help="Ignore accents, or not.  [default: not]"),
+    click.option("--strip-accents/--no-strip-accents", default=None, help="Ignore accents.  [default: no]"),
     click.option(
         "--min-tokens",
         type=click.IntRange(0, 1_000_000),
-        help="Tokens of the shortest text that can match; a shorter one matches nothing.  [default: 0]",
+        help="Texts with fewer tokens match nothing.  [default: 0]",
     ),
 )
-"""Text rules; `text_rules` makes a TextRules of them."""
+"""Text rules; `text_rules` makes TextRules of them."""
 
 scheme_options = _all_options(
     click.option("--scheme", type=click.Choice(list(SCHEMES)), help="Scheme of a new index.  [default: minhash]"),
-    click.option("--threshold", type=float, help="Least similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
-    click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: most differing bits."),
-    click.option("--exact/--estimate", default=None, help="minhash: verify by true Jaccard, or by the share of equal slots."),
+    click.option("--threshold", type=float, help="Minimum similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
+    click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: maximum number of differing bits."),
+    click.option("--exact/--estimate", default=None, help="minhash: verify by exact or by estimated Jaccard similarity."),
     click.option(
-        "--recall", type=float, help="minhash, bitsampling: share of the pairs at the threshold to find.  [default: 0.99]"
+        "--recall", type=float, help="minhash, bitsampling: recall of pairs at the threshold.  [default: 0.99]"
     ),
-    click.option("--num-perm", type=int, help="minhash: slots of a signature.  [default: 128]"),
-    click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits of a code."),
-    click.option("--k", type=int, help="bottomk: hashes of a fingerprint.  [default: 128]"),
+    click.option("--num-perm", type=int, help="minhash: slots in a signature.  [default: 128]"),
+    click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits in a code."),
+    click.option("--k", type=int, help="bottomk: hashes in a fingerprint.  [default: 128]"),
     click.option(
-        "--containment/--no-containment", default=None, help="bottomk: file all hashes, which query --measure containment needs."
+        "--containment/--no-containment", default=None, help="bottomk: index all hashes, as query --measure containment requires."
     ),
 )
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
@@ -247,13 +248,13 @@ INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "g
 
 
 def pop_options(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Removes those names from the options and returns them."""
+    """Remove the named options and return them."""
     return {name: options.pop(name) for name in names}
 
 
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
-    """The text rules that the options ask for, None where none was given; takes its options out. What no option says is as in the
-    present rules of an index, but for the length of a shingle of other tokens."""
+    """The text rules from the options, None if none was given; removes the options. Missing options keep the index's present
+    rules, except the shingle length for other tokens."""
     given = {name: value for name, value in pop_options(options, TEXT_NAMES).items() if value is not None}
     if not given:
         return None
@@ -269,8 +270,8 @@ def text_rules(options: dict[str, Any], present: TextRules | None = None) -> Tex
 
 
 def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme | None:
-    """The scheme that the options ask for, None where none was given; takes its options out. What no option says is as in the
-    present scheme of an index, unless another scheme is named."""
+    """The scheme from the options, None if none was given; removes the options. Missing options keep the index's present scheme,
+    unless another scheme is named."""
     given = {name: value for name, value in pop_options(options, _SCHEME_NAMES).items() if value is not None}
     if not given:
         return None
@@ -279,13 +280,13 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
     for parameter in given:
         if parameter not in allowed:
             known = ", ".join("--" + other.replace("_", "-") for other in allowed)
-            raise ParameterError(f"--{parameter.replace('_', '-')} does not go with --scheme {name}, which has {known}")
+            raise ParameterError(f"--{parameter.replace('_', '-')} cannot be used with --scheme {name}, which has {known}")
     with in_options():
         return present.changed(**given) if present is not None and name == present.name else kind(**given)
 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
-    """How to read records; takes its options out."""
+    """The ReadOptions; removes the options."""
     taken = {"glob": "*", "on_error": "skip", **pop_options(options, tuple(name for name in INPUT_NAMES if name in options))}
     for field in taken["text_fields"]:
         if taken["text_fields"].count(field) > 1:
@@ -305,22 +306,21 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files of an index, those that may be there beside its own."""
+    """The files that may belong to an index."""
     return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
 
 
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    """Opens an index that must exist, as `opened`; errors of the block name it."""
+    """Open an existing index as `opened` does. Errors in the block name the file."""
     with about(path), opened(path, name, write=write) as index:
         yield index
 
 
 def opened(path: Path, name: str, *, write: bool = False) -> Index:
-    """An index that must exist.
+    """An existing index.
 
-    A file that can be written is opened for writing even to read it: the last connection to close removes -wal and -shm, which
-    a read-only connection cannot do.
+    A writable file is opened for writing even to read it, because only a writable last connection removes -wal and -shm.
     """
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
@@ -329,25 +329,25 @@ def opened(path: Path, name: str, *, write: bool = False) -> Index:
 
 
 def is_option_given(context: click.Context, name: str) -> bool:
-    """Whether a command was given this parameter, by its name in Python, so that it has not merely its default."""
+    """Whether a parameter, by its Python name, was given on the command line."""
     return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
 
 
 def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
-    """UsageError if a command was given one of these parameters."""
+    """Raises UsageError if one of these parameters was given."""
     for parameter in context.command.params:
         if parameter.name in names and is_option_given(context, parameter.name):
             raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 
 def is_new(path: Path) -> bool:
-    """Whether an index would be created there."""
+    """Whether opening this path would create an index."""
     return not path.exists() or path.stat().st_size == 0
 
 
 @contextlib.contextmanager
 def removed_if_unused(path: Path) -> Iterator[None]:
-    """Leaves no file where there was none, if the block fails before an index in it has got a document."""
+    """If the block fails before a new index contains a document, delete the file."""
     was_there = path.exists()
     try:
         yield
@@ -358,7 +358,7 @@ def removed_if_unused(path: Path) -> Iterator[None]:
 
 
 def parse_key(text: str, key_type: str) -> Key:
-    """A key of the type that --key-type names."""
+    """A key of the type of --key-type."""
     try:
         key: Key = int(text) if key_type == "int" else bytes.fromhex(text) if key_type == "hex" else text
     except ValueError as error:
@@ -368,7 +368,7 @@ def parse_key(text: str, key_type: str) -> Key:
 
 
 def parse_window(text: str, option: str = "--window", or_else: str = "") -> timedelta | int:
-    """The value of --window, or of another option: '24h', or a number of documents."""
+    """The value of --window or another option: '24h', or a number of documents."""
     if text.strip().isdecimal():
         return int(text)
     try:
@@ -379,7 +379,7 @@ def parse_window(text: str, option: str = "--window", or_else: str = "") -> time
 
 
 def parse_duration(option: str, text: str) -> float:
-    """Seconds of '90s', '15m', '12h', '30d' or '2w', the value of an option."""
+    """A duration in seconds: '90s', '15m', '12h', '30d' or '2w'."""
     duration = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if not duration:
         raise ParameterError(f"{option} {text!r} is not a duration; write a number and s, m, h, d or w, as in 30d")

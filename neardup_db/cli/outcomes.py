@@ -1,4 +1,4 @@
-"""The file of `neardup add --outcomes`: JSON lines that say what became of each record."""
+"""The JSON lines file of `neardup add --outcomes`, with the outcome of each record."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ from .wording import worded
 
 
 class OutcomeFile:
-    """Notes which records were read and what became of them, and writes those that are committed.
+    """Records each outcome as it happens and writes those of committed records.
 
-    A record that could not be read gets its line too, where it stands among the others."""
+    A record that could not be read has a line in its input position, too.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read: deque[Problem] = deque()
-        """Places of records in the order in which they were read. Those without a reason could be read."""
+        """Record places in reading order. A place without a reason was read."""
         self._told: list[str] = []
-        """Lines that are not written."""
+        """Lines not yet written."""
         self._file: IO[bytes]
         self._committed = 0
         self._is_incomplete = False
-        """Writing failed, so the file lacks records that are committed."""
+        """Writing failed, so committed records are missing from the file."""
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Put the file in place after the block. After an error it holds the committed records, if there are any."""
+        """Put the file in place after the block. After an error it holds the committed records, if any."""
         error: BaseException | None = None
         try:
             with (
@@ -63,21 +64,21 @@ class OutcomeFile:
             raise error
 
     def reading(self, source: Source) -> Iterator[InputRecord]:
-        """The records of a source, each noted as it is read."""
+        """The records of a source; each place is recorded on reading."""
         source.on_left_out = self._read.append
         for record in source:
             self._read.append(source.problem(record, ""))
             yield record
 
     def record_outcome(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None:
-        """What became of the next record that was read."""
+        """Add the outcome of the next record that was read."""
         self._tell_unread()
         place = self._read.popleft()
         reason = worded(match.reason) if isinstance(match, Skipped) else None
         self._write_line(place, key, outcome, match if isinstance(match, Match) else None, reason)
 
     def write(self, committed: int) -> None:
-        """Write the records that were noted; so many are committed with them."""
+        """Write the outcomes of `committed` records."""
         self._committed += committed
         self._is_incomplete = True
         self._file.write("".join(self._told).encode())
@@ -104,7 +105,7 @@ class OutcomeFile:
 
 
 def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Path]) -> OutcomeFile:
-    """The file at a path. ParameterError where it cannot be written to, or is the index or one of the inputs."""
+    """The outcome file at a path. Raises ParameterError if it is not writable, or is the index or an input."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--outcomes {path}: outcomes are written when they are committed; name a file")
     if real_path(path) == real_path(index_path):

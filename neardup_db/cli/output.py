@@ -1,8 +1,8 @@
-"""What commands print: JSON for machines, aligned lines for people, messages on standard error.
+"""Command output: JSON for programs, aligned lines for users, messages on standard error.
 
-All text for a terminal goes through this module, also that of `screen.py`. It writes each unprintable character as an escape: the
-name of a file, a table or a key from elsewhere may hold characters that move the cursor, reverse the line or answer for the user.
-Records and pages that a command copies to standard output are data and pass unchanged.
+All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: a foreign
+file name, table name or key may contain characters that move the cursor, reverse a line or answer for the user. Records and pages
+that a command copies to standard output are data and are not changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def emit_json(value: Any, *, err: bool = False) -> None:
-    """One JSON document on one line of standard output, or of standard error where that is for records. Characters that the
-    stream cannot encode are escapes."""
+    """Write one JSON document as a line to standard output, or to standard error if that is reserved for records. Characters that
+    the stream cannot encode are escaped."""
     line = json_line(value)
     try:
         line.encode((sys.stderr if err else sys.stdout).encoding or "utf-8")
@@ -35,26 +35,27 @@ def emit_json(value: Any, *, err: bool = False) -> None:
 
 
 def json_line(value: Any) -> str:
-    """A value as JSON on one line, in which only printable characters stand for themselves."""
+    """A value as one line of JSON, with unprintable characters escaped."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def emit(line: str = "", keep: str = "\t") -> None:
-    """One line of standard output; its tabs, or other characters to keep, stay."""
+    """Write a line to standard output; tabs, or the characters in `keep`, are not escaped."""
     click.echo(harmless(line, keep))
 
 
 def print_note(line: str) -> None:
-    """One line of standard error, for messages that are not results."""
+    """Write a line to standard error, for messages that are not results."""
     click.echo(f"neardup: {harmless(line)}", err=True)
 
 
 def prepare_streams() -> None:
-    """Makes all streams but a terminal UTF-8 with line feeds, whatever the system's language. A terminal keeps its encoding;
-    PYTHONIOENCODING decides first. What an encoding lacks becomes an escape.
+    """Switch all streams except terminals to UTF-8 with line feeds, independent of the locale. A terminal keeps its encoding;
+    PYTHONIOENCODING has priority. Characters that an encoding lacks are escaped.
 
-    Raises ParameterError if standard output is closed; reading a closed standard input raises it too."""
+    Raises ParameterError if standard output is closed, and when a closed standard input is read.
+    """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 (its descriptor becomes no file's)
     if sys.stdout is None:
@@ -74,11 +75,11 @@ def prepare_streams() -> None:
 
 
 _FAILING = ("strict", "surrogateescape", "surrogatepass")
-"""Treatments of errors under which a character that the encoding lacks is an exception."""
+"""Error handlers that raise an exception for a character that the encoding lacks."""
 
 
 class _ClosedInput(io.RawIOBase):
-    """In place of standard input that is closed."""
+    """Replaces a closed standard input."""
 
     def readable(self) -> bool:
         return True
@@ -94,32 +95,32 @@ class _ClosedInput(io.RawIOBase):
 
 
 def leave_stdout() -> None:
-    """Sends the rest of standard output nowhere: its reader has left."""
+    """Discard further standard output, because its reader has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Ends the program with one sentence on standard error."""
+    """End the program with one sentence on standard error."""
     print_note(message)
     sys.exit(code)
 
 
 def add_afterword(error: BaseException, text: str) -> None:
-    """Adds a sentence to the message that the program ends with if this error ends it."""
+    """Append a sentence to the final message, if this error ends the program."""
     before = getattr(error, "neardup_afterword", None)
     error.neardup_afterword = f"{before}; {text}" if before else text  # type: ignore[attr-defined]
 
 
 def afterword(error: BaseException | None) -> str:
-    """The sentences that `add_afterword` added, to follow the one about the error."""
+    """The sentences added by `add_afterword`."""
     text = getattr(error, "neardup_afterword", None)
     return f"; {text}" if text else ""
 
 
 def harmless(text: str, keep: str = "") -> str:
-    """The text with an escape for each unprintable character, except for the characters to keep.
+    """The text with unprintable characters escaped, except the characters in `keep`.
 
     >>> from neardup_db.cli.output import harmless
     >>> print(harmless("red: \x1b[31m, C1: \x9b, right to left: \u202e"))
@@ -132,19 +133,19 @@ def harmless(text: str, keep: str = "") -> str:
 
 def _escape(character: str) -> str:
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name or an argument that is not UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # an undecodable byte of a name or an argument
         return f"\\x{code - 0xDC00:02x}"
     return _ESCAPES.get(character) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
 class GuardedStream:
-    """A terminal's stream for code that prints by itself: everything but text is escaped."""
+    """Wraps a terminal's stream for code that prints by itself: unprintable characters are escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes text; returns its length."""
+        """Write text. Returns its length."""
         self._stream.write(harmless(text, "\n\t"))
         return len(text)
 
@@ -153,13 +154,13 @@ class GuardedStream:
 
 
 def escaped(value: object) -> str:
-    """A value on one line, without characters that move a terminal's cursor; bytes as x'6869'."""
+    """A value on one line, with unprintable characters escaped; bytes as x'6869'."""
     return f"x'{value.hex()}'" if isinstance(value, bytes) else harmless(str(value))
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}. A match has a part
-    where its code has one."""
+    """A value for JSON: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}. A match has a part if its
+    code is named."""
     if hasattr(value, "__dataclass_fields__"):
         values = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
         if isinstance(value, Match) and value.part is None:
@@ -175,12 +176,12 @@ def plain(value: Any) -> Any:
 
 
 def measure(similarity: float, distance: int | None) -> str:
-    """Similarity, and the distance in bits where there is one, in columns of equal width."""
+    """The similarity, and the distance in bits if there is one, in columns of equal width."""
     return f"{similarity:.4f}" if distance is None else f"{similarity:.4f}  {distance:4d} bits"
 
 
 def columns(rows: list[tuple[str, Any]]) -> None:
-    """Names and values, the values aligned."""
+    """Print names and values in aligned columns."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         emit(f"{name:<{width}}  {escaped(value)}")
@@ -192,13 +193,13 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def without_words(rules: TextRules | None) -> str:
-    """What the texts have in common that match nothing."""
+    """A description of texts that match nothing under these rules."""
     fewest = 0 if rules is None else rules.min_tokens
     return f"with fewer than {fewest:,} tokens" if fewest > 1 else "without a word"
 
 
 def bytes_text(size_bytes: float) -> str:
-    """A size in a fitting unit: '12.3 MB'."""
+    """A size with a unit: '12.3 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(size_bytes) < 1000:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
@@ -207,13 +208,12 @@ def bytes_text(size_bytes: float) -> str:
 
 
 def note_problems(name: str, invalid: int, total: int, problems: Sequence[object]) -> None:
-    """Says on standard error how many records of an input were not valid UTF-8 and how many were left out, and names
-    the first."""
+    """Print on standard error how many records were invalid UTF-8 and how many were skipped, and list the first."""
     if invalid:
         print_note(f"{name}: {counted(invalid, 'line')} with invalid UTF-8, read as U+FFFD; --encoding names another")
     if not total:
         return
-    print_note(f"{name}: {counted(total, 'record')} left out")
+    print_note(f"{name}: {counted(total, 'record')} skipped")
     for problem in problems[:FIRST_PROBLEMS]:
         print_note(f"  {problem}")
     if len(problems) > FIRST_PROBLEMS:
@@ -223,4 +223,4 @@ def note_problems(name: str, invalid: int, total: int, problems: Sequence[object
 
 
 FIRST_PROBLEMS = 5
-"""Records left out that are named on standard error."""
+"""The number of skipped records listed on standard error."""

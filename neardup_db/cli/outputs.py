@@ -1,4 +1,4 @@
-"""Files that commands write: packed or not, whole or not at all."""
+"""Output files, compressed or not, written atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .output import add_afterword, afterword
 
 @contextlib.contextmanager
 def open_output(path: Path, packing: str | None) -> Iterator[IO[bytes]]:
-    """A new file for writing bytes, packed as `packing` says; - is standard output. The same bytes always give the same file."""
+    """A new binary file, compressed as `packing` says; - is standard output. Equal content gives equal files."""
     if path == STDOUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -37,7 +37,7 @@ def _opened(path: Path, packing: str | None) -> Any:
 
 
 class _GzipOutput(gzip.GzipFile):
-    """A gzip file without name and time in its head."""
+    """A gzip file without name and time in its header."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb")  # noqa: SIM115 (closed by close)
@@ -52,8 +52,8 @@ _UNWRITTEN_PACKINGS = {".7z", ".br", ".bz2", ".lz4", ".lzma", ".xz", ".zip"}
 
 
 def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuses an output that is one of the inputs, that exists (unless `force`), whose folder does not, or whose name promises a
-    packing that is not written. A stream is written to, not replaced, so it needs no `force`."""
+    """Raises an error for an output that is one of the inputs, that exists (unless `force`), whose folder is missing, or whose
+    suffix names an unsupported compression. A stream is written, not replaced, so it needs no `force`."""
     if path.suffix.lower() in _UNWRITTEN_PACKINGS:
         raise ParameterError(f"{path}: {path.suffix} is not written: name it .gz or .zst, or leave {path.suffix} out")
     if path.exists():
@@ -69,7 +69,7 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuses an output that is one of the inputs, or a folder that holds one."""
+    """Raises an error for an output that is one of the inputs, or a folder that contains one."""
     if not path.exists():
         return
     status, folder = path.stat(), path.resolve() if path.is_dir() else None
@@ -81,18 +81,18 @@ def check_apart(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_kind(path: Path, folder: bool) -> None:
-    """Refuses an existing file if the output is a folder, and an existing folder if it is a file."""
+    """Raises an error if the output is a folder and an existing path a file, or the reverse."""
     if path.exists() and path.is_dir() != folder:
         raise ParameterError(f"{path} is not a folder: name a folder" if folder else f"{path} is a folder: name a file in it")
 
 
 @contextlib.contextmanager
 def replacing(*paths: Path) -> Iterator[list[Path]]:
-    """A temporary path beside each path. If the block succeeds they replace the paths, one after another; if it fails they are
-    removed. An error while they replace names the path, and those that are replaced already.
+    """A temporary path beside each path. If the block succeeds, they replace the paths in order; otherwise they are deleted. An
+    error during replacement names the path, and those already replaced.
 
-    The block creates a file or a folder at each. A new file gets the mode and, where the system allows it, the owner of the old
-    one. Behind a symbolic link the target is replaced. A stream or standard output is not replaced: its path is given as it is.
+    The block creates a file or folder at each temporary path. A new file gets the mode and, if permitted, the owner of the old
+    one. For a symbolic link the target is replaced. Streams and standard output are not replaced: their own path is returned.
     """
     outputs = [None if path == STDOUT or is_stream(path) else _Output(path) for path in paths]
     made = [output for output in outputs if output is not None]
@@ -117,7 +117,8 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
 
 
 class _Output:
-    """A file or folder that is made in a folder of its own beside the path, which exists inside `with`."""
+    """An output file or folder, created in a temporary folder beside the path. The temporary folder exists during the `with`
+    block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -130,31 +131,31 @@ class _Output:
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
-            why = f"{folder}: nothing can be written there ({error.strerror})"  # nobody knows the name of the scratch
+            why = f"{folder}: nothing can be written there ({error.strerror})"  # not the temporary name
             raise ParameterError(f"{why}: name an output in another folder") from error
         self._old = self._scratch / "replaced"
         self.new = self._scratch / f"new-{self._target.name}"
 
     def prepare(self) -> None:
-        """Does all that may fail before the path is replaced."""
+        """Do everything that may fail before the path is replaced."""
         if self._target.exists():
             _take_mode(self._target, self.new)
 
     def replace(self) -> None:
-        """Replaces the path."""
+        """Replace the path."""
         if self._target.is_dir():
             os.rename(self._target, self._old)
         os.replace(self.new, self._target)
 
     def __exit__(self, *error: object) -> None:
-        if self._old.exists() and not self._target.exists():  # ended between the two steps
+        if self._old.exists() and not self._target.exists():  # interrupted between the two renames
             os.rename(self._old, self._target)
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors of the system name the output instead of a temporary path."""
+    """Converts system errors to errors that name the output instead of a temporary path."""
     try:
         yield
     except OSError as error:
@@ -162,14 +163,14 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _take_mode(old: Path, new: Path) -> None:
-    """Owner, group and mode of a file for another, as far as the system allows it."""
+    """Copy owner, group and mode to another file, as far as permitted."""
     before = old.stat()
     take_owner(before, new)
     take_mode(before, new)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text as a file, whole or not at all; - is standard output."""
+    """Write a text file atomically; - is standard output."""
     if path == STDOUT:
         with open_output(path, None) as file:
             file.write(text.encode())
@@ -179,14 +180,14 @@ def write_text(path: Path, text: str) -> None:
 
 
 def room_for(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> contextlib.AbstractContextManager[None]:
-    """`room_in` where an output is written."""
+    """`room_in` for an output."""
     place = "standard output" if path == STDOUT else path if is_stream(path) else path.absolute().parent
     return room_in(place, "name an output on another one", errors)
 
 
 @contextlib.contextmanager
 def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Errors of a full disk name the folder, or what else is written to, and the remedy."""
+    """Converts errors of a full disk to errors with the folder, or another place, and the remedy."""
     try:
         yield
     except errors as error:

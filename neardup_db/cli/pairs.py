@@ -1,4 +1,4 @@
-"""`neardup pairs`: all pairs of near-duplicates of an index, or of the records of an input."""
+"""`neardup pairs`: all near-duplicate pairs of an index, or of the records of an input."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .outputs import room_in
 from .wording import in_options
 
 _DATABASE = b"SQLite format 3\0"
-"""The first bytes of an index."""
+"""The first bytes of a SQLite database."""
 
 _TMPDIR = "name a folder for temporary files on another one with the variable TMPDIR"
 
@@ -51,13 +51,13 @@ _TMPDIR = "name a folder for temporary files on another one with the variable TM
     "paths", metavar="INDEX | IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
 )
 @name_option
-@click.option("--threshold", type=float, help="Least similarity; of an index at or above its own.  [default: of records 0.8]")
+@click.option("--threshold", type=float, help="Minimum similarity, at least an index's own.  [default for records: 0.8]")
 @click.option(
     "--recall",
     type=NumberRange(0, 1, min_open=True, max_open=True),
     default=0.99,
     show_default=True,
-    help="Of records: share of the pairs at the threshold to find.",
+    help="For records: recall of pairs at the threshold.",
 )
 @limit_option
 @group_option
@@ -68,13 +68,13 @@ _TMPDIR = "name a folder for temporary files on another one with the variable TM
 def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) -> int:
     """Print all pairs of near-duplicates.
 
-    Of the documents of INDEX, or of the records of IN, which may be all that neardup dedup reads. Records are compared by a
-    temporary index, and each pair is verified by the exact similarity; text rules, --recall and the options of inputs are for
-    records only. A pair of an index is always of one group; without --group those of every group are printed.
+    The pairs are of the documents of INDEX, or of the records of IN, which may be any input of neardup dedup. A temporary index
+    compares records, and each pair is verified by its exact similarity; text rules, --recall and input options apply to records
+    only. Both documents of a pair are in one group; without --group the pairs of every group are printed.
 
-    Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty where the scheme has
-    none), the earlier key, the later key; the keys of records are their ids. With --json each line is a JSON object. Exit code 1
-    if there is no pair.
+    Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty if the scheme has none),
+    the earlier key, the later key; the keys of records are their ids. With --json each line is a JSON object. Exit code 1 if
+    there is no pair.
 
     \b
     neardup pairs articles.db --threshold 0.9
@@ -98,7 +98,7 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
 
 
 def _is_index(path: Path) -> bool:
-    """Whether a path without a format is that of an index. A path where nothing is is one, unless it looks like an input."""
+    """Whether a path without a format is an index. A missing path is one, unless it looks like an input."""
     if path == STDIN or is_stream(path) or path.is_dir():
         return False
     if not path.exists():
@@ -116,7 +116,7 @@ def _of_index(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
 
 @contextlib.contextmanager
 def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    """The pairs of records, whose keys are ids."""
+    """The pairs of records, with ids as keys."""
     rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`neardup curve`: the share of pairs that an index finds at each similarity, on the terminal."""
+"""`neardup curve`: the recall of an index at each similarity, on the terminal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ BAR = 40
 @name_option
 @scheme_options
 @click.option("--from", "low", type=NumberRange(0, 1), default=0.4, show_default=True, help="First similarity.")
-@click.option("--step", type=NumberRange(0, 1, min_open=True), default=0.05, show_default=True, help="Step to the next.")
+@click.option("--step", type=NumberRange(0, 1, min_open=True), default=0.05, show_default=True, help="Step between similarities.")
 @json_option
 def curve(index_path: Path | None, name: str, low: float, step: float, as_json: bool, **options: Any) -> None:
-    """Show which share of similar pairs is found.
+    """Show the recall at each similarity.
 
-    Prints two shares for each Jaccard similarity: candidates are pairs that the tables bring together, returned are those that
-    verification then keeps. Without INDEX the curve is that of the scheme and parameters given. With --json each line is one
-    point.
+    Prints two shares for each Jaccard similarity: of pairs that become candidates, and of pairs that are returned after
+    verification. Without INDEX the curve is for the given scheme and parameters. With --json each line is one point.
 
     \b
     neardup curve articles.db

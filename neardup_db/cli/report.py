@@ -1,4 +1,4 @@
-"""`neardup report`: what is in an index, as one HTML file or as SVG files."""
+"""`neardup report`: an index as one HTML file or as SVG files."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def report(
 ) -> None:
     """Write INDEX as one HTML report, or its charts as SVG.
 
-    Key figures, charts (similarity of matches, cluster sizes, duplicates over time, what the scheme finds), and the largest
-    clusters with their documents: where texts are stored, side by side with the earliest one and with the differences marked.
-    The file needs no other file and runs no script. --svg leaves out charts that have nothing to show.
+    The report has key figures, charts (similarity of matches, cluster sizes, duplicates over time, recall), and the largest
+    clusters with their documents; stored texts are shown side by side with the earliest one, with the differences marked. The
+    file needs no other file and runs no script. --svg omits charts without data.
 
     \b
     neardup report articles.db -o report.html
@@ -68,7 +68,7 @@ def report(
 
 
 def check_page(path: Path | None, force: bool, index_path: Path) -> None:
-    """Refuses a file that exists, unless `force`, and the file of the index."""
+    """Raises an error for an existing file, unless `force`, and for the index file."""
     if path is not None and path != STDOUT:
         check_output(path, force, parts_of(index_path))
 

@@ -1,4 +1,4 @@
-"""Commands for review and for systems that follow an index: dismiss, undismiss, allow, disallow, changes."""
+"""Commands for human review and for systems that follow an index: dismiss, undismiss, allow, disallow, changes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .wording import called
 def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
     """Declare that documents are not duplicates.
 
-    Two KEYs: the two are no match and no pair from then on, and their cluster is split unless other documents connect them. One
-    KEY: so is each pair of the document with a document that it matches, and it leaves its cluster. Dismissed pairs survive a
-    rebuild and end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
+    Two KEYs: the pair is no longer a match, and its cluster is split unless other documents connect the two. One KEY: every pair
+    of the document with a matching document is dismissed, and the document leaves its cluster. Dismissed pairs survive a rebuild,
+    and end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
 
     \b
     neardup dismiss articles.db a1 a2
@@ -39,7 +39,7 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
     if not listing:
         return _decide(Index.dismiss, index_path, keys, name, key_type, as_json, ("dismissed", "were dismissed already"))
     if keys:
-        raise click.UsageError("--list goes without KEYs")
+        raise click.UsageError("--list cannot be combined with KEYs")
     found = 1
     with open_index(index_path, name) as index:
         for a, b in index.dismissed():
@@ -60,8 +60,8 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
     """Withdraw a dismissal.
 
-    Two KEYs: the dismissal of their pair. One KEY: the dismissal of all pairs of the document. They match again if they are
-    alike. Exit code 1 if they were not dismissed.
+    Two KEYs: the dismissal of their pair. One KEY: the dismissals of all pairs of the document. The documents match again if they
+    are similar. Exit code 1 if they were not dismissed.
 
     \b
     neardup undismiss articles.db a1 a2
@@ -97,7 +97,7 @@ def _decide(
 @index_argument
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--key", metavar="KEY", help="Allow the text of this document.")
-@click.option("--note", metavar="TEXT", help="Words for the list.")
+@click.option("--note", metavar="TEXT", help="A note for the list.")
 @click.option("--list", "listing", is_flag=True, help="Print the allowed texts instead.")
 @name_option
 @key_type_option
@@ -112,11 +112,11 @@ def allow(
     key_type: str,
     as_json: bool,
 ) -> int:
-    """Let texts like TEXT match nothing.
+    """Exempt texts like TEXT from matching.
 
-    For greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and later ones are stored
-    without a match. INDEX keeps the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number, time,
-    note and text. Exit code 1 if nothing is listed.
+    Use it for greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and new ones are stored
+    without a match. INDEX stores the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number, time,
+    note and text. Exit code 1 if the list is empty.
 
     \b
     neardup allow chat.db "Thanks for your message, we will reply within 24 hours"
@@ -125,7 +125,7 @@ def allow(
     """
     if listing:
         if text is not None or key is not None or note is not None:
-            raise click.UsageError("--list goes without TEXT, --key and --note")
+            raise click.UsageError("--list cannot be combined with TEXT, --key or --note")
         return _list_allowed(index_path, name, as_json)
     chosen = _text_or_key(text, key, key_type)
     with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", note="--note"):
@@ -140,7 +140,7 @@ def allow(
 @command()
 @index_argument
 @click.argument("text", metavar="[TEXT]", required=False)
-@click.option("--key", metavar="KEY", help="Take the text of this document.")
+@click.option("--key", metavar="KEY", help="Use the text of this document.")
 @click.option("--id", "number", type=int, metavar="NUMBER", help="Withdraw the text with this number in neardup allow --list.")
 @name_option
 @key_type_option
@@ -148,9 +148,9 @@ def allow(
 def disallow(
     index_path: Path, text: str | None, key: str | None, number: int | None, name: str, key_type: str, as_json: bool
 ) -> int:
-    """Withdraw each allowed text that TEXT is like.
+    """Withdraw the allowed texts that are like TEXT.
 
-    Stored documents that are like no other allowed text match again. Exit code 1 if there was no such allowed text.
+    Stored documents match again unless they are like another allowed text. Exit code 1 if there was no such allowed text.
 
     \b
     neardup disallow chat.db "Thanks for your message, we will reply within 24 hours"
@@ -191,27 +191,26 @@ def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
 
 @command()
 @index_argument
-@click.option("--since", metavar="TOKEN", help="What an earlier call told last; without it everything is told anew.")
-@click.option("--forget", is_flag=True, help="Note changes no more, instead of printing them.")
+@click.option("--since", metavar="TOKEN", help="The token of an earlier call; without it all documents are printed.")
+@click.option("--forget", is_flag=True, help="Stop recording changes, instead of printing them.")
 @name_option
 @json_option
 def changes(index_path: Path, since: str | None, forget: bool, name: str, as_json: bool) -> int:
-    """Print what changed in INDEX since a token.
+    """Print the changes of INDEX since a token.
 
-    Prints the documents that were removed and added, those of which one of several codes came, changed or went, and the numbers
-    of their clusters. The last line is the token for the next call. The first call makes INDEX note changes. Exit code 1 if
-    nothing changed.
+    Prints the removed and the added documents, the documents with an added, changed or removed code, and their cluster numbers.
+    The last line is the token for the next call. The first call makes INDEX record changes. Exit code 1 if nothing changed.
 
     \b
     neardup changes articles.db
     neardup changes articles.db --since 41f0c6e2a9d37b58-12-340
     """
     if forget and since is not None:
-        raise click.UsageError("--forget goes without --since")
+        raise click.UsageError("--forget cannot be combined with --since")
     with open_index(index_path, name, write=since is None) as index:
         if forget:
             done = index.forget_changes()
-            print_note("changes are noted no more" if done else "no changes were noted")
+            print_note("changes are no longer recorded" if done else "no changes were recorded")
             return 0 if done else 1
         found, more = 1, True
         while more:

@@ -1,4 +1,4 @@
-"""What rich draws: colours, tables and progress. A module of its own, so that commands that print lines do not wait for rich."""
+"""Terminal tables, colours and progress. A separate module, so that commands that print lines do not import rich."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .output import harmless, leave_stdout
 
 
 class Screen(Console):
-    """A console on which only printable characters, and the colours that the program chose, appear."""
+    """A console that escapes unprintable characters and shows only the program's own colours."""
 
     goes_on = False
-    """Whether there is more to do than to print, so that a reader that leaves, as `| head` does, ends nothing."""
+    """Whether the command has further work, so that a closed output pipe, as from `| head`, does not end it."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of the renderable, with escapes."""
+        """The segments of a renderable, with escapes."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
 
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Prints; of a reader that has left rich knows the error of POSIX alone."""
+        """Print. rich itself detects only the POSIX error of a closed pipe."""
         try:
             super().print(*objects, **options)
         except OSError as error:
@@ -36,7 +36,7 @@ class Screen(Console):
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Leaves the reader that has left to `app`, as for lines that rich does not print, unless the work goes on."""
+        """Leave a closed pipe to `app`, as for lines printed without rich, unless the command has further work."""
         if not self.goes_on:
             raise  # noqa: PLE0704 (rich calls this where it handles the error)
         leave_stdout()
@@ -44,7 +44,7 @@ class Screen(Console):
 
 
 class Meter:
-    """A progress bar on standard error, with rates unless there are none; silent if that is not a terminal.
+    """A progress bar on standard error, with optional rates; silent if standard error is not a terminal.
 
     `advance` is cheap enough to be called for every record.
     """
@@ -73,11 +73,11 @@ class Meter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not self._progress.disable:  # rich 13 ends with an empty line even where nothing was drawn
+        if not self._progress.disable:  # rich 13 prints an empty line even if it drew nothing
             self._progress.stop()
 
     def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
-        """Counts further records; the input was read up to `position_bytes`."""
+        """Count records; the input was read up to `position_bytes`."""
         self.records += records
         now = time.monotonic()
         if now - self._drawn < 0.1:

@@ -1,4 +1,4 @@
-"""`neardup serve`: the file in a browser."""
+"""`neardup serve`: an index in a browser."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .wording import about
 @command()
 @index_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 takes a free one.")
-@click.option("--write", is_flag=True, help="With buttons by which visitors dismiss documents and allow texts.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 chooses a free one.")
+@click.option("--write", is_flag=True, help="Add buttons for visitors to dismiss documents and allow texts.")
 def serve(index_path: Path, host: str, port: int, write: bool) -> None:
     """Show INDEX in a browser: clusters, a search box, charts.
 
-    Without --write the file is only read. Other programs may write to it at the same time; each page shows its current state. By
-    default only this machine can see the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
+    The file is read only, unless --write is given. Other programs may write to it at the same time; each page shows the current
+    state. By default only this machine can open the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
 
     \b
     neardup serve articles.db
@@ -43,5 +43,5 @@ def serve(index_path: Path, host: str, port: int, write: bool) -> None:
         if not serving.is_local(host):
             print_note(f"anyone who can reach {host} can read the whole file{' and dismiss documents in it' if write else ''}")
         print_note("Ctrl-C ends it")
-        with suppress(KeyboardInterrupt):  # how it is meant to end
+        with suppress(KeyboardInterrupt):  # the normal way to stop
             serving.run(app, listener)

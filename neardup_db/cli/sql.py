@@ -1,4 +1,4 @@
-"""`neardup sql`: the file in SQL, with the functions of the extension."""
+"""`neardup sql`: SQL on an index file, with the extension's functions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .output import GuardedStream, emit, emit_json, escaped, harmless, leave_std
 def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
     """Run an SQL statement on INDEX; without one, an SQL shell.
 
-    The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Start with
-    the views NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given.
-    With --json each line is one row.
+    The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Start with the views
+    NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given. With --json each
+    line is one row.
 
     \b
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
@@ -42,11 +42,11 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
         if statement is None:
             if as_json:
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
-            import apsw.shell  # here, since it takes as long to import as all the rest
+            import apsw.shell  # on demand: slow to import
 
             stdout, stderr = (_guarded(stream) for stream in (sys.stdout, sys.stderr))
             shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=stdout, stderr=stderr, db=connection)
-            shell.command_colour(["off"])  # a value could choose them too
+            shell.command_colour(["off"])  # no colours that a stored value could imitate
             shell.cmdloop()
         elif as_json:
             for names, row in _rows(connection, statement):
@@ -66,10 +66,10 @@ _READING = {
     apsw.SQLITE_SELECT,
     apsw.SQLITE_TRANSACTION,
 }
-"""Actions of statements that change nothing."""
+"""Authorizer actions of read-only statements."""
 
 _ACTING_PRAGMAS = {"incremental_vacuum", "optimize", "shrink_memory", "wal_checkpoint"}
-"""Pragmas that do something without a value."""
+"""Pragmas that have an effect without a value."""
 
 _ASKING_PRAGMAS = {
     "foreign_key_check",
@@ -83,12 +83,12 @@ _ASKING_PRAGMAS = {
     "table_list",
     "table_xinfo",
 }
-"""Pragmas whose value names what they report on."""
+"""Pragmas whose value is the subject of a report."""
 
 
 @contextlib.contextmanager
 def _reading_only(connection: Any) -> Iterator[None]:
-    """Refuses statements that change a file, and pragmas that would allow them or change the journal mode."""
+    """Refuses statements that change a file, and pragmas that would allow this or change the journal mode."""
 
     def allow(action: int, name: str | None, value: str | None, database: str | None, inner: str | None) -> int:
         if action == apsw.SQLITE_PRAGMA:
@@ -108,7 +108,7 @@ def _reading_only(connection: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _going_on(write: bool) -> Iterator[None]:
-    """Statements that may write run to their end, also where the reader of the rows has left."""
+    """Statements that may write run to their end, even if the reader of the rows closes the pipe."""
     try:
         yield
     except OSError as error:
@@ -133,7 +133,7 @@ def _told_of_write(path: Path) -> Iterator[None]:
 
 
 def _rows(connection: Any, statement: str) -> Any:
-    """Column names and row, for each row; a repeated name gets a number, since the keys of a JSON object differ."""
+    """Column names and values of each row. A repeated name gets a number, because JSON object keys must differ."""
     cursor = connection.cursor()
     for row in cursor.execute(statement):
         names: list[str] = []
@@ -155,7 +155,7 @@ def _table(connection: Any, statement: str) -> None:
 
 
 def _lines(connection: Any, statement: str, write: bool) -> None:
-    """Columns separated by tabs, their names first; NULL is empty."""
+    """Print tab-separated columns after a header line; NULL is empty."""
     last: list[str] | None = None
     for names, row in _rows(connection, statement):
         with _going_on(write):

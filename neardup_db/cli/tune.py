@@ -1,4 +1,4 @@
-"""`neardup tune`: which text rules and which threshold suit some texts."""
+"""`neardup tune`: suggests text rules and a threshold for given texts."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from .outputs import check_output, room_in, write_text
 from .screen import Meter
 
 SHOWN_CHANGES, COMPARED = 3, 20_000
-"""Differences of two texts that are printed, and characters of a text that are compared."""
+"""The number of differences printed, and the characters compared of a text."""
 
 
 @command()
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--sample", type=click.IntRange(min=2), default=5000, show_default=True, help="Texts to compare, at most.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Another seed, another sample.")
+@click.option("--sample", type=click.IntRange(min=2), default=5000, show_default=True, help="Maximum number of texts to compare.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of the random sample.")
 @click.option(
     "--truth",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Pairs that are near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b, such as dedup --pairs writes.",
+    help="Known near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b, as dedup --pairs writes them.",
 )
 @click.option(
     "--rules",
     "shown_rules",
     type=click.Choice(list(RULES)),
-    help="Print the pairs under these rules.  [default: those of the advice]",
+    help="Print the pairs under these rules.  [default: the advised rules]",
 )
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Write a page to look at the pairs; - is standard output.",
+    help="Write a page with the pairs; - is standard output.",
 )
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
 @input_options
@@ -61,17 +61,17 @@ def tune(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Find which text rules and which threshold suit the texts of IN.
+    """Suggest text rules and a threshold for the texts of IN.
 
-    Words of 1 to 3 and characters of 3 to 7 are tried on a sample in which texts that are alike stay together. Printed for
-    each: how many pairs have which similarity, what unlike texts have in common, how similar a copy stays when one word in
-    twenty is changed, the threshold between the two that suits the texts, how many pairs reach it, and what an index costs
-    (bytes and microseconds a text). Then advice, how many texts of the sample deduplication would remove by it, some of them
-    beside the text that stays, and pairs just above and just below each threshold, with what differs in them. Exit code 1 if
-    no rules tell near-duplicates from unlike texts.
+    Shingles of 1 to 3 words and of 3 to 7 characters are tried on a sample that keeps similar texts together. For each rule the
+    command prints: the number of pairs at each similarity, the similarity of unlike texts, the similarity of a copy with one word
+    in twenty changed, a suitable threshold between the two, the number of pairs that reach it, and the cost of an index (bytes
+    and microseconds a text). Then it prints its advice, the number of texts of the sample that deduplication would remove, some
+    of them beside the kept text, and the pairs just above and just below each threshold with their differences. Exit code 1 if no
+    rule separates near-duplicates from unlike texts.
 
-    With --html a page shows the pairs under all rules side by side: whether they are duplicates is for you to say. With --truth
-    the threshold is the one that agrees best with the pairs that you know, and recall and precision are printed.
+    --html writes a page with the pairs under all rules side by side, so that you can decide which are duplicates. With --truth
+    the threshold is the one that agrees best with known pairs, and recall and precision are printed.
 
     \b
     neardup tune posts.jsonl
@@ -103,7 +103,7 @@ def tune(
 
 
 def _pairs(path: Path, folder: Path) -> list[tuple[Key, Key]]:
-    """The pairs of a file of truth. Keys are text here, so an integer id_b counts by its digits, as an integer id does."""
+    """The pairs of a --truth file. Keys are text; an integer id_b is read as its digits, like an integer id."""
     source = open_source([path], ReadOptions(id_field="id_a", text_fields=("id_b",), integer_texts=True), folder)
     return [(record.key, record.text) for record in source]
 
@@ -116,7 +116,7 @@ def _read_sample(tuner: Tuner, source: Source) -> None:
 
 
 def _as_json(tuning: Tuning) -> dict[str, Any]:
-    """The figures, and the keys of the pairs; texts stay behind."""
+    """The figures and the pair keys, without texts."""
     trials = [_trial_as_json(trial) for trial in tuning.trials]
     best = None if tuning.best is None else tuning.best.name
     counts = {name: getattr(tuning, name) for name in ("texts", "empty", "sample", "words", "known")}
@@ -153,13 +153,13 @@ def _print(tuning: Tuning, name: str | None) -> None:
 
 
 def _options(trial: Trial) -> str:
-    """The advice as options of commands."""
+    """The advice as command options."""
     options = f"--tokens {trial.rules.tokens} --shingle {trial.rules.shingle} --threshold {trial.threshold}"
     return f"Options of neardup dedup: {options}; of neardup add the same{' and --exact' if trial.exact else ''}"
 
 
 def _print_removed(trial: Trial, border: Border, sample: int) -> None:
-    """What deduplication would remove at the threshold of a trial."""
+    """Print what deduplication would remove at a trial's threshold."""
     emit()
     emit(
         f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of "
@@ -190,7 +190,7 @@ def _print_example(name: str, example: Example) -> None:
 
 
 def _differences(example: Example) -> Sequence[str]:
-    """What differs in two texts, a line each."""
+    """The differences of two texts, one a line."""
     found = changes(example.text_a[:COMPARED], example.text_b[:COMPARED])
     lines = [_line(change) for change in found[:SHOWN_CHANGES]]
     more = len(found) - SHOWN_CHANGES

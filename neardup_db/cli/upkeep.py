@@ -1,4 +1,4 @@
-"""Commands that look after the file of an index: backup, compact."""
+"""Commands for the index file: backup, compact."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .outputs import check_kind, check_output, replacing, room_for
 @name_option
 @json_option
 def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -> None:
-    """Write a copy of INDEX to FILE, while others may write to INDEX.
+    """Copy INDEX to FILE, even while other programs write to it.
 
-    The copy is of one state of the whole database, and FILE appears when it is complete.
+    The copy is a snapshot of the whole database. FILE appears when it is complete.
 
     \b
     neardup backup articles.db backups/articles.db
@@ -46,7 +46,7 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
 
 
 def _refuse_log(out: Path) -> None:
-    """Refuses to put a file beside the log of another one, which would be taken for its own."""
+    """Raises an error if a write-ahead log exists beside the output, because SQLite would apply it to the copy."""
     log = parts_of(out.resolve())[1]
     if log.exists():
         raise ParameterError(
@@ -60,10 +60,10 @@ def _refuse_log(out: Path) -> None:
 @name_option
 @json_option
 def compact(index_path: Path, name: str, as_json: bool) -> None:
-    """Give unused space of INDEX back to the file system.
+    """Return unused space of INDEX to the file system.
 
-    Deleted texts go from unused space and from the log, too. Needs the size of the new file twice meanwhile: once for
-    temporary files, once beside INDEX.
+    This also erases deleted texts from unused pages and from the log. While it runs, it needs twice the size of the new file:
+    once for temporary files, once beside INDEX.
 
     \b
     neardup compact articles.db

@@ -1,4 +1,4 @@
-"""`neardup watch`: passes on what is new in a stream, each record at once."""
+"""`neardup watch`: passes on the new records of a stream, one by one."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from .output import add_afterword, counted, emit_json, plain, print_note
 from .wording import about, worded
 
 MARKS = ("duplicate_of", "similarity")
-"""Fields that --mark adds."""
+"""The fields that --mark adds."""
 
 
 @dataclass
 class Counts:
-    """What became of the records. records: those that arrived; passed_on: new ones; duplicates: near-duplicates of one in the
-    window; known: those whose id is in the window; skipped: wrong ones."""
+    """Counts of records. records: received; passed_on: new; duplicates: near-duplicates of a record in the window; known: with an
+    id in the window; skipped: invalid."""
 
     records: int = 0
     passed_on: int = 0
@@ -58,8 +58,8 @@ class Counts:
 
 @command()
 @click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
-@click.option("--window", help="Seek near-duplicates among the records of this time (90s, 12h, 7d), or so many of the last ones.")
-@click.option("--mark", is_flag=True, help="Pass on all records, with two more fields: duplicate_of (an id) and similarity.")
+@click.option("--window", help="Search among the records of this time (90s, 12h, 7d), or among this many of the latest.")
+@click.option("--mark", is_flag=True, help="Pass on all records with two added fields: duplicate_of (an id) and similarity.")
 @name_option
 @scheme_options
 @text_options
@@ -68,19 +68,19 @@ class Counts:
 @stream_options
 @json_option
 def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as_json: bool, **options: Any) -> None:
-    """Pass on what is new in a stream, each line at once.
+    """Pass on the new records of a stream, line by line.
 
-    Each line of standard input that is not like one in the window goes on to standard output, byte for byte, as soon as it
-    arrives. The others are left out, or marked with --mark. The format is JSON lines if the first line begins with a brace,
-    else lines of text, unless --format names it.
+    Each line of standard input that has no near-duplicate in the window is copied unchanged to standard output as soon as it
+    arrives. Other lines are dropped, or marked with --mark. If the first line begins with a brace, the format is JSON lines,
+    otherwise lines of text, unless --format is given.
 
-    INDEX keeps what was passed on, so that the next run goes on where this one ended; without it the index is temporary. What
-    was passed on is in INDEX already, whatever happens. A new INDEX needs --window; an existing one has its own. Only records
-    that were passed on are in the window, and it does not grow. A record whose id is in the window counts as a duplicate,
-    whatever its text. A wrong line is reported on standard error, and left out.
+    INDEX stores the records passed on, so that the next run continues the window; without INDEX the window is temporary. A record
+    is committed to INDEX before it is passed on. A new INDEX needs --window; an existing one has its own. The window holds only
+    records that were passed on, so its size is bounded. A record whose id is in the window counts as a duplicate, whatever its
+    text. An invalid line is reported on standard error and skipped.
 
-    SIGTERM, SIGINT (Ctrl-C) and the end of the input end the command in order. It then says what became of the records, on
-    standard error; with --json as JSON.
+    SIGTERM, SIGINT (Ctrl-C) and the end of the input end the command cleanly. It then prints its counts on standard error; with
+    --json as JSON.
 
     \b
     tail -F posts.jsonl | neardup watch --window 24h >> unique.jsonl
@@ -106,7 +106,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, window=given, **known))
         if not index.scheme.takes_text:
             raise ParameterError("the index is one of codes: watch one of texts, or add the codes by neardup add")
-        index.delete_many([])  # refused where it follows a table
+        index.delete_many([])  # raises an error if the index follows a table
         if index.window is None:
             raise ParameterError(
                 "the index has no window, and would keep all that is passed on: give it one with neardup window, as in neardup "
@@ -123,25 +123,25 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
 
 
 def note_problem(problem: Problem) -> None:
-    """Says of a record that it is left out, and why."""
-    print_note(f"{problem}; left out")
+    """Print that a record was skipped, and why."""
+    print_note(f"{problem}; skipped")
 
 
 class Passing:
-    """Stores what is new, and passes it on when it is committed: all that has arrived together is one transaction."""
+    """Stores new records and passes them on after the commit. All records that have arrived together form a transaction."""
 
     def __init__(self, index: Index, mark: bool) -> None:
         self.counts = Counts()
         self._index, self._mark = index, mark
         self._open: contextlib.ExitStack | None = None
         self._taken: list[tuple[InputRecord, dict[str, Any]]] = []
-        """Of the transaction: the records to pass on, with their marks."""
+        """The records of the transaction to pass on, with their marks."""
         self._stored = 0
         self._fields: Any = None
-        """What adds the marks."""
+        """The writer that adds the marks."""
 
     def run(self, source: StreamSource) -> None:
-        """Pass all records of a stream on."""
+        """Process all records of a stream."""
         if self._mark:
             require_fields(source)
         self._output = sys.stdout.buffer
@@ -174,7 +174,7 @@ class Passing:
             self._taken.append((record, dict(zip(MARKS, (plain(duplicate_of), similarity), strict=True))))
 
     def _offer(self, record: InputRecord) -> tuple[Key | None, float | None]:
-        """Store a record if it is new, else name what it is a duplicate of."""
+        """Store a new record; for a duplicate, return the key and similarity of its match."""
         if record.key in self._index:
             self.counts.known += 1
             return record.key, None
@@ -186,7 +186,7 @@ class Passing:
         return found[0].key, found[0].similarity
 
     def end(self) -> None:
-        """Commit what was taken, and pass it on."""
+        """Commit the transaction and pass its records on."""
         opened, taken, stored = self._open, self._taken, self._stored
         self._open, self._taken, self._stored = None, [], 0
         if opened is None:
@@ -203,12 +203,12 @@ class Passing:
             raise
 
     def _begin(self) -> None:
-        """Write the header of the stream, which is known with the first record."""
+        """Write the header of the stream, known after the first record."""
         self._fields = fields_of(self._source, MARKS) if self._mark else None
         self._output.write(self._source.header if self._fields is None else self._fields.header)
 
     def close(self) -> None:
-        """Take back what was not committed."""
+        """Roll back the uncommitted records."""
         if self._open is not None:
             opened, self._open = self._open, None
             with contextlib.suppress(_RollBack), opened:
@@ -216,7 +216,7 @@ class Passing:
 
 
 class _RollBack(Exception):
-    """Ends a transaction without its writes."""
+    """Ends a transaction and rolls it back."""
 
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:
@@ -226,5 +226,5 @@ def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool)
         emit_json({**plain(asdict(counts)), "seconds": seconds}, err=True)
         return
     parts = [counted(counts.duplicates, "near-duplicate")]
-    parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} left out"] * (counts.skipped > 0)
+    parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} skipped"] * (counts.skipped > 0)
     print_note(f"{counted(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")

@@ -1,4 +1,4 @@
-"""`neardup window`: for how long documents stay in an index."""
+"""`neardup window`: the window of an index."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .wording import called, duration
 @name_option
 @json_option
 def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None:
-    """Print for how long documents stay in INDEX, or change it.
+    """Print or change the window of INDEX.
 
-    SIZE is a time (90s, 12h, 7d), a number of documents, of which the last so many stay, or none: all stay. What is outside of a
-    new window is invisible at once, and removed a few at a time with what is added, or by `neardup expire`. What has fallen out
-    already does not come back.
+    SIZE is a time (90s, 12h, 7d), a number of documents (the newest are kept), or none (all are kept). Documents outside of a new
+    window become invisible at once, and are removed in small batches by later adds, or by `neardup expire`. A wider window does
+    not bring back documents that had left the old one.
 
     \b
     neardup window seen.db

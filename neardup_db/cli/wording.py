@@ -1,4 +1,4 @@
-"""Errors of the package in the words of the command line: options instead of arguments of Python."""
+"""Rewrites messages of the package for the command line: options instead of Python arguments."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _PHRASES = (
     ("the file has False", "the file is otherwise"),
     ("the file has True", "the file is otherwise"),
 )  # fmt: skip
-"""Sentences that a command says in its own way."""
+"""Message parts with their own wording on the command line."""
 
 _FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches", "only_new", "repair")
-"""Arguments that are options without a value."""
+"""Arguments that are flags on the command line."""
 
 _OPTIONS = (
     *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "min_tokens", "normalize",
     "case", "group", "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
 )  # fmt: skip
-"""Arguments of Python that are options here, of the same name."""
+"""Arguments that have an option of the same name."""
 
 _NAME = "|".join(_OPTIONS)
-_PLAIN_NAME = "|".join(name for name in _OPTIONS if "_" in name)  # the others are words of sentences, too
+_PLAIN_NAME = "|".join(name for name in _OPTIONS if "_" in name)  # without an underscore they are also ordinary words
 _PART = re.compile(r"(\w+)=(-?\d+)")
 _SCHEME = re.compile(r"\b(MinHash|SimHash|BottomK|BitSampling|BinaryCode)\(([^()]*)\)")
 _COMMAND = re.compile(r"\b(rebuild|check|follow|sync|unfollow)\(([^()]*)\)")
@@ -69,7 +69,7 @@ _ARGUMENT = re.compile(rf"{_QUOTED}|\b({_NAME})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({
 
 
 def worded(message: str) -> str:
-    """A message of the package with options of commands instead of arguments of Python.
+    """A package message with command options instead of Python arguments.
 
     >>> from neardup_db.cli.wording import worded
     >>> worded("threshold=0.5 is below 0.8: make the index with MinHash(threshold=0.5, exact=True)")
@@ -85,7 +85,7 @@ def worded(message: str) -> str:
 
 
 def duration(time: timedelta) -> str:
-    """A time as an option takes it.
+    """A duration in the form that options accept.
 
     >>> from datetime import timedelta
     >>> from neardup_db.cli.wording import duration
@@ -100,7 +100,7 @@ def duration(time: timedelta) -> str:
 
 
 def _option(argument: re.Match[str]) -> str:
-    """The option for an argument of Python; what stands in quotation marks, as a key, stays."""
+    """The option for a Python argument; quoted text, such as a key, is unchanged."""
     name, value, plain_name = argument.groups()
     if name is None:
         return argument[0] if plain_name is None else _dashed(plain_name)
@@ -117,7 +117,7 @@ def _dashed(name: str) -> str:
 
 @contextlib.contextmanager
 def in_options() -> Iterator[None]:
-    """Errors of the block name options instead of the arguments that were made of them."""
+    """Errors in the block name options instead of Python arguments."""
     try:
         yield
     except NearDupError as error:
@@ -127,8 +127,8 @@ def in_options() -> Iterator[None]:
 
 @contextlib.contextmanager
 def called(**names: str) -> Iterator[None]:
-    """Errors of the block name these arguments of Python as the command does."""
-    plain = "|".join(name for name in names if "_" in name) or "(?!)"  # the others are words of sentences, too
+    """Errors in the block name these Python arguments as the command does."""
+    plain = "|".join(name for name in names if "_" in name) or "(?!)"  # without an underscore they are also ordinary words
     argument = re.compile(rf"{_QUOTED}|\b({'|'.join(names)})=(?=\S)|\b({plain})\b")
 
     def named(found: re.Match[str]) -> str:
@@ -144,7 +144,7 @@ def called(**names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Errors of the block name the file and advise in the words of commands. Errors of an input name the input already."""
+    """Errors in the block name the file and suggest commands. Input errors already name the input."""
     try:
         yield
     except InputError:

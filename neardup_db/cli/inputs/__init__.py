@@ -1,1 +1,1 @@
-"""Records that commands read: text in lines, rows and files."""
+"""Readers for the records of a command: lines, rows and files of text."""

@@ -1,9 +1,9 @@
-"""Files that are not text: pictures, archives, programs and other binary data, told by their first bytes."""
+"""Detects files that are not text, such as pictures, archives and programs, by their first bytes."""
 
 from __future__ import annotations
 
 HEAD_BYTES = 4096
-"""How much of a file tells what it is."""
+"""The number of bytes read for detection."""
 
 _PICTURES = {
     b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF87a": "GIF", b"GIF89a": "GIF", b"II*\0": "TIFF", b"MM\0*": "TIFF",
@@ -18,18 +18,17 @@ _OTHERS = {
 }
 
 _CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
-"""Control characters that text files do not use: all but backspace, tab, line ends, form feed and escape."""
+"""Control characters that text files do not use: all except backspace, tab, line ends, form feed and escape."""
 
 _FEW = 8
-"""So many of them may be in any text."""
+"""The number of control characters accepted in any text."""
 
 _SHARE = 16
-"""A file is binary if one byte in so many is a control character. Of random or packed data one byte in ten is."""
+"""A file is binary if more than one byte in this many is a control character. In random or packed data it is one in ten."""
 
 
 def why_not_text(head: bytes) -> str | None:
-    """What a file is, and what to do with it, if its first HEAD_BYTES are not those of a text, in any encoding that
-    contains ASCII."""
+    """Why the first HEAD_BYTES are not text in any encoding that contains ASCII, and the remedy; None for text."""
     if found := known_kind(head):
         return found
     controls = len(head) - len(head.translate(None, _CONTROLS))
@@ -40,7 +39,7 @@ def why_not_text(head: bytes) -> str | None:
 
 
 def known_kind(head: bytes) -> str | None:
-    """The same of pictures and other kinds that begin with a signature, which no text does in any encoding."""
+    """The same for pictures and other formats with a signature that no text begins with in any encoding."""
     if picture := _picture(head):
         return f"this is a {picture} picture, not text: compare pictures by their codes, as docs/how-to/pictures.md shows"
     kind = next((kind for signature, kind in _OTHERS.items() if head.startswith(signature)), None)

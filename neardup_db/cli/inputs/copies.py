@@ -1,4 +1,4 @@
-"""Copies the records of an input that stay, byte for byte."""
+"""Copies the kept records of an input, byte for byte."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .files import InputFile, packing_of
 from .places import Places
 from .source import ChangedError
 
-if TYPE_CHECKING:  # what it draws with is slow to import
+if TYPE_CHECKING:  # slow to import
     from ..screen import Meter
 
 
 def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:
-    """Writes the records that bool[n] chooses: files of a folder into the folder `output`, others one after another into the file
-    `output`, packed as the name of `target` says."""
+    """Write the records selected by a mask, bool[n]: files of a folder into the folder `output`, other records into the file
+    `output`, compressed as the suffix of `target` says."""
     places.source.start_again()
     if places.source.format == "folder":
         _copy_files(places, kept, output, meter)
@@ -43,7 +43,7 @@ def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> No
     output.write(source.header)
     for path, runs in places.runs(kept):
         with source.opened(path) as file:
-            if last and not last.endswith(b"\n"):  # a shard may end without the end of its last line
+            if last and not last.endswith(b"\n"):  # the last line of a shard may lack its line end
                 output.write(b"\n")
             for start, end in runs:
                 last = _copy_run(file, start, end, output, drop_mark=is_later and start == 0)
@@ -52,7 +52,7 @@ def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> No
 
 
 def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes], drop_mark: bool) -> bytes:
-    """Copies the bytes from start to end, without a mark at the head if `drop_mark`. Returns the last byte."""
+    """Copy the bytes from start to end, without a byte order mark if `drop_mark`. Returns the last byte."""
     last = b""
     while start < end:
         data = file.read_from(start, min(end - start, limits.COPIED_BYTES))

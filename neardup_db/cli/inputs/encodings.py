@@ -1,4 +1,4 @@
-"""Text in other encodings than UTF-8: a converted copy is what commands read."""
+"""Converts input in other encodings to UTF-8 copies, which the commands read."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .files import InputError, InputFile, NamedFile
 UTF8 = "utf-8"
 
 BOM = codecs.BOM_UTF8
-"""The byte order mark that some programs write before the first line of a file."""
+"""The byte order mark at the start of some files."""
 
 _CONVERTED_BYTES = 1 << 18
-"""Bytes that are converted at a time."""
+"""The conversion chunk size in bytes."""
 
 _HEAD_BYTES = 64
-"""Bytes in which UTF-16 without a byte order mark is recognised."""
+"""The number of bytes inspected to recognise UTF-16 without a byte order mark."""
 
 
 def encoding_of(name: str) -> str:
-    """Python's name of an encoding. Raises InputError if Python has no such encoding of text."""
+    """Python's name of a text encoding. Raises InputError for an unknown name."""
     try:
         "a".encode(name)
         found = codecs.lookup(name).name
@@ -30,14 +30,14 @@ def encoding_of(name: str) -> str:
 
 
 class Converter:
-    """Converts bytes that come in pieces to UTF-8. name: the input's name in messages."""
+    """An incremental converter to UTF-8. name: the input's name in messages."""
 
     def __init__(self, encoding: str, name: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._encoding, self._name = encoding, name
 
     def convert(self, data: bytes) -> bytes:
-        """The next piece in UTF-8; b"" ends the input. Raises InputError if the bytes are invalid."""
+        """The next chunk in UTF-8; b"" ends the input. Raises InputError for invalid bytes."""
         try:
             return self._decoder.decode(data, final=not data).encode()
         except UnicodeError as error:
@@ -45,7 +45,7 @@ class Converter:
 
 
 def converted(file: NamedFile, encoding: str, path: Path) -> NamedFile:
-    """A copy of a file in UTF-8 at a path, under the name of that file."""
+    """Write a UTF-8 copy of a file to `path`. Returns it under the original name."""
     converter = Converter(encoding, file.name)
     with InputFile(file.path, file.name, file.packing) as source, open(path, "wb") as output:
         while data := source.read(_CONVERTED_BYTES):
@@ -55,7 +55,8 @@ def converted(file: NamedFile, encoding: str, path: Path) -> NamedFile:
 
 
 def refuse_utf16(head: bytes, file: str) -> None:
-    """Raises InputError if a file begins with a mark of UTF-16, or as ASCII in UTF-16 does: every other byte is zero."""
+    """Raises InputError if a file starts with a UTF-16 byte order mark, or with ASCII in UTF-16, where every other byte is zero.
+    """
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in head:
         raise InputError(f"{file}: this is UTF-16: add --encoding utf-16")
     head = head[:_HEAD_BYTES]

@@ -1,15 +1,15 @@
-"""Fields of a record by their names, of which some lead into objects."""
+"""Access to the fields of a record by name, also within nested objects."""
 
 from __future__ import annotations
 
 from typing import Any
 
 ABSENT = object()
-"""The value of a field that a record does not have."""
+"""The value of a missing field."""
 
 
 def field_value(fields: dict[str, Any], name: str) -> Any:
-    """The value of a field, or ABSENT. Dots in the name lead into objects, unless there is a field of that name as it stands.
+    """The value of a field, or ABSENT. Dots lead into objects, unless a field has the full name.
 
     >>> from neardup_db.cli.inputs.fields import ABSENT, field_value
     >>> record = {"doc": {"body": "a"}}
@@ -27,7 +27,7 @@ def field_value(fields: dict[str, Any], name: str) -> Any:
 
 
 def pop_field(fields: dict[str, Any], name: str) -> Any:
-    """The value of a field, which is taken out; None where there is none. The name is read as by `field_value`.
+    """Remove a field and return its value, None if it is missing. Names work as in `field_value`.
 
     >>> from neardup_db.cli.inputs.fields import pop_field
     >>> record = {"doc": {"body": "a", "n": 1}, "doc.n": 2}
@@ -46,12 +46,12 @@ def pop_field(fields: dict[str, Any], name: str) -> Any:
 
 
 def kind(value: Any) -> str:
-    """What a value is called in JSON."""
+    """The JSON type name of a value."""
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
 def joined_names(names: Any) -> str:
-    """Names of fields, the first of them if they are many."""
+    """Field names for a message, shortened after the first few."""
     shown = [repr(name) for name in names][:12]
     return ", ".join(shown) + (", ..." if len(names) > 12 else "") if shown else "no other field"

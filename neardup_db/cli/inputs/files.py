@@ -1,4 +1,4 @@
-"""Files that commands read: packed or not, and streams, which are copied first."""
+"""Input files, compressed or not; streams are copied to a file first."""
 
 from __future__ import annotations
 
@@ -18,38 +18,39 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from ...errors import ParameterError
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
-"""Packings by the end of a file's name."""
+"""Compression by file suffix."""
 
 STDIN = STDOUT = Path("-")
-"""How the command line names standard input and standard output."""
+"""The command-line name of standard input and standard output."""
 
 _BUFFER_BYTES = 1 << 18
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""Packings by the first bytes, which are none of a text in UTF-8."""
+"""Compression by magic bytes, which are not valid UTF-8."""
 
 _OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
-"""Those that are not read."""
+"""Unsupported compression formats."""
 
 _ZSTD_BYTES = 4096
-"""Packed bytes that are unpacked at once: 4 of them may become 128 KB."""
+"""Compressed bytes read at a time; 4 of them may expand to 128 KB."""
 
 _ZSTD_WINDOW_BYTES = 1 << 27
-"""What zstd allows by default."""
+"""The window limit that zstd applies by default."""
 
 _HEAD_BYTES = 64
-"""At the beginning of a file, which tell what it is."""
+"""The number of leading bytes that identify the file type."""
 
 
 class InputError(ParameterError):
-    """An input file cannot be read; the message names the file and, where there is one, the line."""
+    """An input file cannot be read. The message names the file and, if possible, the line."""
 
 
 class NamedFile(NamedTuple):
-    """A file of an input and what it is called.
+    """An input file and its names.
 
-    path: where it is read; name: in messages; below: its path below the folder that was named, else the name of the file; given:
-    its path as the command line has it; key: in the keys of records without an id; packing: None to go by the name.
+    path: the file to read; name: its name in messages; below: the path relative to the given folder, or the file name; given: the
+    path as written on the command line; key: its name in keys of records without an id; packing: the compression, None to use the
+    suffix.
     """
 
     path: Path
@@ -61,7 +62,7 @@ class NamedFile(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a command reads. name: in messages; format: of all files; files: in the order in which they are read."""
+    """The input of a command. name: for messages; format: the format of every file; files: in reading order."""
 
     name: str
     format: str
@@ -69,21 +70,21 @@ class Inputs(NamedTuple):
 
 
 def packing_of(path: Path) -> str | None:
-    """'gzip', 'zstd' or None, by the end of the name."""
+    """'gzip', 'zstd' or None, from the file suffix."""
     return PACKED_SUFFIXES.get(path.suffix.lower())
 
 
 def packing_by_content(path: Path) -> str | None:
-    """'gzip', 'zstd' or None, by the first bytes."""
+    """'gzip', 'zstd' or None, from the first bytes."""
     with open(path, "rb") as file:
         return _packing_of_head(file.read(_HEAD_BYTES), str(path))
 
 
 def _packing_of_head(head: bytes, name: str) -> str | None:
-    """The same of the first bytes. InputError where they are those of a packing that is not read."""
+    """The same from given bytes. Raises InputError for an unsupported compression."""
     for magic, packing in _OTHER_MAGIC.items():
         if head.startswith(magic) and (packing != "bzip2" or head[4:10] == b"1AY&SY"):
-            raise InputError(f"{name}: this is {packing} data, which is not read: unpack it, or pack it with gzip or zstd")
+            raise InputError(f"{name}: this is {packing} data, which is not supported: unpack it, or pack it with gzip or zstd")
     return next((packing for magic, packing in _MAGIC.items() if head.startswith(magic)), None)
 
 
@@ -98,10 +99,10 @@ def zstandard_for(path: Path) -> ModuleType:
 
 
 class _ZstdReader(io.RawIOBase):
-    """The content of all zstd frames of a file; the reader of the package zstandard accepts a file that ends within a frame.
+    """Reads all zstd frames of a file. Unlike the zstandard package's reader, it rejects a file that ends within a frame.
 
-    InputError where a frame is cut short, or needs a larger window than zstd reads without --long: its memory is the writer's
-    choice, up to 2 GB.
+    Raises InputError for a truncated frame, and for a window above the limit of zstd without --long: the writer chooses it, up to
+    2 GB of memory.
     """
 
     def __init__(self, packed: BinaryIO, zstandard: ModuleType, name: str) -> None:
@@ -139,10 +140,10 @@ class _ZstdReader(io.RawIOBase):
 
 
 class InputFile:
-    """A file opened for reading, unpacked on the way.
+    """An open file, decompressed while it is read.
 
-    `path` is its path, `name` its name in messages, `size_bytes` its size on disk, `state` its size and time of change when it
-    was opened, and `position` how much of it on disk has been read.
+    `path`: its path; `name`: for messages; `size_bytes`: its size on disk; `state`: its size and modification time when opened;
+    `position`: the bytes read on disk.
     """
 
     def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
@@ -168,11 +169,11 @@ class InputFile:
 
     @property
     def position(self) -> int:
-        """Bytes of the file on disk that were read so far."""
+        """Bytes on disk read so far."""
         return 0 if self._raw.closed else self._raw.tell()
 
     def head(self, most: int) -> bytes:
-        """At most so many of the first bytes, which stay to be read."""
+        """Peek at up to `most` bytes."""
         try:
             return cast(bytes, self._stream.peek(most)[:most])
         except Exception as error:
@@ -180,7 +181,7 @@ class InputFile:
             raise
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
+        """The next line with its line end, at most `limit` bytes; b"" at the end of the file."""
         try:
             return self._readline(limit)
         except Exception as error:
@@ -198,8 +199,8 @@ class InputFile:
         return data
 
     def read_from(self, start: int, size: int) -> bytes:
-        """At most `size` bytes from `start` on, which is not before the end of the last read: what is packed is only read
-        onwards."""
+        """At most `size` bytes from `start`, which must not be before the end of the last read, because compressed data is read
+        forward only."""
         if self._stream is self._raw:
             self._raw.seek(start)
         else:
@@ -208,18 +209,18 @@ class InputFile:
         return self.read(size)
 
     def _raise_damage(self, error: BaseException) -> None:
-        """An InputError where the error says that the packing is damaged; an error of reading names the file."""
+        """Raises InputError for damaged compressed data; a read error names the file."""
         if type(error) is OSError and error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, self.name) from error
         if isinstance(error, gzip.BadGzipFile):
-            raise InputError(f"{self.name}: no gzip data ({error}); unpack it or give it the right name") from error
+            raise InputError(f"{self.name}: not gzip data ({error}); unpack it or give it the right name") from error
         if isinstance(error, (EOFError, zlib.error)):
             raise InputError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
         if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
-            raise InputError(f"{self.name}: no zstd data, or damaged ({error}); unpack it or copy the file again") from error
+            raise InputError(f"{self.name}: not zstd data, or damaged ({error}); unpack it or copy the file again") from error
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._stream.close()
         self._raw.close()
 
@@ -231,12 +232,13 @@ class InputFile:
 
 
 def state_of(status: os.stat_result) -> tuple[int, int]:
-    """What changes when somebody writes to a file: its size and its time of change."""
+    """The size and modification time of a file, to detect changes."""
     return status.st_size, status.st_mtime_ns
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path leads to a character device or a pipe: those are written to, not replaced, and cannot be read twice."""
+    """Whether a path is a character device or a pipe, which is written directly instead of replaced, and can be read only once.
+    """
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -245,7 +247,7 @@ def is_stream(path: Path) -> bool:
 
 
 def spool(source: Path, path: Path) -> Path:
-    """Copies standard input (-) or another stream to a file: commands read an input twice or look at its packing."""
+    """Copy standard input (-) or another stream to a file, because commands read an input twice or detect its compression."""
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if source == STDIN else stack.enter_context(open(source, "rb"))
         shutil.copyfileobj(stream, stack.enter_context(open(path, "wb")), 1 << 20)

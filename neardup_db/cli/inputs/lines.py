@@ -1,4 +1,4 @@
-"""Lines and rows of an input file, none longer than a limit."""
+"""Length-limited lines and rows of an input file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from ...values import Key
 from .files import InputError
 
 END = object()
-"""What is given after the last line or row."""
+"""Returned after the last line or row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A record that was left out: the file, the line where it begins (0 if the file is one text), its key if known, and the
-    reason."""
+    """A skipped record: its file, its first line (0 if the file is one text), its key if known, and the reason."""
 
     file: str
     line: int
@@ -30,7 +29,7 @@ class Problem:
 
 
 class RecordError(InputError):
-    """One record cannot be used; the records after it can still be read."""
+    """One record is invalid. Reading can continue with the next."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -38,22 +37,22 @@ class RecordError(InputError):
 
 
 class LineFile(Protocol):
-    """What lines are read from. name: in messages."""
+    """A source of lines. name: for messages."""
 
     name: str
 
     def head(self, most: int) -> bytes:
-        """At most so many of the first bytes, which stay to be read."""
+        """Peek at up to `most` bytes."""
         ...
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its end, at most `limit` bytes of it; b"" at the end of the file."""
+        """The next line with its line end, at most `limit` bytes; b"" at the end of the file."""
         ...
 
 
 class Lines:
-    """Lines of a file, none longer than the limit; of the last one `number` is its number, from 1, and `start` and `end`
-    say where it stands in the file, in bytes."""
+    """Length-limited lines of a file. `number` is the line number of the last line, from 1; `start` and `end` are its byte
+    offsets."""
 
     def __init__(self, file: LineFile, limit: int) -> None:
         self.file, self.limit = file, limit
@@ -76,7 +75,7 @@ class Lines:
 
 
 class Rows:
-    """Rows of a CSV file; `raw` holds the bytes of the last one, `line` and `start` say where it begins."""
+    """CSV rows. `raw`, `line` and `start` are the bytes, first line and byte offset of the last row."""
 
     def __init__(
         self, lines: Lines, delimiter: str, decode: Callable[[bytes], str], error: Callable[[int, str], RecordError]
@@ -88,7 +87,7 @@ class Rows:
         self._broken: RecordError | None = None
 
     def next_row(self) -> Any:
-        """The next row as a list of texts (empty for an empty line), or END."""
+        """The next row as a list of strings (empty for a blank line), or END."""
         self.raw.clear()
         self.line, self.start = self.lines.number + 1, self.lines.end
         try:
@@ -103,7 +102,8 @@ class Rows:
             raise self._error(self.line, f"not a valid row ({error})") from error
 
     def _texts(self) -> Iterator[str]:
-        """Decoded lines for the reader. A line too long ends them, since an iterator that raised cannot go on."""
+        """Decoded lines for the CSV reader. A too long line ends the iteration, because a generator cannot continue after an
+        exception."""
         while True:
             try:
                 line = self.lines.next_line()
@@ -120,5 +120,5 @@ class Rows:
 
 
 def too_long(limit: int) -> str:
-    """Why a record of more than `limit` bytes is left out, and what to do."""
+    """The reason and the remedy for a record longer than `limit` bytes."""
     return f"longer than {limit:,} bytes; raise the limit with --max-record-mb"

@@ -1,4 +1,4 @@
-"""Writes records with further fields; what stands in the input stays byte for byte."""
+"""Writes records with additional fields; the original bytes are unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .places import Places
 from .records import RecordSource
 from .source import ChangedError
 
-if TYPE_CHECKING:  # what it draws with is slow to import
+if TYPE_CHECKING:  # slow to import
     from ..screen import Meter
 
 
@@ -29,8 +29,9 @@ def write_marked(
     target: Path,
     meter: Meter,
 ) -> None:
-    """Writes the records that bool[n] chooses into the file `output`, packed as the name of `target` says. Each has the fields
-    that `columns` gives for records by their numbers. InputError where records have no fields, or one of these already."""
+    """Write the records selected by a mask, bool[n], to the file `output`, compressed as the suffix of `target` says, with the
+    fields that `columns` returns for record numbers. Raises InputError if records have no fields, or already have one of these.
+    """
     source = places.source
     require_fields(source)
     with open_output(output, packing_of(target)) as file:
@@ -38,7 +39,7 @@ def write_marked(
         file.write(fields.header)
         ended = source.format == "jsonl" or fields.header.endswith(b"\n")
         for name, line, raw, values in _records(places, kept, columns):
-            file.write(b"" if ended else b"\n")  # a shard may end without the end of its last line
+            file.write(b"" if ended else b"\n")  # the last line of a shard may lack its line end
             try:
                 file.write(fields.extended(raw, values))
             except ValueError as error:
@@ -48,27 +49,27 @@ def write_marked(
 
 
 def require_fields(source: RecordSource) -> None:
-    """InputError where records have no fields."""
+    """Raises InputError if records have no fields."""
     if source.format not in ("jsonl", "csv", "tsv"):
         raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
 
 
 def fields_of(source: RecordSource, added: Sequence[str]) -> _JsonFields | _RowFields:
-    """What adds fields of these names to the records of a source that is being read."""
+    """The writer that adds these fields to the records of an open source."""
     return (_JsonFields if source.format == "jsonl" else _RowFields)(source, added)
 
 
 class _JsonFields:
-    """Adds members to objects of JSON."""
+    """Adds members to JSON objects."""
 
     def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
         self.header = source.header
         self._added = added
-        escaped = r"\\u00[567]"  # so may a letter of a name be written
+        escaped = r"\\u00[567]"  # JSON may escape the letters of a name
         self._perhaps = re.compile("|".join([*(f'"{name}"' for name in added), escaped]))
 
     def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        """The bytes of an object with further members. ValueError where it has one of that name."""
+        """The bytes of an object with the additional members. Raises ValueError if it already has one of them."""
         text = raw.decode("utf-8", "replace")
         if self._perhaps.search(text):
             _refuse_present(self._added, json.loads(text.removeprefix("\ufeff")))
@@ -78,7 +79,7 @@ class _JsonFields:
 
 
 class _RowFields:
-    """Adds columns to rows of CSV and TSV."""
+    """Adds columns to CSV and TSV rows."""
 
     def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
         self._row = io.StringIO()
@@ -90,7 +91,7 @@ class _RowFields:
         self.header = self.extended(source.header, dict(zip(added, added, strict=True))) if source.columns else b""
 
     def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        """The bytes of a row with further columns."""
+        """The bytes of a row with the additional columns."""
         self._row.seek(0)
         self._row.truncate()
         self._writer.writerow(["", *values.values()])
@@ -104,13 +105,13 @@ class _RowFields:
 def _refuse_present(added: Sequence[str], present: Container[str]) -> None:
     for name in added:
         if name in present:
-            raise ValueError(f"there is a field {name!r} already, which --mark would write: rename it first")
+            raise ValueError(f"there is a field {name!r} already, which --mark adds: rename it first")
 
 
 def _records(
     places: Places, kept: Any, columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]]
 ) -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
-    """File, line, bytes and new fields of the records that are chosen."""
+    """File, line, bytes and new fields of the selected records."""
     is_later = False
     for file, numbers, lines, starts, sizes in places.batches(kept):
         table = columns(numbers)

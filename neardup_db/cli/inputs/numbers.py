@@ -1,4 +1,4 @@
-"""Long lists of numbers of which only the end is in memory."""
+"""Long lists of numbers, kept in memory only at their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...arrays import np
 
 
 class Numbers:
-    """A growing list of uint64. Beyond `limits.NUMBERS_HELD` numbers it goes into a temporary file in `folder`."""
+    """An append-only list of uint64. Above `limits.NUMBERS_HELD` numbers, it moves to a temporary file in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -25,20 +25,20 @@ class Numbers:
         return self._stored + len(self._held)
 
     def extend(self, numbers: Iterable[int]) -> None:
-        """Appends Python integers."""
+        """Append Python integers."""
         self._held.extend(numbers)
         if len(self._held) >= limits.NUMBERS_HELD:
             self._store(self._held)
             self._held = array("Q")
 
     def extend_by_array(self, numbers: Any) -> None:
-        """Appends an array uint64[n], which is not copied into memory of the list."""
+        """Append an array, uint64[n], without a copy in memory."""
         self._store(self._held)
         self._held = array("Q")
         self._store(numbers)
 
     def numbers_between(self, first: int, end: int) -> Any:
-        """The numbers from place `first` up to place `end`: uint64[end - first]."""
+        """The numbers at positions first..end: uint64[end - first]."""
         held = self._held[max(first - self._stored, 0) : max(end - self._stored, 0)]
         if first >= self._stored or self._file is None:
             return np.frombuffer(held, np.uint64)
@@ -54,6 +54,6 @@ class Numbers:
         self._stored += len(numbers)
 
     def close(self) -> None:
-        """Removes the file."""
+        """Delete the file."""
         if self._file is not None:
             self._file.close()

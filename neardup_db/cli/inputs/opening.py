@@ -1,4 +1,4 @@
-"""From the arguments of a command to an input: files, folders, patterns and streams, all of one format."""
+"""Opens the input that command arguments name: files, folders, patterns and streams, all of one format."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from .table_passes import TablePasses
 from .tables import TableSource
 
 _NOTED = {"_temporary", "_delta_log", "_spark_metadata", "_change_data"}
-"""Folders beside data that hold none, or such that is no longer, or not yet, part of it."""
+"""Folders beside data that hold metadata, deleted data or temporary data."""
 
 
 def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
-    """The input that some paths and patterns name. Standard input (-) and other streams are first copied into `folder`."""
+    """The source for paths and patterns. Streams such as standard input (-) are first copied into `folder`."""
     inputs = find(sources, options, folder)
     return TableSource(inputs, options) if inputs.format in TABLE_FORMATS else RecordSource(inputs, options)
 
 
 def passes_of(source: Source, folder: Path) -> Passes:
-    """The passes of `neardup dedup` over a source; `folder` holds what is noted between them."""
+    """The passes of `neardup dedup` over a source, with temporary files in `folder`."""
     return TablePasses(source) if isinstance(source, TableSource) else TextPasses(cast(RecordSource, source), folder)
 
 
 def paths_named(sources: Sequence[Path]) -> list[Path]:
-    """The paths that the arguments of a command name: each pattern gives those that fit it, in their order. A path that exists is
-    no pattern. With ** a pattern gives files only, since the folders above them fit it too."""
+    """The paths that the arguments name; a pattern expands to its matches, sorted. An existing path is never a pattern. A pattern
+    with ** expands to files only, because it also matches the folders that contain them."""
     paths: list[Path] = []
     for source in sources:
         if source == STDIN or source.exists():
@@ -50,21 +50,21 @@ def paths_named(sources: Sequence[Path]) -> list[Path]:
         else:
             raise InputError(f"{source}: no such file or folder{_remedy_for_an_address(source)}")
     if STDIN in paths and len(paths) > 1:
-        raise InputError("standard input (-) goes with no other input: read it alone, or name its data as a file")
+        raise InputError("standard input (-) cannot be combined with other inputs: read it alone, or name its data as a file")
     return paths
 
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]")
-"""How s3://bucket/part.parquet and the like begin as a path. A single letter is a disk of Windows."""
+"""The start of a path such as s3://bucket/part.parquet. A single letter would be a Windows drive."""
 
 
 def _remedy_for_an_address(source: Path) -> str:
-    """What to do with the name of something that is not on this machine; nothing of another name."""
+    """The remedy for a URL; "" for other paths."""
     return "; copy it to this machine first, or pipe it in as - with --format" if _ADDRESS.match(str(source)) else ""
 
 
 def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
-    """The files that the arguments of a command name, what to call them, and their format."""
+    """The files that command arguments name, with their format."""
     paths = paths_named(sources)
     name = _called(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     groups = [list(_files_of(path, options, folder, i)) for i, path in enumerate(paths)]
@@ -82,11 +82,11 @@ def _called(path: Path) -> str:
 
 
 def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> Iterator[NamedFile]:
-    """The files of one path. Their keys are not known before all files are."""
+    """The files of one path. Their keys are assigned later, when all files are known."""
     if path == STDIN or is_stream(path):
         if options.format is None and format_of_file(path) is None:
-            raise InputError(f"{_called(path)} has no name that tells its format; add --format {'|'.join(FORMATS)}")
-        nameless = path == STDIN or Path("/dev") in path.absolute().parents  # 63 of /dev/fd/63 is the name of nothing
+            raise InputError(f"{_called(path)} has no name that shows its format; add --format {'|'.join(FORMATS)}")
+        nameless = path == STDIN or Path("/dev") in path.absolute().parents  # the 63 of /dev/fd/63 is no useful name
         spooled = spool(path, folder / f"input-{number}")
         below = Path("stdin" if nameless else path.name)
         yield NamedFile(spooled, _called(path), below, path, packing=packing_by_content(spooled))
@@ -98,8 +98,8 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
 
 
 def _matching_files(folder: Path, pattern: str) -> list[Path]:
-    """Files below a folder whose name or relative path fits the pattern, in the order of their paths. Hidden ones are left out,
-    and what Spark and Hive note beside their data: _SUCCESS and others without an ending."""
+    """Files in a folder whose name or relative path matches the pattern, in path order. Hidden files are excluded, and the marker
+    files of Spark and Hive: _SUCCESS and other names with an underscore and no suffix."""
     paths = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOTED)
@@ -110,11 +110,11 @@ def _matching_files(folder: Path, pattern: str) -> list[Path]:
             fits = fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(path.relative_to(folder).as_posix(), pattern)
             if fits and not name.startswith(".") and path.is_file():
                 paths.append(path)
-    return sorted(paths, key=lambda path: path.parts)  # on Windows paths compare without regard to case
+    return sorted(paths, key=lambda path: path.parts)  # Windows paths compare case-insensitively
 
 
 def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
-    """Refuses a file that two arguments name."""
+    """Raises InputError if two arguments name the same file."""
     seen: dict[Path, NamedFile] = {}
     for group in groups if len(groups) > 1 else ():
         here = {file.path.resolve(): file for file in group}
@@ -126,13 +126,13 @@ def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
 
 
 def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[NamedFile]]) -> str:
-    """The format that the names of the files tell. In a folder a file may have any name: it is a text then, and so is a .txt."""
+    """The format, from the file names. In a folder any file name is accepted as a text, including .txt."""
     examples: dict[str, NamedFile] = {}
     for path, group in zip(paths, groups, strict=True):
         for file in group:
             kind = format_of(file.given) if path.is_dir() else format_of_file(file.given)
             if kind is None and not path.is_dir():
-                raise InputError(f"{file.name}: its name does not tell the format; add --format {'|'.join(FORMATS)}")
+                raise InputError(f"{file.name}: its name does not show the format; add --format {'|'.join(FORMATS)}")
             examples.setdefault(kind or "folder", file)
     if len(examples) > 1:
         listed = " and ".join(sorted((file.below if len(paths) == 1 else file.given).as_posix() for file in examples.values()))
@@ -144,8 +144,8 @@ def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[Named
 
 
 def _with_keys(files: Sequence[NamedFile], source_name: str | None, is_file: bool) -> list[NamedFile]:
-    """The files with their names in keys: a file's own name or its path below a folder. Where two files would have the same name,
-    all have their paths as they were given."""
+    """The files with their names for keys: the file name, or the path relative to the folder. If two files would share a name,
+    all use their paths as given."""
     keys = [file.below.as_posix() for file in files]
     if len(set(keys)) < len(keys):
         keys = [file.given.as_posix() for file in files]

@@ -1,4 +1,4 @@
-"""What `neardup dedup` asks of an input: its texts, some of its records again, and a copy of those that stay."""
+"""The interface of `neardup dedup` to its input: read all texts, reread some records, copy the kept ones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .places import Places
 from .records import RecordSource
 from .source import InputRecord, Source
 
-if TYPE_CHECKING:  # what it draws with is slow to import
+if TYPE_CHECKING:  # slow to import
     from ..screen import Meter
 
 
 class Piece(NamedTuple):
-    """Some records in a row. texts: a list, or `LocatedTexts`; size_bytes: of their records."""
+    """Consecutive records. texts: a list, or `LocatedTexts`; size_bytes: the size of the records."""
 
     texts: list[str] | LocatedTexts
     size_bytes: int
@@ -31,11 +31,13 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What --mark writes beside each of n records. cluster: its number from 1 on, 0 where the record is alone, int64[n];
-    duplicate_of: the number of the record that stays instead of this one, 0 where this one stays, int64[n]; similarity: to that
-    one, float64[n]; names: the ids of records by their numbers; against: if it is not None there is a further field of this name,
-    text, which it gives for records by their numbers: the key of what another index has like the record, None where it has
-    nothing."""
+    """The fields that --mark adds to n records.
+
+    cluster: cluster numbers from 1, 0 for a single record, int64[n]; duplicate_of: the number of the record kept instead, 0 for a
+    kept record, int64[n]; similarity: to that record, float64[n]; names: returns the ids for record numbers; against: None, or a
+    function that returns, for record numbers, the keys of the matching documents in another index (None without a match), which
+    become the text field `against`.
+    """
 
     cluster: Any
     duplicate_of: Any
@@ -44,7 +46,7 @@ class Marks:
     against: Callable[[Sequence[int]], list[str | None]] | None = None
 
     def columns(self, numbers: Sequence[int]) -> dict[str, list[Any]]:
-        """The fields of some records by their names, None where a record has no value."""
+        """The fields of records by name, None for a missing value."""
         places = np.array(numbers, np.int64) - 1
         stays = self.duplicate_of[places].tolist()
         known = sorted(set(stays) - {0})
@@ -59,38 +61,38 @@ class Marks:
 
 
 class Passes(ABC):
-    """A source that is read three times, with the same records each time. Records have the numbers 1, 2, ... in its order."""
+    """A source that is read three times with the same records. Records are numbered 1, 2, ... in source order."""
 
     source: Source
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """All records, some at a time: the first pass."""
+        """The first pass: all records, in batches."""
 
     @abstractmethod
     def record_place(self, record: InputRecord) -> None:
-        """Takes the place of the next record, where an iteration over `source` is the first pass."""
+        """Record the position of the next record, if the first pass iterates over `source` instead."""
 
     @abstractmethod
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
-        """The records that bool[n] chooses, read again. ChangedError where there is no longer a record."""
+        """Reread the records selected by a mask, bool[n]. Raises ChangedError if one is missing."""
 
     @abstractmethod
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        """Writes the records that bool[n] chooses to `output`, packed as the name of `target` says; each with its marks if there
-        are any."""
+        """Write the records selected by a mask, bool[n], to `output`, compressed as the suffix of `target` says, with their marks
+        if given."""
 
     @abstractmethod
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        """The same with a file for each file of the source, packed as its name says: `outputs` has all of them."""
+        """The same with an output file for each source file, compressed like it. `outputs` contains every source file."""
 
     @abstractmethod
     def close(self) -> None:
-        """Removes what was noted in temporary files."""
+        """Delete the temporary files."""
 
 
 class TextPasses(Passes):
-    """A source of text: the place of each record is noted, so that its bytes are copied as they are."""
+    """A text source. The byte range of each record is stored, so that records are copied unchanged."""
 
     def __init__(self, source: RecordSource, folder: Path) -> None:
         self.source: RecordSource = source
@@ -122,7 +124,7 @@ class TextPasses(Passes):
 
 
 def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
-    """The records in lists of at most `most` and, but for the last record, `limits.PIECE_BYTES`."""
+    """Records in lists of at most `most` records and about `limits.PIECE_BYTES` bytes; the last record may exceed it."""
     piece: list[InputRecord] = []
     size_bytes = 0
     for record in records:

@@ -1,4 +1,4 @@
-"""Where the records of an input stand, so that some of them can be read again, or copied, without reading the others."""
+"""Byte positions of an input's records, to reread or copy a selection without reading the rest."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .source import ChangedError, InputRecord, Place
 
 
 class Places:
-    """The places of a source's records in the order of their numbers: 24 bytes of each, most of them in files in `folder`."""
+    """The positions of all records, by number: 24 bytes a record, mostly in files in `folder`."""
 
     def __init__(self, source: RecordSource, folder: Path) -> None:
         self.source = source
         self._lines, self._starts, self._sizes = Numbers(folder), Numbers(folder), Numbers(folder)
         self._files: list[Path | None] = [None]
         self._first = [0]
-        """Of each file that has records, the place of its first one; of None there are none."""
+        """The number of the first record of each file that has records."""
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def extend(self, records: Sequence[InputRecord]) -> None:
-        """Takes the places of the next records."""
+        """Append the positions of the next records."""
         if records and not records[0].path is records[-1].path is self._files[-1]:
             for i, record in enumerate(records, len(self)):
                 if record.path is not self._files[-1]:
@@ -40,13 +40,13 @@ class Places:
         self._sizes.extend([len(record.raw) for record in records])
 
     def records(self, wanted: Any) -> Iterator[InputRecord]:
-        """The records that bool[n] chooses, read again. ChangedError where there is no longer a record."""
+        """Reread the records selected by a mask, bool[n]. Raises ChangedError if one is missing."""
         for file, numbers, *columns in self.batches(wanted):
             for number, line, start, size in zip(numbers, *columns, strict=True):
                 yield self.read_again(file, number, Place(line, start), size)
 
     def batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], list[int], list[int], list[int]]]:
-        """Some at a time of the records that bool[n] chooses: their open file, their numbers, lines, starts and sizes."""
+        """Batches of the records selected by a mask, bool[n]: the open file, and lists of numbers, lines, starts and sizes."""
         source = self.source
         source.start_again()
         for path, first, end in self._of_files(wanted):
@@ -58,14 +58,14 @@ class Places:
                     yield file, (places + 1).tolist(), lines, starts, sizes
 
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
-        """The record of a number, which stands in an open file at `place`. ChangedError where there is no longer one."""
+        """Reread one record from an open file at `place`. Raises ChangedError if it is missing."""
         try:
             return self.source.read_again(file, number, place, size)
         except RecordError as error:
-            raise ChangedError(f"{error}; it was read before, so the input has changed") from error
+            raise ChangedError(f"{error}; the first pass read it, so the input has changed") from error
 
     def runs(self, wanted: Any) -> Iterator[tuple[Path, Iterator[tuple[int, int]]]]:
-        """For each file the records that bool[n] chooses as (start, end) of the bytes that stand together."""
+        """For each file, the selected records as (start, end) of contiguous byte ranges."""
         for path, first, end in self._of_files(wanted):
             yield path, self._runs(wanted, first, end)
 
@@ -90,7 +90,7 @@ class Places:
             yield begun, ended
 
     def mask_of_file(self, path: Path, wanted: Any) -> Any:
-        """Those of the records that bool[n] chooses which stand in one file: bool[n]."""
+        """The selected records that are in one file, as a mask, bool[n]."""
         chosen = np.zeros(len(wanted), bool)
         for one, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
             if one == path:
@@ -102,20 +102,20 @@ class Places:
         return self._lines, self._starts, self._sizes
 
     def _of_files(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
-        """Each file that holds records that are wanted, the place of its first record and the one behind its last."""
+        """Each file with selected records, and its range of record positions."""
         for path, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
             if path is not None and wanted[first:end].any():
                 yield path, first, end
 
     @staticmethod
     def _chosen(wanted: Any, first: int, end: int) -> Iterator[Any]:
-        """The places from first to end that are wanted, some at a time: int64[n], n > 0."""
+        """The selected positions in first..end, in batches: int64[n], n > 0."""
         for low in range(first, end, limits.PLACES_AT_ONCE):
             places = low + np.flatnonzero(wanted[low : min(end, low + limits.PLACES_AT_ONCE)])
             if len(places):
                 yield places
 
     def close(self) -> None:
-        """Removes the files."""
+        """Delete the files."""
         for column in self._columns:
             column.close()

@@ -1,7 +1,7 @@
-"""Records in: JSON lines, CSV, TSV, lines of text and folders of texts, one at a time, with file and line in every error.
+"""Reads JSON lines, CSV, TSV, lines of text and folders of texts, one record at a time; errors name file and line.
 
-A `RecordSource` can be read more than once and gives the same records each time. Memory is bounded by the longest record.
-The names of its files decide how a folder is read: as texts, a file each, or as shards of one format, one after another.
+A `RecordSource` can be read more than once and yields the same records each time. The longest record bounds the memory use. The
+file names decide whether a folder holds texts, one a file, or shards of one format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .lines import END, LineFile, Lines, Problem, RecordError, Rows, too_long
 from .source import ChangedError, InputRecord, Place, ReadOptions, Source, clean_key, integer_key
 
 FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
-"""Formats of a file with many records; a folder of texts has none."""
+"""Formats of files with many records. A folder of texts has no file format."""
 
 _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
@@ -34,12 +34,12 @@ _NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
 
 
 def format_of(path: Path) -> str | None:
-    """The format that a file's name tells, or None; .gz and .zst at its end are ignored."""
+    """The format of a file name, or None, ignoring a final .gz or .zst."""
     return _SUFFIXES.get(_suffix(path))
 
 
 def format_of_file(path: Path) -> str | None:
-    """The same for a file that is named by itself: a .txt is lines of text, whereas in a folder it may be one text."""
+    """The format of a file given by its own path: a .txt file holds lines, whereas in a folder it may be one text."""
     return "lines" if _suffix(path) == ".txt" else format_of(path)
 
 
@@ -51,7 +51,7 @@ def _suffix(path: Path) -> str:
 
 
 class RecordSource(Source):
-    """An input of text, as `Source` says. `header` is the header row of CSV and TSV."""
+    """A text source (see `Source`). `header` is the header row of CSV and TSV."""
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
         super().__init__(inputs, options)
@@ -60,7 +60,7 @@ class RecordSource(Source):
         self._require_fitting()
 
     def _require_fitting(self) -> None:
-        """InputError where an option has no meaning for the format."""
+        """Raises InputError for an option that the format does not support."""
         options, called = self.options, _NAMELESS.get(self.format)
         if called and (options.text_fields != ("text",) or options.id_field is not None):
             raise InputError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
@@ -73,7 +73,7 @@ class RecordSource(Source):
         super()._start()
         self.header = b""
         self._columns: dict[Path, Sequence[str]] = {}
-        """Of each file of CSV or TSV the names of its columns."""
+        """The column names of each CSV or TSV file."""
         self._number = 0
         self._called = self.name
         self._input: InputFile | None = None
@@ -81,7 +81,7 @@ class RecordSource(Source):
 
     @property
     def position(self) -> int:
-        """Bytes on disk that the running iteration has read, up to `size_bytes`."""
+        """Bytes on disk read by the current iteration, up to `size_bytes`."""
         return self._done_bytes + (self._input.position if self._input is not None else 0)
 
     def __iter__(self) -> Iterator[InputRecord]:
@@ -96,13 +96,13 @@ class RecordSource(Source):
                     yield from self._records_of(file)
 
     def _records_of(self, file: LineFile) -> Iterator[InputRecord]:
-        """The records of a file of many; one of a byte order mark and nothing else has none."""
+        """The records of a file with many. A file with only a byte order mark has none."""
         read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
         return read(Lines(file, self.options.max_bytes))
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
-        """One of the files, open. ChangedError where it is not as it was when it was opened first."""
+        """Open one of the files. Raises ChangedError if it has changed since it was first opened."""
         named = self._named[path]
         self._file, self._called, self._key_name = path, named.name, clean_key(named.key)
         self.require_state(path)
@@ -115,21 +115,21 @@ class RecordSource(Source):
             self._done_bytes += file.size_bytes
 
     def _require_text(self, file: LineFile) -> None:
-        """InputError where the first bytes of a file say that it is a picture or other binary data, or in another encoding."""
+        """Raises InputError if the first bytes belong to a picture, other binary data or another encoding."""
         head = file.head(HEAD_BYTES)
         refuse_utf16(head, file.name)
-        has_fields = self.format not in _NAMELESS  # an error names the record that is none
+        has_fields = self.format not in _NAMELESS  # with fields, the error can name the invalid record
         why = known_kind(head) if has_fields else why_not_text(head)
         if why is not None:
             others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
             raise InputError(f"{file.name}: {why}{others}")
 
     def start_again(self) -> None:
-        """Sets `position` to 0, for another pass over the files."""
+        """Set `position` to 0 for another pass over the files."""
         self._done_bytes = 0
 
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
-        """The record that stands at a place of a file that was `opened`. RecordError where there is none any more."""
+        """Reread the record at a place in an `opened` file. Raises RecordError if it is missing."""
         self._number = number - 1
         raw = file.read_from(place.start, size)
         if self.format == "folder":
@@ -147,16 +147,16 @@ class RecordSource(Source):
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the columns of the first file of CSV or TSV that was read."""
+        """The column names of the first CSV or TSV file."""
         return next(iter(self._columns.values()), ())
 
     @property
     def delimiter(self) -> str:
-        """What stands between the columns of CSV and TSV."""
+        """The column delimiter of CSV and TSV."""
         return self.options.delimiter or ("\t" if self.format == "tsv" else ",")
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
-        """The Problem of a record that was read but cannot be used."""
+        """The Problem for a record that was read but is unusable."""
         file = self._named[record.path].name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 
@@ -182,14 +182,14 @@ class RecordSource(Source):
             value = _json_value(text)
         except json.JSONDecodeError as error:
             raise self._error(place.line, f"not JSON ({error})") from error
-        except ValueError as error:  # Python's, which speaks of its own settings
-            raise self._error(place.line, "holds a number of some thousand digits: write it as text, in quotes") from error
+        except ValueError as error:  # Python's message mentions interpreter settings
+            raise self._error(place.line, "contains a number with thousands of digits: write it as text, in quotes") from error
         except RecursionError as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
             raise self._error(place.line, f"a JSON object is needed, this is {kind(value)}: one {{...}} a line")
         record = self._record(value, line, place)
-        self.replaced = min(self.replaced, before + 1)  # a line counts once
+        self.replaced = min(self.replaced, before + 1)  # count a line once
         return record
 
     def _text_lines(self, lines: Lines) -> Iterator[InputRecord]:
@@ -231,7 +231,7 @@ class RecordSource(Source):
             first = self._named[self.files[0]].name
             raise InputError(
                 f"{self._called}, line 1: the columns are {joined_names(names)}, those of {first} {joined_names(self.columns)}: "
-                "files with different columns do not go into one; choose files with the same columns"
+                "files with different columns cannot be combined; choose files with the same columns"
             )
 
     def _row_record(self, names: Sequence[str], row: Sequence[str], raw: bytes, place: Place) -> InputRecord:
@@ -275,7 +275,7 @@ class RecordSource(Source):
         return InputRecord(key, text, raw, self._number, line, start, fields, self._file, True)
 
     def _text(self, fields: dict[str, Any], line: int) -> str:
-        """The record's text where it is not one plain field, taken out of its fields."""
+        """The record's text if it is not one plain field, removed from its fields."""
         names = self.options.text_fields
         values = [pop_field(fields, name) for name in names]
         if self.options.integer_texts:
@@ -288,7 +288,7 @@ class RecordSource(Source):
         return "\n".join(value or "" for value in values)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
-        """The record's id, taken out of its fields; None where it has none."""
+        """The record's id, removed from its fields; None if it has none."""
         for name in self._id_fields:
             value = fields.get(name)
             if value is not None:
@@ -297,7 +297,7 @@ class RecordSource(Source):
         else:
             name = self.options.id_field or ""
             value = pop_field(fields, name) if name else None
-        if value == "" and self.format in ("csv", "tsv"):  # which have no null
+        if value == "" and self.format in ("csv", "tsv"):  # CSV has no null
             value, name = None, ""
         if type(value) is str and not self.options.integer_keys:
             key = clean_key(value)
@@ -319,7 +319,7 @@ class RecordSource(Source):
             raise self._error(line, str(error)) from error
 
     def _decode(self, raw: bytes) -> str:
-        """Text of UTF-8 bytes; every invalid sequence becomes U+FFFD and is counted, once a piece."""
+        """UTF-8 bytes as text. Invalid sequences become U+FFFD; `replaced` counts the call once."""
         try:
             return raw.decode("utf-8-sig" if raw.startswith(BOM) else "utf-8")
         except UnicodeDecodeError:
@@ -330,7 +330,7 @@ class RecordSource(Source):
         return RecordError(Problem(self._called, line, None, what))
 
     def _guarded(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """read(*arguments), or None if the record cannot be used and such records are skipped."""
+        """read(*arguments), or None for a skipped invalid record."""
         try:
             return read(*arguments)
         except RecordError as error:
@@ -343,7 +343,7 @@ _REMEDY = "name the fields with --id-field and --text-field"
 
 
 def _json_value(line: str) -> Any:
-    """The value of a line of JSON. A line that holds nothing else, as nearly every one, is not searched for white space."""
+    """The JSON value of a line. The usual line, without surrounding white space, is not scanned for it."""
     if line.startswith("{"):
         value, end = _JSON.raw_decode(line)
         if line[end:] in ("\n", "\r\n", ""):
@@ -352,5 +352,5 @@ def _json_value(line: str) -> Any:
 
 
 def _is_blank(line: bytes) -> bool:
-    """Whether a line has nothing but white space, and perhaps a byte order mark."""
+    """Whether a line has only white space, possibly after a byte order mark."""
     return not line.removeprefix(BOM).strip()

@@ -1,4 +1,4 @@
-"""An input of records, whatever its format: how it is read, one record, and what all formats have in common."""
+"""The base class of record sources, the reading options and the record type."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from .files import InputError, Inputs, state_of
 from .lines import Problem, RecordError
 
 DEFAULT_MAX_BYTES = 64_000_000
-"""Longest line, CSV row or text file unless the caller says otherwise."""
+"""The default limit for a line, a CSV row or a text file."""
 
 
 class Place(NamedTuple):
-    """Where a record stands. line: where it begins (1 for a file of text); start: its first byte in the unpacked file."""
+    """The position of a record. line: its first line (1 for a text file); start: its byte offset in the decompressed file."""
 
     line: int
     start: int
 
 
 class ChangedError(InputError):
-    """A file is not as it was when it was read first."""
+    """A file has changed since it was first read."""
 
 
 class InputRecord(NamedTuple):
     """One record of an input.
 
-    key: the record's id, or file and line if it has none ("posts.jsonl:17"); named: True for a key of file and line; text: the
-    text to compare; raw: the record's bytes in the input, line end included (in a folder of texts: the file's bytes; none of
-    a row of a table); number: 1, 2, ... in the order of the input, counting only usable records; line, start: as in `Place`;
-    fields: the other fields; path: its file.
+    key: the record's id, or file and line without one ("posts.jsonl:17"); named: True for a key of file and line; text: the text
+    to compare; raw: the bytes of the record with its line end (a folder's text: the file's bytes; a table row: empty); number: 1,
+    2, ... in input order, usable records only; line, start: as in `Place`; fields: the other fields; path: its file.
     """
 
     key: str | int
@@ -50,22 +49,21 @@ class InputRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the record in the input; of a row of a table about those of its text."""
+        """The size of the record in the input, in bytes; for a table row, about the size of its text."""
         return len(self.raw) or len(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How an input is read.
+    """Options for reading an input.
 
-    format: one of FORMATS, None to go by the file's name; id_field and text_fields: names of the fields, id_field None for
-    "id", else "key", else file and line, texts of several fields joined by line ends; integer_keys: ids are integers;
-    integer_texts: fields of the text may be integers, which are taken by their digits; typed_ids: ids that are integers stay
-    integers; delimiter: between columns, None for that of the format; encoding: as Python names it; on_error: "raise", or
-    "skip" to leave out records that cannot be used; max_bytes: longest record; glob: which files of a folder; source_name:
-    name of the input in the keys of records without an id, None for the file's name; one_header: shards of CSV or TSV must
-    have the same columns; other_fields: the columns of a table that become the fields of its records, None for all; records
-    of text have all of theirs, and of these also what is their text or id.
+    format: one of FORMATS, None to use the file name; id_field: None for "id", else "key", else file and line; text_fields:
+    several texts are joined by line ends; integer_keys: ids are integers; integer_texts: text fields may be integers, read as
+    digits; typed_ids: integer ids stay integers; delimiter: between columns, None for the format's own; encoding: Python's name;
+    on_error: "raise", or "skip" to skip invalid records; max_bytes: limit for a record; glob: selects files in a folder;
+    source_name: the input's name in keys of records without an id, None for the file name; one_header: CSV or TSV shards must
+    have equal columns; other_fields: table columns that become record fields, None for all; text records have all their fields,
+    and with this option also text and id.
     """
 
     format: str | None = None
@@ -85,12 +83,12 @@ class ReadOptions:
 
 
 class Source(ABC):
-    """An input of records. Every iteration starts at the beginning and gives the same records.
+    """An input of records. Every iteration starts at the beginning and yields the same records.
 
-    name: in messages; format: one of FORMATS, or "folder" for a folder of texts; files: read one after another. `skipped`,
-    `problems` and `replaced` are of the last iteration: how many records were left out because of an error, the first
-    MOST_PROBLEMS of them with the reasons, and how many held invalid text, read as U+FFFD. `on_left_out` is called with each one
-    left out, where it would have come; of a table some rows earlier.
+    name: for messages; format: one of FORMATS, or "folder" for a folder of texts; files: in reading order. The last iteration
+    sets `skipped` (the number of invalid records skipped), `problems` (the first MOST_PROBLEMS of these, with reasons) and
+    `replaced` (the number with invalid text, read as U+FFFD). `on_left_out` is called for each skipped record in input order; for
+    a table it may be called some rows early.
     """
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
@@ -100,11 +98,11 @@ class Source(ABC):
         self.on_left_out: Callable[[Problem], object] = lambda problem: None
         self._named = {file.path: file for file in inputs.files}
         self._states: dict[Path, tuple[int, int]] = {}
-        """Of each file that was opened what it was like then."""
+        """The state of each file when it was opened."""
         self._start()
 
     def _start(self) -> None:
-        """Begins an iteration."""
+        """Begin an iteration."""
         self.skipped = self.replaced = 0
         self.problems: list[Problem] = []
 
@@ -114,18 +112,18 @@ class Source(ABC):
     @property
     @abstractmethod
     def position(self) -> int:
-        """Bytes on disk that the running iteration has read, up to `size_bytes`."""
+        """Bytes on disk read by the current iteration, up to `size_bytes`."""
 
     @abstractmethod
     def problem(self, record: InputRecord, reason: str) -> Problem:
-        """The Problem of a record that was read but cannot be used."""
+        """The Problem for a record that was read but is unusable."""
 
     def relative_path(self, path: Path) -> Path:
-        """The path of one of the files below the folder that was named."""
+        """The path of a file relative to the given folder."""
         return self._named[path].below
 
     def skip_record(self, error: RecordError) -> None:
-        """Counts a record that cannot be used, or raises the error unless such records are skipped."""
+        """Count an invalid record as skipped, or raise the error if such records are not skipped."""
         if self.options.on_error != "skip":
             raise error
         self.skipped += 1
@@ -133,24 +131,24 @@ class Source(ABC):
         self.on_left_out(error.problem)
 
     def add_problem(self, problem: Problem) -> None:
-        """Adds to `problems`, up to MOST_PROBLEMS."""
+        """Add to `problems`, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 
     def require_state(self, path: Path, state: tuple[int, int] | None = None) -> None:
-        """ChangedError where a file is not as it was when it was opened first. state: None to look."""
+        """Raises ChangedError if a file has changed since it was first opened. state: the current state, None to query it."""
         name = self._named[path].name
         try:
             state = state_of(path.stat()) if state is None else state
         except FileNotFoundError as error:
             if path not in self._states:
                 raise InputError(f"{name}: no such file or folder") from error
-            raise ChangedError(f"{name} was removed while it was read: run it again when nobody writes to it") from error
+            raise ChangedError(f"{name} was removed while it was read: run it again when no program writes to it") from error
         if self._states.setdefault(path, state) != state:
-            raise ChangedError(f"{name} changed while it was read: run it again when nobody writes to it")
+            raise ChangedError(f"{name} changed while it was read: run it again when no program writes to it")
 
     def require_unchanged(self) -> None:
-        """ChangedError where a file is not as it was when it was opened first."""
+        """Raises ChangedError if a file has changed since it was first opened."""
         for path in self._states:
             self.require_state(path)
 
@@ -160,12 +158,12 @@ def integer_key(value: Any, where: str) -> int:
     try:
         number = int(value)
     except ValueError as error:
-        raise ValueError(f"{where} is {quoted(value)}, no integer as --key-type int says") from error
+        raise ValueError(f"{where} is {quoted(value)}, not an integer as --key-type int requires") from error
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{where} is {quoted(number)}, outside the 64-bit integers; use --key-type text")
     return number
 
 
 def clean_key(key: str) -> str:
-    """A key that can be stored as UTF-8: lone surrogates become U+FFFD."""
+    """A key that UTF-8 can encode: lone surrogates become U+FFFD."""
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

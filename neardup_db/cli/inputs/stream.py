@@ -1,4 +1,4 @@
-"""Standard input as it arrives: each line is given out when it is complete, without waiting for the ones after it."""
+"""Standard input as a stream: each line is returned when it is complete."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from .source import InputRecord, ReadOptions
 from .waiting import Waiting
 
 _FIRST_LINE = 1 << 16
-"""Bytes of the first line by which the format is told."""
+"""Bytes of the first line inspected to detect the format."""
 
 FORMATS = ("jsonl", "csv", "tsv", "lines")
-"""Formats of a stream."""
+"""The formats of a stream."""
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Arrivals:
-    """The lines of a file descriptor, in UTF-8. `before_waiting` is called when all that has arrived was given out.
+    """UTF-8 lines of a file descriptor. `before_waiting` is called after all data received so far was returned.
 
-    `stop` ends the stream after the complete lines that were read; it may be called by the handler of a signal."""
+    `stop` ends the stream after the complete lines read so far. Signal handlers may call it.
+    """
 
     name = "standard input"
 
@@ -37,11 +38,11 @@ class Arrivals:
         self._converter = None if encoding == UTF8 else Converter(encoding, self.name)
         self._held = bytearray()
         self._seen = 0
-        """Bytes of what is held in which there is no end of a line."""
+        """The length of the buffered prefix without a line end."""
         self._ended = self._stopped = False
 
     def close(self) -> None:
-        """Close what `stop` needs, not the descriptor."""
+        """Release the resources of `stop`; the descriptor stays open."""
         self._waiting.close()
 
     def stop(self) -> None:
@@ -50,12 +51,12 @@ class Arrivals:
         self._waiting.wake()
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its end, at most `limit` bytes of it; b"" at the end. A line that `stop` cuts is not given."""
+        """The next line with its line end, at most `limit` bytes; b"" at the end. A line cut by `stop` is dropped."""
         while True:
             end = self._held.find(b"\n", self._seen) + 1
             if end or len(self._held) >= limit:
                 return self._pop_bytes(min(end or limit, limit))
-            if self._ended:  # a signal from before the end may be heard of after it
+            if self._ended:  # a handler may run after the end for an earlier signal
                 return b"" if self._stopped else self._pop_bytes(len(self._held))
             self._seen = len(self._held)
             if not self._waiting.is_ready(wait=False):
@@ -68,7 +69,7 @@ class Arrivals:
             self._ended = not arrived
 
     def head(self, most: int) -> bytes:
-        """At most so many of the first bytes, which stay to be read: those that arrive with the first line."""
+        """Peek at up to `most` bytes of the data received with the first line."""
         self._held[:0] = self.readline(most)
         return bytes(self._held[:most])
 
@@ -81,7 +82,7 @@ class Arrivals:
 
 @contextlib.contextmanager
 def stopped_by_signals(arrivals: Arrivals) -> Iterator[None]:
-    """The first signal that asks the program to end stops the stream; a second one ends the program as ever."""
+    """Within the block, the first termination signal stops the stream; the second has its default effect."""
     names = _ENDING if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
@@ -102,12 +103,12 @@ def stopped_by_signals(arrivals: Arrivals) -> Iterator[None]:
 
 
 class StreamSource(RecordSource):
-    """The records of standard input, which can be read once. `report` is called with each record that is left out, the first
-    MOST_PROBLEMS of them. A format of None is JSON lines where the first line begins with a brace, else lines."""
+    """The records of standard input, which can be read once. `report` is called with each skipped record, up to MOST_PROBLEMS.
+    Without a format, a first line that starts with a brace selects JSON lines, otherwise lines of text."""
 
     def __init__(self, arrivals: Arrivals, options: ReadOptions, key: str, report: Callable[[Problem], None]) -> None:
         if options.format is not None and options.format not in FORMATS:
-            raise InputError(f"standard input: {options.format} is no stream of records: give --format {'|'.join(FORMATS)}")
+            raise InputError(f"standard input: {options.format} cannot be read as a stream: give --format {'|'.join(FORMATS)}")
         self._arrivals, self._report = arrivals, report
         format_ = options.format or _format_of(arrivals)
         super().__init__(Inputs(arrivals.name, format_, []), options)
@@ -119,7 +120,7 @@ class StreamSource(RecordSource):
         return self._records_of(self._arrivals)
 
     def add_problem(self, problem: Problem) -> None:
-        """Report it too."""
+        """Also report it."""
         count = len(self.problems)
         super().add_problem(problem)
         if len(self.problems) > count:
@@ -127,5 +128,5 @@ class StreamSource(RecordSource):
 
 
 def _format_of(arrivals: Arrivals) -> str:
-    """The format that the first line tells."""
+    """The format, detected from the first line."""
     return "jsonl" if arrivals.head(_FIRST_LINE).removeprefix(BOM).lstrip(b" \t").startswith(b"{") else "lines"

@@ -1,6 +1,6 @@
-"""Files of tables: Parquet, and Arrow IPC as a file or a stream. They are read some rows at a time, and written likewise.
+"""Reads and writes table files in batches: Parquet, and the file and stream formats of Arrow IPC.
 
-Only this room imports pyarrow, and only when a table is opened.
+Only this folder imports pyarrow, and only when a table is opened.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ... import limits
 from .files import InputError, packing_by_content
 
 TABLE_FORMATS = ("parquet", "arrow")
-"""Formats of tables; "arrow" is Arrow IPC, whether a file or a stream."""
+"""Table formats. "arrow" is Arrow IPC, as file or stream."""
 
 _READ_BYTES = 1 << 20
 _IPC_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 
 
 def pyarrow_for(name: str) -> Any:
-    """pyarrow with the modules that tables need. InputError where it is not installed."""
+    """pyarrow with the modules for tables. Raises InputError if it is not installed."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -35,19 +35,19 @@ def pyarrow_for(name: str) -> Any:
 
 
 Wanted = Callable[[int, int], bool]
-"""Whether any row is wanted of those from one number up to another."""
+"""A function that says whether any row in a range of row numbers is selected."""
 
 
 class Part(NamedTuple):
-    """Rows of a file that come together. first: the number of the first row in the file, from 0; batch: of pyarrow."""
+    """A batch of rows from a file. first: the file row number of the first row, from 0; batch: of pyarrow."""
 
     first: int
     batch: Any
 
 
 class TableFile(ABC):
-    """An open file. schema: of pyarrow; rows: how many were passed by or read, all of them after `parts`; share: how much of
-    the file was read, from 0 to 1."""
+    """An open table file. schema: of pyarrow; rows: rows read or skipped so far, all after `parts`; share: the part of the file
+    read, from 0 to 1."""
 
     kind: str
 
@@ -59,24 +59,25 @@ class TableFile(ABC):
     @property
     @abstractmethod
     def schema(self) -> Any:
-        """That of the whole file, with its metadata."""
+        """The schema of the whole file, with its metadata."""
 
     def require_readable(self) -> None:  # noqa: B027 (most formats show it when they are opened)
-        """InputError where rows cannot be read, as far as that is seen from the first one."""
+        """Raises InputError if the first row shows that rows cannot be read."""
 
     @abstractmethod
     def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted, counts: list[int]) -> Iterator[Part]:
-        """The rows of some columns ("a.b" is a member of a struct), None for all. most: rows at a time, where the format allows
-        it; wanted: row groups without such rows may be passed by; counts: rows of the batches of Arrow IPC, noted as these are
-        read first."""
+        """The rows of the given columns ("a.b" is a struct member), None for all. most: rows in a batch, if the format allows it;
+        wanted: row groups without selected rows may be skipped; counts: row counts of Arrow IPC batches, filled by the first
+        read.
+        """
 
     @abstractmethod
     def output(self, file: IO[bytes], schema: Any) -> Any:
-        """A writer of a new file of the same kind, which has `write_batch` and `close`."""
+        """A writer for a new file of this format, with `write_batch` and `close`."""
 
     @contextlib.contextmanager
     def readable(self, where: str = "") -> Iterator[None]:
-        """Errors of pyarrow, and of the system, name the file."""
+        """Converts errors of pyarrow and the system to errors that name the file."""
         try:
             yield
         except (self._pa.ArrowException, OSError, MemoryError, OverflowError) as error:
@@ -87,16 +88,16 @@ class TableFile(ABC):
 
 
 def open_table(path: Path, name: str, format: str) -> TableFile:
-    """A file of a format of TABLE_FORMATS. InputError where it is none."""
+    """Open a file of a format in TABLE_FORMATS. Raises InputError if it is not one."""
     pa = pyarrow_for(name)
     with open(path, "rb") as opened:
         head = opened.read(8)
     if packing_by_content(path) is not None:
-        raise InputError(f"{name}: packed tables are not read: unpack it first; Parquet and Arrow have compression of their own")
+        raise InputError(f"{name}: packed tables are not supported: unpack it first; Parquet and Arrow compress their data")
     if not head:
         raise InputError(f"{name}: the file is empty; a table without rows still has a schema")
     if head.startswith(_FEATHER_1):
-        raise InputError(f"{name}: Feather version 1, which is not read: write it again as version 2, or as Parquet")
+        raise InputError(f"{name}: Feather version 1, which is not supported: write it again as version 2, or as Parquet")
     source = pa.OSFile(os.fsencode(path))
     if format == "parquet":
         return ParquetFile(pa, name, source)
@@ -107,14 +108,14 @@ def open_table(path: Path, name: str, format: str) -> TableFile:
 
 
 class ParquetFile(TableFile):
-    """A Parquet file, of which a part of a row group is in memory at a time."""
+    """A Parquet file. Only a part of a row group is in memory at a time."""
 
     kind = "Parquet"
 
     def __init__(self, pa: Any, name: str, source: Any) -> None:
         super().__init__(pa, name)
         with self.readable():
-            # Only both together read a part of a row group at a time.
+            # Only both options together avoid reading whole row groups.
             self._file = pa.parquet.ParquetFile(
                 source, buffer_size=_READ_BYTES, pre_buffer=False, page_checksum_verification=True
             )
@@ -122,7 +123,7 @@ class ParquetFile(TableFile):
         self._metadata = self._file.metadata
 
     def require_readable(self) -> None:
-        if self._metadata.num_row_groups:  # to ask the footer about an encrypted column would end the process
+        if self._metadata.num_row_groups:  # asking the footer about an encrypted column would abort the process
             with self.readable(", row group 0"):
                 next(self._file.iter_batches(1, row_groups=[0]), None)
 
@@ -145,7 +146,7 @@ class ParquetFile(TableFile):
                         batch = next(batches, None)
                     if batch is None or not len(batch):
                         raise InputError(f"{self.name}, row group {i}: fewer rows than the {count:,} that the footer says")
-                    row_bytes = max(row_bytes, batch.nbytes / len(batch))  # texts by dictionary are larger than in the file
+                    row_bytes = max(row_bytes, batch.nbytes / len(batch))  # dictionary-encoded texts are larger in memory
                     part = Part(self.rows, batch)
                     self.rows += len(batch)
                     self.share = self.rows / self._metadata.num_rows
@@ -163,7 +164,7 @@ class ParquetFile(TableFile):
         return ParquetOutput(self._pa, file, schema, self._codec())
 
     def _codec(self) -> str:
-        """The compression of the largest column."""
+        """The compression codec of the largest column."""
         if not self._metadata.num_row_groups:
             return "snappy"
         group = self._metadata.row_group(0)
@@ -173,18 +174,18 @@ class ParquetFile(TableFile):
 
 
 def _row_bytes(group: Any, leaves: list[int] | None) -> float:
-    """Mean bytes of a row of a row group, unpacked, by the footer."""
+    """The mean uncompressed row size in a row group, from the footer."""
     sizes = [group.total_byte_size] if leaves is None else [group.column(i).total_uncompressed_size for i in leaves]
     return float(sum(sizes)) / float(group.num_rows)
 
 
 def _rows_of(row_bytes: float, most: int) -> int:
-    """Rows of a batch of bounded size."""
+    """The number of rows for a batch of bounded size."""
     return max(1, min(most, int(limits.PIECE_BYTES / max(row_bytes, 1.0))))
 
 
 class ParquetOutput:
-    """A Parquet file that is written, in row groups of bounded size."""
+    """Writes a Parquet file in row groups of bounded size."""
 
     def __init__(self, pa: Any, file: IO[bytes], schema: Any, codec: str) -> None:
         self._pa, self._schema = pa, schema
@@ -193,7 +194,7 @@ class ParquetOutput:
         self._bytes = 0
 
     def write_batch(self, batch: Any) -> None:
-        """Writes rows, together with those of other batches."""
+        """Add rows to the current row group."""
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= limits.GROUP_BYTES:
@@ -205,7 +206,7 @@ class ParquetOutput:
         self._waiting, self._bytes = [], 0
 
     def close(self) -> None:
-        """Writes what is left, and the end of the file."""
+        """Write the last row group and the footer."""
         if self._waiting:
             self._end_group()
         self._writer.close()
@@ -215,7 +216,7 @@ class ParquetOutput:
 
 
 class IpcFile(TableFile):
-    """Arrow IPC, the format of files, Feather version 2 too. A batch is read as a whole, of the columns that are asked for."""
+    """An Arrow IPC file, including Feather version 2. Batches are read whole, with the requested columns only."""
 
     kind = "Arrow IPC file"
 
@@ -261,7 +262,7 @@ class IpcFile(TableFile):
         return self._pa.ipc.new_file(file, schema, options=options)
 
     def _validate(self, batch: Any) -> None:
-        """Raises an error of pyarrow where a batch has values outside of its buffers. Text that is no UTF-8 passes."""
+        """Raises a pyarrow error if a batch refers outside of its buffers. Invalid UTF-8 passes."""
         for column in batch.columns:
             try:
                 column.validate(full=True)
@@ -271,7 +272,7 @@ class IpcFile(TableFile):
 
 
 class IpcStream(IpcFile):
-    """Arrow IPC, the format of streams."""
+    """An Arrow IPC stream."""
 
     kind = "Arrow IPC stream"
 

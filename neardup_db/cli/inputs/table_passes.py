@@ -1,4 +1,4 @@
-"""What `neardup dedup` asks of tables: the rows that stay are written with all columns as they are."""
+"""The passes of `neardup dedup` over tables: kept rows are written with all columns unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TablePasses(Passes):
-    """A source of rows. Nothing is noted but the rows that were left out: a row is found again by its number."""
+    """A source of rows. Rows are found again by number, so only skipped rows are recorded."""
 
     def __init__(self, source: TableSource) -> None:
         self.source: TableSource = source
@@ -52,13 +52,13 @@ class TablePasses(Passes):
         left = dict(outputs)
         for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
             self._write(rows, mask, left.pop(path), path, marks, meter)
-        for path, output in left.items():  # of which no row is wanted
+        for path, output in left.items():  # no row of this file is selected
             self._write(iter(()), mask, output, path, marks, meter)
 
     def _write(
         self, some: Iterator[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter
     ) -> None:
-        """Writes the rows that bool[n] chooses into a file of the kind of another one."""
+        """Write the rows selected by a mask, bool[n], to a file in the format of another."""
         source = self.source
         schema = source.schema if marks is None else self._marked_schema(marks)
         with source.opened(path) as like, open_output(output, None) as file, _until_error(file) as sink:
@@ -79,7 +79,7 @@ class TablePasses(Passes):
                 table.close()
 
     def _of_rows(self, of_records: Any) -> Any:
-        """bool[n] of the records as bool of all rows; rows that were left out are False."""
+        """A mask of records, bool[n], as a mask of all rows; skipped rows are False."""
         left_out = self.source.left_out
         if not left_out:
             return of_records
@@ -89,12 +89,12 @@ class TablePasses(Passes):
         return of_rows
 
     def _numbers(self, places: Any) -> list[int]:
-        """The numbers of the records in rows at some places."""
+        """The record numbers of rows at the given positions."""
         numbers: list[int] = (places + 1 - np.searchsorted(np.sort(self.source.left_out), places)).tolist()
         return numbers
 
     def _marked_schema(self, marks: Marks) -> Any:
-        """The schema of the input with the columns of --mark behind its own. Integer ids keep their type; others are text."""
+        """The input's schema followed by the --mark columns. Integer ids keep their type; other ids are text."""
         source, pa = self.source, self.source.pa
         kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
         kinds = {"cluster": pa.int64(), "similarity": pa.float64()}
@@ -108,14 +108,14 @@ class TablePasses(Passes):
         return schema
 
     def _mark_arrays(self, marks: Marks, schema: Any, places: Any) -> list[Any]:
-        """The columns of --mark for rows at some places."""
+        """The --mark columns of rows at the given positions."""
         source, pa = self.source, self.source.pa
         columns = marks.columns(self._numbers(places))
         if schema.field("duplicate_of").type == pa.string():
             columns["duplicate_of"] = [None if key is None else str(key) for key in columns["duplicate_of"]]
         elif unnamed := next((key for key in columns["duplicate_of"] if isinstance(key, str)), None):
             raise InputError(
-                f"{source.name}: the row {unnamed} stays in the place of others and has no id, so 'duplicate_of' cannot name it: "
+                f"{source.name}: the row {unnamed} is kept in place of others and has no id, so 'duplicate_of' cannot name it: "
                 f"fill the column {'.'.join(source.id_column or ())!r}, or name another with --id-field"
             )
         return [pa.array(values, schema.field(name).type) for name, values in columns.items()]
@@ -125,8 +125,8 @@ class TablePasses(Passes):
 
 
 class _Sink:
-    """A file to which nothing is written any more after an error: pyarrow ends a Parquet file that is let go, and with that end a
-    part of the rows would look whole."""
+    """A file that ignores writes after an error. pyarrow writes a Parquet footer on destruction, which would make a partial file
+    look complete."""
 
     closed = False
 
@@ -156,7 +156,7 @@ def _until_error(file: IO[bytes]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _writable(source: TableSource) -> Iterator[None]:
-    """Errors of pyarrow name the input; those of the system are of the output."""
+    """Converts pyarrow errors to errors that name the input; system errors belong to the output."""
     try:
         yield
     except source.pa.ArrowException as error:
@@ -167,7 +167,7 @@ def _writable(source: TableSource) -> Iterator[None]:
 
 
 def _require_filter(source: TableSource) -> None:
-    """InputError where pyarrow cannot choose rows of a column."""
+    """Raises InputError if pyarrow cannot filter a column."""
     for field in source.schema:
         try:
             _chosen(source.pa, source.pa.nulls(0, field.type), [])
@@ -179,7 +179,7 @@ def _require_filter(source: TableSource) -> None:
 
 
 def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
-    """The rows of an array that bool[n] chooses. pyarrow filters no strings by views, but large strings."""
+    """The rows of an array selected by a mask, bool[n]. String views become large strings, because pyarrow cannot filter them."""
     plain, mask = without_views(pa, array.type), pa.array(chosen, pa.bool_())
     if plain == array.type:
         return array.filter(mask)
@@ -187,5 +187,5 @@ def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
 
 
 def without_views(pa: Any, kind: Any) -> Any:
-    """The type with large strings or binary instead of views of them."""
+    """The type with large strings or binary instead of views."""
     return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)

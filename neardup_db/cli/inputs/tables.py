@@ -1,7 +1,7 @@
-"""Records in: the rows of Parquet and Arrow IPC files, one file or several with one schema.
+"""Reads the rows of Parquet and Arrow IPC files that share one schema.
 
-Texts are not made Python objects in the first pass of `neardup dedup`: `texts` says where they stand in Arrow's memory. A null
-text is a record without a word.
+The first pass of `neardup dedup` creates no Python strings: `texts` returns addresses in Arrow's memory. A null text is an empty
+record.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _REMEDY = "Name the columns with --id-field and --text-field."
 
 @dataclass(frozen=True, slots=True)
 class RowProblem(Problem):
-    """A row that was left out; `line` is its number, from 1."""
+    """A skipped row. `line` is its row number, from 1."""
 
     def __str__(self) -> str:
         return f"{self.file}, row {self.line}: {self.reason}"
 
 
 class Rows(NamedTuple):
-    """Rows that stand together. path: their file; before: how many rows the files before it have; part: they."""
+    """Consecutive rows. path: their file; before: the number of rows in earlier files; part: the rows."""
 
     path: Path
     before: int
@@ -43,18 +43,18 @@ class Rows(NamedTuple):
 
     @property
     def place(self) -> int:
-        """The place of the first one among all rows of the input, from 0."""
+        """The position of the first row in the whole input, from 0."""
         return self.before + self.part.first
 
     def slice_rows(self, start: int, count: int) -> Rows:
-        """`count` of them from one on."""
+        """`count` rows from `start` on."""
         part = self.part._replace(first=self.part.first + start, batch=self.part.batch.slice(start, count))
         return self._replace(part=part)
 
 
 class TableSource(Source):
-    """An input of rows, as `Source` says; its files, of one format of TABLE_FORMATS, have one schema. `left_out` has the places,
-    from 0, of the rows that the last iteration, or `sketched`, left out."""
+    """A table source (see `Source`). All files have one format of TABLE_FORMATS and one schema. `left_out` holds the positions,
+    from 0, of the rows skipped by the last iteration or by `sketched`."""
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
         super().__init__(inputs, options)
@@ -96,7 +96,7 @@ class TableSource(Source):
         )
 
     def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
-        """The way to a column: its name, or the names of structs and a member of the last one."""
+        """The path to a column: its name, or struct names followed by a member name."""
         way = _column_path(self.pa, list(self.schema), name)
         if way is None:
             raise InputError(f"{self.name}: no column {name!r}; it has {self._column_names()}. {_REMEDY}")
@@ -116,7 +116,7 @@ class TableSource(Source):
         return next(([name] for name in ("id", "key") if self.schema.names.count(name) == 1), None)
 
     def type_of(self, way: Sequence[str]) -> Any:
-        """The type at the end of a way."""
+        """The type of the column at a path."""
         kind = self.schema.field(way[0]).type
         for name in way[1:]:
             kind = kind.field(name).type
@@ -130,7 +130,8 @@ class TableSource(Source):
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[TableFile]:
-        """One of the files, open. ChangedError where it is, or afterwards is, not as it was when it was opened first."""
+        """Open one of the files. Raises ChangedError if it has changed since it was first opened, or changes until it is closed.
+        """
         self.require_state(path)
         try:
             yield open_table(path, self._named[path].name, self.format)
@@ -138,12 +139,12 @@ class TableSource(Source):
             self.require_state(path)
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"{self._named[path].name}: damaged, a name in it is no UTF-8 ({error})") from error
+            raise InputError(f"{self._named[path].name}: damaged, a column name is not UTF-8 ({error})") from error
         self.require_state(path)
 
     @property
     def position(self) -> int:
-        """Bytes on disk that the running pass has read, up to `size_bytes`."""
+        """Bytes on disk read by the current pass, up to `size_bytes`."""
         return self._done_bytes + (0 if self._open is None else int(self._open.share * self._open_bytes))
 
     _open: TableFile | None = None
@@ -152,8 +153,8 @@ class TableSource(Source):
     def text_rows(
         self, most: int, wanted: Any = None, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[Rows, LocatedTexts]]:
-        """The rows with their texts, at most `most` at a time and, but for the last row, `limits.PIECE_BYTES` of text. wanted: as
-        in `rows`; columns: besides those of the texts, by default all that a record needs."""
+        """The rows with their texts, in batches of at most `most` rows and about `limits.PIECE_BYTES` of text. wanted: as in
+        `rows`; columns: to read besides the texts, by default all that records need."""
         if columns is None:
             columns = [*self._with_ids, *self._other_columns()]
         for rows in self.rows([*(".".join(way) for way in self._texts), *columns], most, wanted):
@@ -168,8 +169,8 @@ class TableSource(Source):
         return [".".join(self.id_column)] if self.id_column else []
 
     def rows(self, columns: Sequence[str] | None, most: int, wanted: Any = None) -> Iterator[Rows]:
-        """The rows of some columns, None for all, at most `most` at a time where the format allows it. wanted: bool[n]; row
-        groups of which it chooses none may be passed by."""
+        """The rows of the given columns, None for all, in batches of at most `most` if the format allows it. wanted: a mask,
+        bool[n]; row groups without selected rows may be skipped."""
         place = self._done_bytes = 0
 
         def is_wanted(first: int, end: int) -> bool:
@@ -187,12 +188,12 @@ class TableSource(Source):
             raise ChangedError(f"{self.name}: {place:,} rows, where there were {len(wanted):,}: run it again")
 
     def column(self, batch: Any, way: Sequence[str]) -> Any:
-        """A column of a batch; a member of a null struct is null."""
+        """A column of a batch. Members of a null struct are null."""
         column = batch.column(batch.schema.get_field_index(way[0]))
         return self.pa.compute.struct_field(column, list(way[1:])) if len(way) > 1 else column
 
     def texts(self, batch: Any) -> LocatedTexts:
-        """The texts of a batch, empty where they are null; several of a row one below another."""
+        """The texts of a batch, empty for null. Several text columns are joined by line ends."""
         columns = [self.column(batch, way) for way in self._texts]
         if len(columns) > 1:
             large = self.pa.large_string()
@@ -203,7 +204,7 @@ class TableSource(Source):
     # ---- records -------------------------------------------------------------------------------------------------------
 
     def usable(self, rows: Rows, texts: LocatedTexts) -> Any:
-        """Which rows can be used, bool[n]. Others are counted, or an error unless such are skipped."""
+        """The mask of usable rows, bool[n]. Unusable rows are counted, or raise an error if they are not to be skipped."""
         usable = np.ones(len(texts), bool)
         for i in np.flatnonzero(texts.sizes > self.options.max_bytes).tolist():
             self._skip_row(rows, i, f"its text is {too_long(self.options.max_bytes)}")
@@ -216,7 +217,7 @@ class TableSource(Source):
         return usable
 
     def sketched(self) -> Iterator[LocatedTexts]:
-        """The texts of all rows that can be used, some at a time, without an object for each: the first pass of `dedup`."""
+        """The first pass of `dedup`: the texts of all usable rows, in batches, without a Python object for each."""
         self._start()
         required = self._with_ids if self.options.id_field is not None else []
         for rows, texts in self.text_rows(limits.SKETCHED_RECORDS, columns=required):
@@ -236,7 +237,7 @@ class TableSource(Source):
         return True
 
     def _other_columns(self) -> list[str]:
-        """The names of the columns that become the fields of records."""
+        """The columns that become record fields."""
         if self.options.other_fields is not None:
             return list(self.options.other_fields)
         taken = [way[0] for way in (*self._texts, self.id_column) if way is not None and len(way) == 1]
@@ -250,7 +251,7 @@ class TableSource(Source):
             yield from self.records(rows, texts, self.usable(rows, texts), numbers)
 
     def records(self, rows: Rows, texts: LocatedTexts, wanted: Any, numbers: Iterator[int]) -> Iterator[InputRecord]:
-        """The records that bool[n] chooses of rows; each takes one of the numbers."""
+        """The selected rows, bool[n], as records numbered by `numbers`."""
         batch, first = rows.part.batch, rows.part.first
         places = np.flatnonzero(wanted)
         ids = self._ids(batch)
@@ -269,7 +270,7 @@ class TableSource(Source):
             yield InputRecord(given, _decoded(text), b"", next(numbers), line, 0, others, rows.path, key is None)
 
     def _key(self, value: Any) -> Key | None:
-        """An id as a key of the type that is asked for; None where there is none. ValueError with the reason."""
+        """An id as a key of the requested type; None for a null. Raises ValueError with the reason."""
         value = _decoded(value)
         if not self.options.integer_keys:
             return value if value is None or (self.options.typed_ids and isinstance(value, int)) else clean_key(str(value))
@@ -279,7 +280,7 @@ class TableSource(Source):
         return integer_key(value, f"the column {column!r}")
 
     def _require_keys(self) -> None:
-        """InputError where ids cannot be the keys of an index. In the outputs of `neardup dedup` all of them have a name."""
+        """Raises InputError if required ids are missing or are not index keys. `neardup dedup` accepts any single value."""
         if self.id_column is None:
             if self.options.integer_keys:
                 raise InputError(
@@ -289,8 +290,8 @@ class TableSource(Source):
             self._column(".".join(self.id_column), _is_key, "strings or integers", "--id-field")
 
     def _ids(self, batch: Any) -> list[Any] | None:
-        """The ids of a batch: integers, strings, other types as text. InputError where Arrow has no text for a type, as for
-        intervals and times of an unknown zone."""
+        """The ids of a batch: integers, strings, or other types as text. Raises InputError for types that Arrow cannot convert,
+        such as intervals and times with an unknown time zone."""
         if self.id_column is None:
             return None
         column = self.column(batch, self.id_column)
@@ -313,8 +314,8 @@ class TableSource(Source):
         return cast(list[Any], column.cast(self.pa.string()).to_pylist())
 
     def _fields(self, batch: Any) -> dict[str, list[Any]]:
-        """The other fields of a batch, as JSON holds them; those that are asked for by name so that they can be compared.
-        InputError where a column has what JSON does not hold."""
+        """The other fields of a batch as JSON values, or as comparable values if requested by name. Raises InputError for a
+        column that JSON cannot represent."""
         names = self._other_columns()
         if not names:
             return {}
@@ -333,33 +334,33 @@ class TableSource(Source):
             (chunk,) = source.chunks()
             return {**decimals, **{name: column.values(0, len(batch)) for name, column in zip(columns, chunk, strict=True)}}
 
-    # ---- rows that are left out ----------------------------------------------------------------------------------------
+    # ---- skipped rows ----------------------------------------------------------------------------------------
 
     def _skip_row(self, rows: Rows, i: int, reason: str) -> None:
-        """Counts row i of some, which cannot be used, or raises the error unless such rows are skipped."""
+        """Count row i as skipped, or raise an error if invalid rows are not skipped."""
         error = RecordError(RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason))
         self.skip_record(error)
         self.left_out.append(rows.place + i)
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
-        """The Problem of a row that was read but cannot be used."""
+        """The Problem for a row that was read but is unusable."""
         return RowProblem(self._named[record.path].name, record.line, record.key, reason)
 
 
 def _column_of(array: Any) -> arrow.Column:
-    """An array, which is no struct, as the reader of Arrow has it."""
+    """An array that is not a struct, as an `arrow.Column`."""
     with arrow.Source("column", array) as source:
         ((column,),) = source.chunks()
         return column
 
 
 def _decoded(value: Any) -> Any:
-    """A value, or the text of bytes, which are not quite UTF-8."""
+    """The value, with invalid UTF-8 bytes decoded to text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _comparable(pa: Any, column: Any) -> Any:
-    """A column by which rows are compared: of dates and times integers."""
+    """A column with comparable values; dates and times become integers."""
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
@@ -373,7 +374,7 @@ def _described(field: Any) -> str:
 
 
 def _decode_names(pa: Any, fields: Any) -> None:
-    """Raises UnicodeDecodeError where the name of a field, or of a member of it, is no UTF-8."""
+    """Raises UnicodeDecodeError if a field or member name is not UTF-8."""
     for field in fields:
         str(field.name)
         kind = _storage(pa, field.type)
@@ -381,7 +382,7 @@ def _decode_names(pa: Any, fields: Any) -> None:
 
 
 def _column_path(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
-    """The names that lead to a field: a name as it stands comes first, else dots go into structs. None where there is no such."""
+    """The names that lead to a field: the full name has priority, then dots lead into structs. None if there is no such field."""
     names = [field.name for field in fields]
     if name in names:
         return [name]
@@ -396,7 +397,7 @@ def _column_path(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
 
 
 def _storage(pa: Any, kind: Any) -> Any:
-    """The type of the values that are stored: without extensions and dictionaries."""
+    """The storage type, without extensions and dictionaries."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
@@ -420,5 +421,5 @@ def _is_binary(pa: Any, kind: Any) -> bool:
 
 
 def _is_flat(pa: Any, kind: Any) -> bool:
-    """Whether each value has a name: no lists, structs, maps and unions, and no runs, of which a row has no value of its own."""
+    """Whether rows have single values: no lists, structs, maps, unions or run-end encoding."""
     return not (pa.types.is_nested(_storage(pa, kind)) or pa.types.is_run_end_encoded(kind))

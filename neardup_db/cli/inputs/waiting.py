@@ -1,4 +1,4 @@
-"""Waiting for the bytes of a descriptor, from which a signal can wake."""
+"""Interruptible waiting for data on a file descriptor."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import queue
 import threading
 
 _BYTES = 1 << 16
-"""Bytes that are read at once."""
+"""The read size in bytes."""
 
 _LOOK_AGAIN_S = 0.1
-"""After this time a thread that waits runs the handlers of signals: on Windows no signal ends a wait."""
+"""The longest wait in seconds before signal handlers run: on Windows a signal does not interrupt a wait."""
 
 _READ_AHEAD = 4
 """Reads that the thread may be ahead of the consumer."""
 
 
 class Waiting:
-    """Reads a descriptor in a thread, on every system: `select` on Windows takes sockets alone. `wake` ends a wait, and may be
-    called by the handler of a signal."""
+    """Reads a descriptor in a thread, because `select` on Windows accepts only sockets. `wake` ends a wait; signal handlers may
+    call it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._fetched: queue.SimpleQueue[bytes | OSError | None] = queue.SimpleQueue()  # the one that a handler may put into
+        self._fetched: queue.SimpleQueue[bytes | OSError | None] = queue.SimpleQueue()  # reentrant, for signal handlers
         self._held: bytes | OSError | None = None
         self._room = threading.Semaphore(_READ_AHEAD)
         self._is_closed = False
@@ -39,7 +39,7 @@ class Waiting:
                 return
 
     def is_ready(self, wait: bool) -> bool:
-        """Whether there is something to read, the end, or a call of `wake`; wait: however long it takes."""
+        """Whether data, the end or a `wake` is available. wait: block until then."""
         while self._held is None:
             try:
                 self._held = self._fetched.get(timeout=_LOOK_AGAIN_S if wait else 0)
@@ -50,7 +50,7 @@ class Waiting:
         return True
 
     def read(self) -> bytes:
-        """The next bytes, b"" at the end; waits if none have arrived."""
+        """The next bytes, b"" at the end. Blocks until data arrives."""
         while self._held is None:
             self.is_ready(wait=True)
         arrived, self._held = self._held, None
@@ -60,10 +60,10 @@ class Waiting:
         return arrived
 
     def wake(self) -> None:
-        """Ends a wait."""
+        """End a wait."""
         self._fetched.put(None)
 
     def close(self) -> None:
-        """Ends the thread, but does not close the descriptor."""
+        """End the thread. The descriptor stays open."""
         self._is_closed = True
         self._room.release()
