@@ -215,7 +215,7 @@ def test_two_loops_at_once(path: Path) -> None:
             async def other() -> None:
                 tried = (index.length, index.stats, index.expire, index.open, index.close, lambda: index.add("b", TEXTS["b"]))
                 for call in (*tried, lambda: index.add_many(records(2)), lambda: index.run(len)):
-                    with pytest.raises(NearDupError, match=r"another event loop.*make and open another one"):
+                    with pytest.raises(NearDupError, match=r"another event loop.*create and open another one"):
                         await call()
                 with pytest.raises(NearDupError, match="another event loop"):
                     async with index.transaction():
@@ -449,7 +449,7 @@ async def in_child():
         try:
             await call()
         except ClosedError as error:
-            assert "opened in the parent process: make another one in the child" in str(error)
+            assert "opened in the parent process: create another in the child" in str(error)
         else:
             raise AssertionError(call)
     await index.close()

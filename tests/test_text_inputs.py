@@ -305,7 +305,7 @@ def test_what_cannot_stand_between_columns_is_refused(here: Path, given: str) ->
     """The message names the value."""
     write(here / "in.csv", "id,text\n1,a\n")
     result = run("dedup", "in.csv", "-o", "out.csv", "--delimiter", given)
-    assert result.exit_code == 2 and f"{given!r} is not one character" in result.stderr
+    assert result.exit_code == 2 and f"{given!r} is not a column delimiter" in result.stderr
 
 
 # ---- encodings ---------------------------------------------------------------------------------------------------------------

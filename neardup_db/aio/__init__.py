@@ -1,4 +1,4 @@
-"""An index for programs that run on asyncio: the methods of `Index` as coroutines, none of which holds the loop up.
+"""An index for asyncio: the methods of `Index` as coroutines that do not block the event loop.
 
 >>> import asyncio
 >>> from neardup_db import MinHash
@@ -44,20 +44,19 @@ Answer = TypeVar("Answer")
 
 
 class AsyncIndex(Methods, Calls):
-    """`Index` for asyncio: the same methods as coroutines, and none of them holds the loop up.
+    """`Index` for asyncio: the same methods as coroutines that do not block the event loop.
 
-    Arguments are those of `Index`; target is a path or ":memory:". readers: threads that answer questions, each by a connection
-    of its own, from 1 to `limits.READERS_MAX` (the default: as many as there are processors, at least four). All else runs in one
-    more thread, one call after the other, in the order in which tasks ask. In memory, and in a database without write-ahead log,
-    questions run in that thread too. A call that has waited for others for `timeout` seconds is a BusyError, and nothing was
-    done.
+    Takes the arguments of `Index`; target is a path or ":memory:". readers: the number of threads for queries, each with its own
+    connection, from 1 to `limits.READERS_MAX` (default: the number of processors, at least four). All other calls run in one
+    further thread, in the order of the calls. In memory, and in a database without write-ahead log, queries run in that thread
+    too. A call that has waited for other calls for `timeout` seconds raises BusyError without effect.
 
-    A task that is cancelled while its call waits takes the call back. A call that has begun goes on to its end without the task;
-    then `on_late_result` is called with a LateResult, in the thread in which the call ended or on the loop. None = it is logged.
+    Cancelling a task withdraws a waiting call. A call that has begun continues without the task; then `on_late_result` is called
+    with a LateResult, in the call's thread or on the loop. None: the result is logged.
 
-    `async with` opens and closes the index, as `open()` and `close()` do. What cannot be a coroutine has another name: `key in
-    index` is `await index.contains(key)`, `len(index)` is `await index.length()`, `index.scheme` and `index.text_rules` are
-    awaited, and what is done with `index.connection` is given to `run`. One AsyncIndex serves one loop at a time.
+    `async with` opens and closes the index, as `open()` and `close()` do. Operations that cannot be coroutines have other names:
+    `key in index` is `await index.contains(key)`, `len(index)` is `await index.length()`, `index.scheme` and `index.text_rules`
+    are awaited, and `run` gives access to `index.connection`. An AsyncIndex serves one loop at a time.
 
     >>> import asyncio
     >>> from neardup_db import MinHash
@@ -91,17 +90,17 @@ class AsyncIndex(Methods, Calls):
 
     @property
     def scheme(self) -> Awaitable[Scheme]:
-        """The scheme, complete with what was chosen for it, as the file has it now: `await index.scheme`."""
+        """The current scheme in the file, with all derived parameters: `await index.scheme`."""
         return self._read_property("scheme")
 
     @property
     def text_rules(self) -> Awaitable[TextRules]:
-        """The text rules, as the file has them now: `await index.text_rules`."""
+        """The current text rules in the file: `await index.text_rules`."""
         return self._read_property("text_rules")
 
     @property
     def window(self) -> Awaitable[WindowSize | None]:
-        """For how long documents stay, or how many of the last ones do; None = all of them: `await index.window`."""
+        """The window: a duration, a number of documents, or None: `await index.window`."""
         return self._read_property("window")
 
     # ---- what has another form than in Index ---------------------------------------------------------------------------
@@ -112,55 +111,55 @@ class AsyncIndex(Methods, Calls):
         return is_there
 
     async def length(self) -> int:
-        """`len(index)`: how many visible documents there are."""
+        """`len(index)`: the number of visible documents."""
         count: int = await self._call_reader("__len__")
         return count
 
     def __aiter__(self) -> AsyncIterator[Key]:
-        """Keys in the order of insertion."""
+        """Keys in insertion order."""
         return _Listing(self, iter)
 
     def pairs(
         self, threshold: float | None = None, *, measure: Measure | None = None, group: Key | AnyGroup | None = ANY_GROUP
     ) -> AsyncIterator[Pair]:
-        """All pairs of near-duplicates, lazily; `key_a` is the earlier document, or, with measure="containment", the one that
+        """All near-duplicate pairs, lazily; `key_a` is the earlier document or, with measure="containment", the document that
         `key_b` contains. group: only pairs of this group.
 
-        Pairs come from a thread some at a time, of one range of documents after the other, and each range sees one state of the
-        index. What is wrong with the question is raised at the first step.
+        A thread fetches the pairs in batches, range by range of documents, and each range is read in one snapshot. Invalid
+        arguments raise on the first step.
         """
         return _Listing(self, lambda index: index.pairs(threshold, measure=measure, group=group))
 
     def dismissed(self) -> AsyncIterator[tuple[Key, Key]]:
-        """The pairs that were dismissed, lazily, the earlier document first."""
+        """The dismissed pairs, lazily, the earlier document first."""
         return _Listing(self, lambda index: index.dismissed())
 
     def pairs_with(
         self, other: AsyncIndex, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
     ) -> AsyncIterator[Pair]:
-        """All pairs of a document of this index and one of another, whose key is `key_b`, lazily, in groups of the same name;
+        """All pairs of a document of this index and a document of another, `key_b`, lazily, within groups of the same name.
         group: only in this group.
 
-        Both must have the same scheme and text rules, else ParameterError at the first step.
+        Both indexes must have the same scheme and text rules; otherwise the first step raises ParameterError.
         """
         if not isinstance(other, AsyncIndex):
             raise ParameterError(f"other={quoted(other)}: give another AsyncIndex")
         return _Listing(self, lambda index: index.pairs_with(other._opened(), threshold, group=group))
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncIndex]:
-        """`async with index.transaction():` makes several calls one transaction: all of them, or after an exception, a
-        cancellation too, none. Nests.
+        """`async with index.transaction():` makes several calls one transaction. An exception or a cancellation rolls all of them
+        back. Transactions nest.
 
-        It belongs to the task that enters it, not to tasks that this one creates. Other tasks write after its end, in the order
-        in which they asked; what they ask meanwhile is answered from the state before it (in memory, after its end).
-        `asyncio.gather`, `create_task` and, before Python 3.12, `wait_for` make other tasks: a block that waits for their writes
-        waits for itself, and they get a BusyError after the timeout.
+        It belongs to the task that enters it, not to tasks created by it. Writes of other tasks wait for its end, in order; their
+        queries meanwhile see the state before it (in memory they wait for its end). `asyncio.gather`, `create_task` and, before
+        Python 3.12, `wait_for` create other tasks: a block that awaits their writes deadlocks until they raise BusyError after
+        the timeout.
         """
         return Transaction(self, Index.transaction, self._late("transaction"))
 
     async def run(self, function: Callable[[Index], Answer]) -> Answer:
-        """What `function(index)` returns. It is called with the Index below, in the thread that writes, in its turn, inside this
-        task's transaction if there is one. It is the way to SQL on `index.connection`."""
+        """Call `function(index)` with the underlying Index and return its result. It runs in the writing thread, in call order,
+        inside this task's transaction if there is one. Use it for SQL on `index.connection`."""
         self._require_open()
         check_plain("function", function)
         answer: Answer = await self._call(lambda call: function(self._opened()), self._late("run", function))
@@ -172,7 +171,7 @@ class AsyncIndex(Methods, Calls):
         return await self._call(lambda call: work(self._opened()), late, reads=True)
 
     async def _call_reader(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method that asks."""
+        """Call a query method."""
         return await self._ask(partial(_called, name, args, kwargs), self._late(name, *args, **kwargs))
 
     async def _read_property(self, name: str) -> Any:
@@ -185,7 +184,7 @@ class AsyncIndex(Methods, Calls):
         return await self._call(lambda call: self._written(call, name, args, kwargs), self._late(name, *args, **kwargs))
 
     def _written(self, call: Call, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """In the thread that writes."""
+        """Runs in the writing thread."""
         args = tuple(one._opened() if isinstance(one, AsyncIndex) else one for one in args)
         progress, on_outcome = kwargs.get("progress"), kwargs.get("on_outcome")
         if progress is not None:
@@ -195,7 +194,7 @@ class AsyncIndex(Methods, Calls):
         return _called(name, args, kwargs, self._opened())
 
     async def _load(self, records: Any, **kwargs: Any) -> Any:
-        """`add_many` of records that come from anywhere."""
+        """`add_many` for any iterable of records."""
         if isinstance(records, AsyncIterable):
             return await Load(self, records, kwargs).run()
         if isinstance(records, Iterator) and not is_arrow(records):
@@ -208,8 +207,8 @@ def _called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], index: Ind
 
 
 class _Listing(AsyncIterator[Item]):
-    """What a generator of the index yields. A thread makes it go on, for twice as many items each time, so that the first comes
-    soon and many cost little."""
+    """The items of an index generator. A thread resumes it, for twice as many items each time, so that the first items arrive
+    soon and many are efficient."""
 
     def __init__(self, index: AsyncIndex, begin: Callable[[Index], Iterator[Item]]) -> None:
         self._index = index
@@ -218,7 +217,7 @@ class _Listing(AsyncIterator[Item]):
         self._size = 1
         self._ready: deque[Item] = deque()
         self._turn = threading.Lock()
-        """Of the thread in which the generator goes on: that of a step before may still be at work, for a task that left."""
+        """Serializes the threads that resume the generator, because an earlier step may still run for a cancelled task."""
         self._is_over = False
         self._error: BaseException | None = None
 
@@ -227,7 +226,7 @@ class _Listing(AsyncIterator[Item]):
             if self._is_over:
                 error, self._error = self._error, None
                 raise StopAsyncIteration if error is None else error
-            await self._index._ask(self._fetch_next, None)  # of a step nothing is lost: the listing has it
+            await self._index._ask(self._fetch_next, None)  # None: a late result needs no report, the listing keeps it
         return self._ready.popleft()
 
     def _fetch_next(self, index: Index) -> None:

@@ -1,4 +1,4 @@
-"""The calls of asyncio tasks to one Index: which thread runs them, in which order, and what becomes of those whose task left."""
+"""Calls from asyncio tasks to one Index: their threads, their order, and the results of calls whose task was cancelled."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _logger = logging.getLogger("neardup_db.aio")
 
 
 class LateResult(NamedTuple):
-    """What became of a call whose task was cancelled after the call had begun."""
+    """The outcome of a call whose task was cancelled after the call had begun."""
 
     method: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
     error: BaseException | None
-    """None: it did what it had to, and `result` is what it returned."""
+    """None if the call succeeded; `result` is then its return value."""
 
 
 def _logged(late: LateResult) -> None:
@@ -46,12 +46,12 @@ class Block(Protocol):
 
     task: object | None
     line: Line
-    """Of the task's calls: one that was cancelled may still run."""
+    """The task's running call; after a cancellation it may still run."""
     outer: Block | None
 
 
 class Calls:
-    """An Index, a thread that writes, threads that answer questions, and the loop whose tasks call them."""
+    """An Index, its writing thread, its reading threads, and the event loop of the calling tasks."""
 
     _target: Any
     _options: dict[str, Any]
@@ -59,7 +59,7 @@ class Calls:
     _on_late_result: Callable[[LateResult], Any] | None
 
     def _begin(self) -> None:
-        """Check the arguments of a new object that the index itself does not see."""
+        """Check the arguments that Index itself does not check."""
         try:
             os.fspath(self._target)
         except TypeError as error:
@@ -74,7 +74,7 @@ class Calls:
         self._index: Index | None = None
         self._process_id = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop that the index was opened in."""
+        """The loop in which the index was opened."""
         self._writes: Lane
         self._reads: Lane
         self._closing: asyncio.Task[None] | None = None
@@ -82,15 +82,15 @@ class Calls:
         self._block: Block | None = None
         """The innermost open transaction."""
         self._loads: dict[object, Callable[[], Awaitable[None]]] = {}
-        """By task that reads the records of a load: what stores those in hand."""
+        """By task that reads the records of a load: a function that stores the pending records."""
 
     async def open(self: Opened) -> Opened:
-        """Open the index, unless it is open, and return it: `async with` does so too. Raises as `Index(...)`."""
+        """Open the index, unless it is open, and return it, as `async with` does. Raises the errors of `Index(...)`."""
         self._bind()
         while self._closing is not None:
             await asyncio.wait([self._closing])
         await self._writes.enter(self._timeout, self._busy)
-        if self._index is not None:  # by another task
+        if self._index is not None:  # opened by another task meanwhile
             self._writes.release()
             return self
         call = Call(self._running, self._writes, self._opened_late, self._writes.release)
@@ -102,12 +102,12 @@ class Calls:
         return self
 
     def _bind(self) -> None:
-        """Belong to the running loop, in this process."""
+        """Bind to the running loop in this process."""
         if self._loop is None or (self._index is None and self._process_id != os.getpid()):
             self._loop, self._process_id = _running_loop(), os.getpid()
             self._writes, self._reads = Lane(1, "neardup writes"), Lane(self._most, "neardup reads")
             for lane in (self._writes, self._reads):
-                weakref.finalize(self, lane.end).atexit = False  # at the exit of the program the threads end what they do
+                weakref.finalize(self, lane.end).atexit = False  # at exit, the threads finish their calls first
         self._require_here()
 
     def _open_now(self) -> tuple[Index, bool]:
@@ -115,17 +115,18 @@ class Calls:
         return index, index._readers.reserve_main()
 
     def _opened_late(self, opened: tuple[Index, bool] | None, error: BaseException | None) -> None:
-        """The task that opened the index is gone, and nobody knows that it is open."""
+        """Close an index whose opening task was cancelled."""
         if opened is not None:
             with suppress(ClosedError):
                 self._writes.submit(opened[0].close)
         self._writes.end()
 
     async def close(self) -> None:
-        """Close the index, after all calls that were given before; new ones are a ClosedError. Closing again does nothing. Once
-        begun it goes on, whatever becomes of the task.
+        """Close the index after all earlier calls; later calls raise ClosedError. Closing again does nothing. Once begun, closing
+        continues even if the task is cancelled.
 
-        Raises BusyError, and the index stays open, where other calls do not end within the timeout."""
+        Raises BusyError, and the index stays open, if other calls do not end within the timeout.
+        """
         if self._index is None or self._process_id != os.getpid():
             return
         self._require_here()
@@ -165,10 +166,10 @@ class Calls:
         return index
 
     def _require_here(self) -> None:
-        """Raise ClosedError in a forked child, and NearDupError beside another loop. Loops may use it one after the other."""
+        """Raises ClosedError in a forked child, and NearDupError in a second loop. Loops may take turns."""
         if self._process_id != os.getpid():
             raise ClosedError(
-                "this AsyncIndex was opened in the parent process: make another one in the child, AsyncIndex(path), and open it "
+                "this AsyncIndex was opened in the parent process: create another in the child, AsyncIndex(path), and open it "
                 "after the fork"
             )
         loop = _running_loop()
@@ -176,13 +177,13 @@ class Calls:
             is_there = self._index is not None and not self._running.is_closed()
             if is_there or self._writes.taken or self._reads.taken:
                 raise NearDupError(
-                    "this AsyncIndex was opened in another event loop, which has not ended, or has left calls behind: make and "
+                    "this AsyncIndex was opened in another event loop, which still runs, or has unfinished calls: create and "
                     "open another one in this loop, AsyncIndex(path)"
                 )
             self._loop = loop
 
     def _require_open(self) -> None:
-        """Raise ClosedError, also where a close() waits that this task's transaction is not part of."""
+        """Raises ClosedError if the index is closed or a close() is waiting, except inside this task's transaction."""
         if self._index is not None:
             self._require_here()
         self._opened()
@@ -196,19 +197,19 @@ class Calls:
 
     @property
     def _own_block(self) -> Block | None:
-        """The innermost open transaction, if it is this task's."""
+        """The innermost open transaction, if it belongs to this task."""
         block = self._block
         return block if block is not None and block.task is current_task() else None
 
     @property
     def _busy(self) -> str:
         return (
-            f"the call has waited {self._timeout:g} s for those of other tasks, and nothing was done: try again, or give a "
-            "larger timeout. In a transaction() call from the task that entered it: gather() and create_task() make other tasks"
+            f"the call has waited {self._timeout:g} s for calls of other tasks and did nothing: try again, or give a "
+            "larger timeout. In a transaction() call from the task that entered it: gather() and create_task() start other tasks"
         )
 
     def _late(self, method: str, *args: Any, **kwargs: Any) -> Late:
-        """Reports what became of a call whose task has left."""
+        """A callback that reports the outcome of a call whose task was cancelled."""
 
         def report(result: Any, error: BaseException | None) -> None:
             try:
@@ -219,7 +220,7 @@ class Calls:
         return report
 
     async def _call(self, work: Callable[[Call], Any], late: Late | None, *, reads: bool = False) -> Any:
-        """Wait for a thread, run work in it, and return what it returns. A task in a transaction sees what it wrote."""
+        """Run work in a thread and return its result. A task in a transaction sees its own writes."""
         self._require_open()
         await self._flush()
         block = self._own_block
@@ -234,7 +235,7 @@ class Calls:
         return await call.start(partial(work, call)).outcome()
 
     async def _flush(self) -> None:
-        """Where this task reads the records of a load: store those that it has read, so that its calls find them."""
+        """If this task reads the records of a load, store the pending records, so that its calls find them."""
         flush = self._loads.get(current_task()) if self._loads else None
         if flush is not None:
             await flush()
@@ -251,7 +252,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 def check_plain(name: str, function: object) -> None:
-    """ParameterError for what makes a coroutine, which nobody would await."""
+    """Raises ParameterError for a coroutine function, because its result would not be awaited."""
     check_callable(name, function)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         raise ParameterError(f"{name}={quoted(function)}: give a plain function, since nothing awaits what it returns")

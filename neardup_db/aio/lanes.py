@@ -1,4 +1,4 @@
-"""Threads that run the calls of asyncio tasks, and the lines in which tasks wait for a thread, first come, first served."""
+"""Threads for the calls of asyncio tasks, and first-in, first-out queues for these threads."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from typing import Any
 from ..errors import BusyError, ClosedError, NearDupError
 
 Late = Callable[[Any, "BaseException | None"], None]
-"""Takes the result, or the error, of a call whose task no longer waits."""
+"""Receives the result or error of a call whose task no longer waits."""
 
 _LOOK_AGAIN_S = 0.5
-"""Seconds after which a thread that waits for a loop checks whether the loop has ended."""
+"""The interval in seconds at which a thread waiting for a loop checks that the loop still runs."""
 
 _EXIT_S = 30.0
-"""Seconds for which the end of the program waits for calls that have begun."""
+"""How long the interpreter waits at exit for running calls, in seconds."""
 
 _logger = logging.getLogger("neardup_db.aio")
 _has_ended = False
-"""Whether the program ends."""
+"""Whether the interpreter is exiting."""
 
 
 def is_program_ending() -> bool:
-    """Whether the program ends: what a thread does without end stops now."""
+    """Whether the interpreter is exiting, so that endless work must stop."""
     return _has_ended
 
 
 def nothing() -> None:
-    """What is done where nothing is to be done."""
+    """A callback without effect."""
 
 
 class Line:
-    """Places, and the tasks that wait for one. Used on the loop's thread only."""
+    """A semaphore with first-in, first-out order, for the loop's thread only."""
 
     def __init__(self, places: int) -> None:
         self.places = places
@@ -51,7 +51,7 @@ class Line:
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
     async def enter(self, timeout: float | None = None, busy: str = "") -> None:
-        """Take a place; raises BusyError after the timeout. A task that is cancelled leaves the line."""
+        """Acquire a place; raises BusyError after the timeout. Cancelling the task leaves the queue."""
         if self.taken < self.places:
             self.taken += 1
             return
@@ -63,7 +63,7 @@ class Line:
             await waiter
         except BaseException:
             if waiter not in self._waiting and not waiter.cancelled() and waiter.exception() is None:
-                self.release()  # the place came together with the cancellation
+                self.release()  # the place was assigned just before the cancellation
             self._waiting.pop(waiter, None)
             raise
         finally:
@@ -75,7 +75,7 @@ class Line:
             waiter.set_exception(BusyError(busy))
 
     def release(self) -> None:
-        """Give the place to the task that has waited longest."""
+        """Release the place to the longest waiting task."""
         while self._waiting:
             waiter, _ = self._waiting.popitem(last=False)
             if not waiter.done():
@@ -85,7 +85,7 @@ class Line:
 
 
 class Lane(Line):
-    """A line for threads: a task that has a place has a thread to itself. Threads start when they are needed."""
+    """A Line of threads: each acquired place has its own thread. Threads start on demand."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads)
@@ -96,7 +96,7 @@ class Lane(Line):
         _lanes.add(self)
 
     def submit(self, work: Callable[[], Any]) -> None:
-        """Run work in a thread, after what was put before. It must not raise."""
+        """Run work in a thread, after earlier work. It must not raise."""
         if _has_ended:
             raise ClosedError("the index is closed, since the program ends")
         if len(self._threads) < self.taken:
@@ -111,9 +111,9 @@ class Lane(Line):
         self._works.put(work)
 
     def end(self) -> list[threading.Thread]:
-        """Let the threads end after what was put before; returns them."""
+        """Let the threads end after the submitted work. Returns them."""
         threads, self._threads = self._threads, []
-        if self._process_id != os.getpid():  # they are the parent's
+        if self._process_id != os.getpid():  # the threads are the parent's
             return []
         for _ in threads:
             self._works.put(None)
@@ -127,8 +127,8 @@ def _work(works: SimpleQueue[Callable[[], Any] | None]) -> None:
 
 
 class Call:
-    """Work in a thread, and the task that waits for its outcome. Where the task left, `late` gets the outcome: on the loop, or
-    in the thread if the loop is closed. `then` runs on the loop when the work is done."""
+    """Work in a thread, and its result for the waiting task. If the task was cancelled, `late` receives the result, on the loop,
+    or in the thread if the loop is closed. `then` runs on the loop after the work."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, lane: Lane, late: Late | None, then: Callable[[], None]) -> None:
         self._loop = loop
@@ -140,7 +140,7 @@ class Call:
         self._is_left = False
 
     def start(self, work: Callable[[], Any]) -> Call:
-        """Begin the work, in a copy of the caller's context."""
+        """Start the work in a copy of the caller's context."""
         try:
             self._lane.submit(partial(copy_context().run, self._run, work))
         except BaseException:
@@ -149,15 +149,15 @@ class Call:
         return self
 
     async def outcome(self) -> Any:
-        """What the work returns; raises what it raises."""
+        """The result of the work; raises its exception."""
         try:
             await self._over
-        except BaseException:  # cancelled, or the coroutine is closed
+        except BaseException:  # cancelled, or the coroutine was closed
             self._is_left = True
             if self._over.done() and not self._over.cancelled():
                 self._tell_late(*self._done)
             raise
-        (result, error), self._done = self._done, (None, None)  # the error's traceback has frames that have this call
+        (result, error), self._done = self._done, (None, None)  # the traceback's frames refer to this call
         if error is not None:
             try:
                 raise error
@@ -167,7 +167,7 @@ class Call:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the task waits no more."""
+        """Whether the task no longer waits."""
         return self._is_left or self._over.cancelled()
 
     def _run(self, work: Callable[[], Any]) -> None:
@@ -176,16 +176,16 @@ class Call:
             result = work()
         except BaseException as raised:
             error = raised
-        del work  # it may hold this call
+        del work  # it may refer to this call
         try:
             self._loop.call_soon_threadsafe(self._end, result, error)
         except RuntimeError:  # the loop is closed
             try:
                 self._tell_late(result, error)
-            except BaseException:  # SystemExit, too: the thread has other calls to run
+            except BaseException:  # SystemExit too: the thread has other calls to run
                 _logger.exception("on_late_result failed")
         finally:
-            del self, result, error  # the error's traceback has this frame
+            del self, result, error  # the traceback refers to this frame
 
     def _end(self, result: Any, error: BaseException | None) -> None:
         try:
@@ -202,8 +202,8 @@ class Call:
             self._late(result, error)
 
     def on_loop(self, function: Callable[..., Any], *args: Any) -> None:
-        """In the thread: call a function on the loop, await what it returns if that can be awaited, and raise what it raises.
-        Does nothing where the task no longer waits, or the loop has ended."""
+        """From the thread: call a function on the loop, await its result if possible, and raise its exception. Does nothing if
+        the task no longer waits or the loop has ended."""
         if self.is_abandoned or self._loop.is_closed():
             return None
         done, work = threading.Event(), _error_of_callback(function, args)
@@ -222,7 +222,7 @@ class Call:
 
 
 async def _error_of_callback(function: Callable[..., Any], args: tuple[Any, ...]) -> BaseException | None:
-    """The error of a function of the caller's. SystemExit, too, is raised by the call that it belongs to."""
+    """The exception of a user's function. SystemExit, too, is raised by its call."""
     try:
         answer = function(*args)
         if inspect.isawaitable(answer):
@@ -238,7 +238,7 @@ _lanes: weakref.WeakSet[Lane] = weakref.WeakSet()
 
 
 def _end_all() -> None:
-    """The threads do not keep the program from ending, and its end does not break off what they do."""
+    """At exit, the threads do not block the interpreter, and their running calls are completed."""
     global _has_ended
     _has_ended = True
     until = time.monotonic() + _EXIT_S

@@ -1,4 +1,4 @@
-"""`add_many` for asyncio: records that a task reads, and functions that hear of a load on the loop."""
+"""`add_many` for asyncio: records read by a task, and callbacks on the loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def _call_on_outcome(on_outcome: Callable[..., Any], outcomes: list[tuple[
 
 
 class Outcomes(Collector):
-    """Outcomes of a load, told to a function on the loop, some at a time: a trip there takes as long as a record."""
+    """Load outcomes for a callback on the loop, sent in batches, because switching to the loop takes as long as a record."""
 
     def __init__(self, on_loop: Callable[..., None], on_outcome: Callable[..., Any]) -> None:
         self._on_loop = on_loop
@@ -52,7 +52,7 @@ class _ProgramEndsError(BaseException):
 
 
 def until_end(records: Iterator[Any]) -> Iterator[Any]:
-    """Records without end do not keep the program from ending."""
+    """Ends an endless iterator at interpreter exit."""
     for record in records:
         if is_program_ending():
             raise _ProgramEndsError
@@ -60,8 +60,8 @@ def until_end(records: Iterator[Any]) -> Iterator[Any]:
 
 
 class Load:
-    """`add_many` of an asynchronous iterable. The task reads the records, and stores them in pieces: in one transaction, or in
-    one for every `commit_every` records, between which other tasks write."""
+    """`add_many` for an asynchronous iterable. The task reads the records and stores them in batches, in one transaction, or in a
+    transaction for every `commit_every` records, between which other tasks write."""
 
     def __init__(self, index: Calls, records: AsyncIterable[Any], kwargs: dict[str, Any]) -> None:
         self._index = index
@@ -77,16 +77,16 @@ class Load:
         self._size = 0
         self._stored = 0
         self._in_block = 0
-        """Records of the open transaction, those in hand included."""
+        """Records of the open transaction, including the pending records."""
         self._heard: list[tuple[Any, ...]] = []
         self._report = AddReport()
         self._is_read = False
         self._error: BaseException | None = None
-        """The error of storing earlier records, raised again: it came out where the iterable used the index, which may have
-        caught it."""
+        """The error of an earlier store, to be raised again: it was first raised where the iterable used the index, which may
+        have caught it."""
 
     async def run(self) -> AddReport:
-        """The report of all records."""
+        """Add all records and return the report."""
         index, task = self._index, current_task()
         for name, function in (("progress", self._progress), ("on_outcome", self._on_outcome)):
             check_callable(name, function)
@@ -97,7 +97,7 @@ class Load:
         check_choice("on_error", given["on_error"], ("raise", "skip"))
         check_fields(*(given[name] for name in ("key", "text", "group", "metadata")))
         index._require_open()
-        await index._flush()  # of a load around this one
+        await index._flush()  # of an enclosing load
         outer = index._loads.get(task)
         self._outer = index._own_block
         index._loads[task] = self.flush
@@ -138,20 +138,20 @@ class Load:
                     await self._commit()
                 elif len(self._piece) >= limits.BATCH_RECORDS or self._size >= limits.BATCH_SIZE:
                     await self.flush()
-                elif len(self._piece) % limits.TASK_RECORDS == 0:  # an iterable that never waits
+                elif len(self._piece) % limits.TASK_RECORDS == 0:  # for iterables that never wait
                     await asyncio.sleep(0)
         except GeneratorExit:
             raise
         except BaseException:
             close = getattr(records, "aclose", None)
-            if close is not None:  # it may be inside a transaction of its own
+            if close is not None:  # it may be inside its own transaction
                 await close()
             raise
 
     def _append(self, record: Any) -> None:
         if self._index._own_block is not (self._block or self._outer):
             raise NearDupError(
-                "a transaction() that the records' iterator began is open, and its end would take back some of the records: end "
+                "a transaction() that the records' iterator began is open, and its end could roll back some of the records: end "
                 "it before the next record is yielded, or begin it around add_many"
             )
         self._piece.append(record)
@@ -160,7 +160,7 @@ class Load:
         self._size += sum(len(value if isinstance(value, (str, bytes)) else repr(value)) for value in values)
 
     async def flush(self) -> None:
-        """Store the records in hand."""
+        """Store the pending records."""
         if self._error is not None:
             raise self._error
         piece, self._piece, self._size = self._piece, [], 0
@@ -199,7 +199,7 @@ class Load:
         if self._block is not None:
             block, self._block = self._block, None
             await block.__aexit__(None, None, None)
-        while self._heard:  # only now is it true
+        while self._heard:  # outcomes are reported only after the commit
             told, self._heard = self._heard[: limits.TASK_RECORDS], self._heard[limits.TASK_RECORDS :]
             await _call_on_outcome(self._on_outcome, told)
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The transaction of one asyncio task."""
+"""The transaction of an asyncio task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _TakenBackError(Exception):
 
 
 class Transaction(AbstractAsyncContextManager[Any]):
-    """A transaction of one task. It has the thread that writes from its beginning to its end."""
+    """A transaction of one task. It occupies the writing thread until its end."""
 
     task: object | None = None
 
@@ -30,11 +30,11 @@ class Transaction(AbstractAsyncContextManager[Any]):
         self._late = late
         self._is_entered = False
         self._open: AbstractContextManager[Any] | None = None
-        """Of `Index`, in the thread."""
+        """The context manager of `Index`, used in the thread."""
         self.outer: Block | None = None
         self._leave: Callable[[], None] = nothing
         self.line = Line(1)
-        """Of the task's calls: one that was cancelled may still run."""
+        """The task's running call; after a cancellation it may still run."""
 
     async def __aenter__(self) -> Any:
         index = self._index
@@ -64,7 +64,7 @@ class Transaction(AbstractAsyncContextManager[Any]):
         return index
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._index._process_id != os.getpid():  # the transaction is the parent's
+        if self._index._process_id != os.getpid():  # the transaction belongs to the parent
             if kind is None:
                 self._index._require_open()
             return
@@ -78,11 +78,11 @@ class Transaction(AbstractAsyncContextManager[Any]):
             await self._start(self._commit, self._late, self._leave).outcome()
         else:
             call = self._roll_back()
-            if call is not None and kind is not GeneratorExit:  # then the coroutine is closed, and cannot wait
+            if call is not None and kind is not GeneratorExit:  # at GeneratorExit the coroutine cannot wait
                 await call.outcome()
 
     def _end_here(self, commits: bool) -> None:
-        """Be the innermost transaction no more."""
+        """Restore the enclosing transaction as the innermost."""
         index = self._index
         if not self._is_entered:
             raise NearDupError("this transaction() is not entered, or has ended: enter it by `async with`")
@@ -99,10 +99,10 @@ class Transaction(AbstractAsyncContextManager[Any]):
         return Call(self._index._running, self._index._writes, late, then).start(work)
 
     def _roll_back(self) -> Call | None:
-        """Behind what the task has begun."""
+        """Roll back after the task's running calls."""
         try:
             return self._start(self._cancel, None, self._leave)
-        except ClosedError:  # the program ends, and SQLite takes back what is open
+        except ClosedError:  # at exit SQLite rolls back open transactions
             return None
 
     # ---- in the thread -----------------------------------------------------------------------------------------------

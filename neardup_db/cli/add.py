@@ -82,9 +82,9 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     stored ones. For --scheme binarycode the text is a code in hexadecimal.
 
     The key of a record is its id. A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its
-    path. If files of several IN share a name, the key has the path as given. So adding a file twice is an error, and so is adding
-    another file of the same name; give that file another name with --source. After an error or Ctrl-C, repeat the command with
-    --if-exists ignore to add the remaining records.
+    path. If files of several IN share a name, the key has the path as given. Adding a file twice, or another file of the same
+    name, is an error; give that file another name with --source. After an error or Ctrl-C, repeat the command with --if-exists
+    ignore to add the remaining records.
 
     --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
     similarity and distance (of the record that a duplicate matched, else of its best match), reason (of a skipped record), file,

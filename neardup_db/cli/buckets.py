@@ -1,4 +1,4 @@
-"""Selects the records that can have a near-duplicate: those that share a bucket of the band table.
+"""Selects the records that can have a near-duplicate, because they share a bucket of the band table.
 
 Only the bucket of each band is stored for a record, so most texts never enter an index. Buckets are sorted in runs; the runs of a
 long input go to a temporary file and are merged at the end.

@@ -45,7 +45,7 @@ def import_(
     """Add documents to INDEX by exported fingerprints.
 
     IN is a Parquet file of `neardup export`, or a folder of fingerprints written by neardup_db.spark. A new INDEX gets the
-    settings of the first file; the settings of all files must equal those of INDEX. Needs pyarrow.
+    settings of the first file; all files must have the settings of INDEX. Needs pyarrow.
 
     \b
     neardup import articles.db fingerprints/

@@ -117,8 +117,8 @@ def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_ever
 def unfollow(index_path: Path, name: str, as_json: bool) -> int:
     """Stop following a table: remove its triggers, keep the documents.
 
-    Do this before you drop the index's tables, because the triggers without them would make every write to the followed table
-    fail. Exit code 1 if INDEX follows no table.
+    Do this before you drop the index's tables, because the remaining triggers would make every write to the followed table fail.
+    Exit code 1 if INDEX follows no table.
 
     \b
     neardup unfollow app.db

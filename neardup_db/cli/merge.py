@@ -45,9 +45,8 @@ def merge(
     """Add the documents of other indexes to INTO.
 
     No text is fingerprinted again. Groups, metadata, texts, times and expiry are copied; expired documents are not. Documents are
-    added after those of INTO, in the order of FROM. A new INTO gets the settings of the first FROM except its window, so no
-    document is evicted. The text rules and the scheme of all indexes must be equal, except for threshold and bands. FROM are not
-    changed.
+    appended to INTO in the order of FROM. A new INTO gets the settings of the first FROM except its window, so no document is
+    evicted. The text rules and the scheme of all indexes must be equal, except for threshold and bands. FROM are not changed.
 
     \b
     neardup merge articles.db monday.db tuesday.db

@@ -22,7 +22,7 @@ from .wording import worded
 
 
 class OutcomeFile:
-    """Records each outcome as it happens and writes those of committed records.
+    """Records each outcome as it happens and writes the outcomes of committed records.
 
     A record that could not be read has a line in its input position, too.
     """

@@ -26,8 +26,8 @@ BAR = 40
 def curve(index_path: Path | None, name: str, low: float, step: float, as_json: bool, **options: Any) -> None:
     """Show the recall at each similarity.
 
-    Prints two shares for each Jaccard similarity: of pairs that become candidates, and of pairs that are returned after
-    verification. Without INDEX the curve is for the given scheme and parameters. With --json each line is one point.
+    For each Jaccard similarity, prints the share of pairs that become candidates, and the share returned after verification.
+    Without INDEX the curve is for the given scheme and parameters. With --json each line is one point.
 
     \b
     neardup curve articles.db

@@ -71,7 +71,7 @@ def tune(
     rule separates near-duplicates from unlike texts.
 
     --html writes a page with the pairs under all rules side by side, so that you can decide which are duplicates. With --truth
-    the threshold is the one that agrees best with known pairs, and recall and precision are printed.
+    the threshold agrees best with known pairs, and recall and precision are printed.
 
     \b
     neardup tune posts.jsonl

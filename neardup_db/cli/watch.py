@@ -75,7 +75,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     otherwise lines of text, unless --format is given.
 
     INDEX stores the records passed on, so that the next run continues the window; without INDEX the window is temporary. A record
-    is committed to INDEX before it is passed on. A new INDEX needs --window; an existing one has its own. The window holds only
+    is committed to INDEX before it is passed on. A new INDEX needs --window; an existing INDEX has its own. The window holds only
     records that were passed on, so its size is bounded. A record whose id is in the window counts as a duplicate, whatever its
     text. An invalid line is reported on standard error and skipped.
 

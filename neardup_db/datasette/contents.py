@@ -1,4 +1,4 @@
-"""The contents of the pages: what the templates need, read from an index on Datasette's connection."""
+"""Page contents for the templates, read from an index on Datasette's connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..values import Key, Part
 from .foreign import ForeignDatabase, ForeignReader, load_functions, open_reader
 
 CLUSTERS, MOST_CLUSTERS = 20, 1000
-"""Clusters in the table on the page of an index: at first, and at most."""
+"""Clusters in an index page's table: by default, and at most."""
 
 VISIBLE = sql_text("visible")
 
@@ -27,29 +27,29 @@ MEMBERS = 20
 """Documents on one page of a cluster."""
 
 MATCHES, MOST_MATCHES = 20, 200
-"""Matches that a search shows: by default, and at most."""
+"""Matches shown by a search: by default, and at most."""
 
 COMPARED = 400_000
-"""Characters that are compared for one page; the documents after them are shown without differences."""
+"""Characters compared for one page; later documents are shown without differences."""
 
 LONGEST_COMPARED = 2_000_000
-"""A text of more characters is not compared, and only so many of it are read."""
+"""The maximum text length for a comparison, and the number of characters read."""
 
 GROUPS = 200
-"""Groups in the list of the search form, at most."""
+"""The maximum number of groups in the search form."""
 
 LONGEST_TEXT, LONGEST_METADATA, BEGINNING = 20_000, 2_000, 100
-"""Characters that are shown of a text, of metadata, and of a text in a table."""
+"""Characters shown of a text, of metadata, and of a text in a table."""
 
 MAX_NUMBER = (1 << 63) - 1
 
 
 class Unknown(Exception):
-    """The index has nothing with the number in the address."""
+    """The index has no item with the number in the URL."""
 
 
 def value_html(value: object) -> Markup:
-    """A value from the file as HTML."""
+    """A stored value as HTML."""
     return Markup(escape(value))
 
 
@@ -57,8 +57,9 @@ def value_html(value: object) -> Markup:
 class Entry:
     """A document on a page.
 
-    difference: HTML, where there are texts to compare; left_out: the texts were too long to compare; like: key, similarity and
-    distance of the documents that it was recorded to match; part: the name of the code that was found, where it has one."""
+    difference: HTML, if there are texts to compare; left_out: the texts were too long to compare; like: key, similarity and
+    distance of its recorded matches; part: the name of the matching code, if it has one.
+    """
 
     id: int
     key: Key
@@ -76,7 +77,7 @@ class Entry:
 
     @property
     def short_text(self) -> str:
-        """The part of the text that is shown."""
+        """The shown part of the text."""
         return shortened(self.text or "", LONGEST_TEXT)
 
 
@@ -101,7 +102,7 @@ def overview(db: ForeignDatabase, name: str, count: int) -> dict[str, Any]:
 
 
 def _beginning(db: ForeignDatabase, name: str, key: Key) -> str:
-    """The first words of a document; "" where texts are not stored."""
+    """The first words of a document; "" if texts are not stored."""
     text = db.value(f"SELECT substr(text, 1, {2 * BEGINNING}) FROM {name}_document WHERE key = ?", (key,))
     return shortened(" ".join((text or "").split()), BEGINNING)
 
@@ -135,8 +136,8 @@ def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
 
 
 def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int, write: bool) -> dict[str, Any]:
-    """A page of a cluster's documents, from the one numbered `first` on. Each is compared with the document `beside`; 0 is the
-    earliest one. write: with a button by which each of the others is dismissed. Raises Unknown."""
+    """A page of a cluster's documents, starting at `first`. Each is compared with the document `beside`, by default (0) the
+    earliest. write: adds a button to dismiss each of the others. Raises Unknown."""
     if abs(label) > MAX_NUMBER:
         raise Unknown(f"No cluster has the number {label}.")
     here = f"FROM {name}_document WHERE cluster_id = :label AND {VISIBLE}"
@@ -168,7 +169,7 @@ def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int,
 
 
 def _dismissed(db: ForeignDatabase, name: str, document_id: int) -> set[int]:
-    """The documents that are dismissed as duplicates of one."""
+    """The documents that are dismissed as duplicates of a document."""
     if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.dismissed'") != 1:
         return set()
     rows = db.rows(
@@ -190,7 +191,7 @@ def key_of(db: ForeignDatabase, name: str, document_id: int) -> Key:
 
 
 def shown_cluster(db: ForeignDatabase, name: str, sent: Mapping[str, str]) -> int | None:
-    """The cluster whose page a button was on, else that of the document that it was about; None where it is gone."""
+    """The cluster whose page had the button, otherwise the document's own; None if it no longer exists."""
     sql = f"""SELECT cluster_id FROM {name}_document WHERE (cluster_id = ? OR id = ?) AND cluster_id IS NOT NULL
               ORDER BY cluster_id <> ?"""
     numbers = [int(text) if (text := sent.get(field, "")).lstrip("-").isdecimal() else 0 for field in ("cluster", "a")]
@@ -201,13 +202,13 @@ def shown_cluster(db: ForeignDatabase, name: str, sent: Mapping[str, str]) -> in
 
 
 def notice(db: ForeignDatabase, name: str, done: str, document_id: int) -> dict[str, Any] | None:
-    """What a button did, if the file says so too: the key and number of the document, and what undoes it."""
+    """The effect of a button, if the file confirms it: the document's key and number, and the reverse action."""
     sets = {"apart": _dismissed(db, name, document_id), "allow": _set_aside(db, name, document_id)}
     if not sets.get(done):
         return None
     try:
         key = key_of(db, name, document_id)
-    except Unknown:  # it has expired
+    except Unknown:  # expired meanwhile
         return None
     return {"done": done, "id": document_id, "key": key, "undo": "back" if done == "apart" else "disallow"}
 
@@ -229,7 +230,7 @@ def allowed(db: ForeignDatabase, name: str) -> list[tuple[int, str, str, str]]:
 
 
 def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]:
-    """Visible documents by id, with the matches that were recorded when each was added."""
+    """Visible documents by id, with their recorded matches."""
     entries = {}
     now = now_ms()
     for number in ids:
@@ -258,7 +259,7 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
 
 
 def _measured(db: ForeignDatabase, name: str, head_id: int, others: list[Entry]) -> list[Entry]:
-    """The entries with their similarity to a document, by the index's own rule; without it where the text rules are unknown."""
+    """The entries with their similarity to a document by the index's own rule, or None if the text rules are unknown."""
     try:
         measured = open_reader(db, name).similarities(head_id, [entry.id for entry in others])
     except MismatchError:
@@ -267,7 +268,7 @@ def _measured(db: ForeignDatabase, name: str, head_id: int, others: list[Entry])
 
 
 def _compared(entries: list[Entry], text: str | None, key: Key) -> list[Entry]:
-    """The entries with their differences from a text, up to COMPARED characters."""
+    """The entries with their differences from a text, up to COMPARED characters in total."""
     left = COMPARED
     compared = []
     for entry in entries:
@@ -288,7 +289,7 @@ def _compared(entries: list[Entry], text: str | None, key: Key) -> list[Entry]:
 
 
 def search(db: ForeignDatabase, name: str, sent: Mapping[str, str] | None) -> dict[str, Any]:
-    """The matches for a form that was sent, or the empty form. A form with a wrong value comes back with the reason."""
+    """The matches for a submitted form, or the empty form. A form with an invalid value is returned with the reason."""
     context: dict[str, Any] = {"form": form(db, name), "sent": sent or {}, "entries": None, "error": None}
     if sent is None or context["form"]["problem"]:
         return context
@@ -300,8 +301,8 @@ def search(db: ForeignDatabase, name: str, sent: Mapping[str, str] | None) -> di
 
 
 def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:
-    """The documents that match, best first, and the text to compare them with."""
-    subject = sent.get("text", "").replace("\r\n", "\n")  # browsers send \r\n at the end of a line
+    """The matching documents, best first, and the text to compare them with."""
+    subject = sent.get("text", "").replace("\r\n", "\n")  # browsers submit \r\n at line ends
     options: dict[str, Any] = {"limit": min(_integer(sent, "limit", MATCHES), MOST_MATCHES), "group": _group(db, name, sent)}
     if sent.get("threshold", "").strip():
         options["threshold"] = _fraction(sent["threshold"])
@@ -321,13 +322,13 @@ def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping
 
 
 def _group(db: ForeignDatabase, name: str, sent: Mapping[str, str]) -> Key | None:
-    """The group that was chosen, by its number; None for documents without a group."""
+    """The chosen group, by its number; None for documents without a group."""
     number = _integer(sent, "group", 0)
     if not number:
         return None
     row = db.rows(f"SELECT name FROM {name}_group WHERE id = ?", (number,))
     if not row:
-        raise ParameterError(f"group={number} is no group of this index: choose one from the list")
+        raise ParameterError(f"group={number} is not a group of this index: choose one from the list")
     group: Key = row[0][0]
     return group
 

@@ -1,7 +1,7 @@
-"""Decisions made on a page: `neardup dismiss`, `undismiss`, `allow` and `disallow`, run as a program of their own.
+"""Actions of page buttons: `neardup dismiss`, `undismiss`, `allow` and `disallow`, each run as a separate program.
 
-This process has the file open through Datasette's SQLite, and one process never opens a file through two. So the command, which
-writes through the package's SQLite, is another process.
+This process has opened the file through Datasette's SQLite, and a process must not open a file through two SQLite libraries. The
+command writes through the package's SQLite, so it runs in another process.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ COMMANDS = {
     "disallow": ("disallow", 1, "--key"),
     "withdraw": ("disallow", 0, "--id"),
 }
-"""What a button says: the command, how many documents it is about, and the option that takes a key or number; without an option
-they follow the path."""
+"""By button: the command, the number of its keys, and the option that takes a key or number; without an option they follow the
+path."""
 
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from neardup_db.cli import main; main()"
-"""The program has the path of this process, wherever this one found its packages."""
+"""The program inherits this process's import path."""
 
 
 async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
-    """Run the command of a button on keys of an index. ParameterError for keys that a command line cannot take, NearDupError
-    where the command fails."""
+    """Run a button's command on keys of an index. Raises ParameterError for keys that a command line cannot express, NearDupError
+    if the command fails."""
     command, _, option = COMMANDS[say]
     kinds = {type(key) for key in keys}
     if len(kinds) > 1 or bytes in kinds or any("\0" in str(key) for key in keys):
@@ -47,13 +47,13 @@ async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
     except OSError as error:
         raise NearDupError(f"{command} cannot be run ({error.strerror}): run neardup {command} in a terminal") from error
     told, problem = await process.communicate()
-    if process.returncode not in (0, 1) or not told.startswith(b"{"):  # 1: it was so already; other programs end with it too
+    if process.returncode not in (0, 1) or not told.startswith(b"{"):  # 1: unchanged, or another program's error
         lines = problem.decode("utf-8", "replace").strip().splitlines()
         raise NearDupError(lines[-1] if lines else f"{command} ended with {process.returncode}: run it in a terminal")
 
 
 def is_own_page(headers: dict[str, str]) -> bool:
-    """Whether a form was sent by a page of the same site, by what browsers say of every form: a page of another site could send
-    one to a server on this machine."""
+    """Whether a form was submitted by a page of the same site, according to the browser's headers, because other sites could
+    submit forms to a local server."""
     host, origin = headers.get("host"), headers.get("origin")
     return host is not None and origin is not None and urlsplit(origin).netloc == host

@@ -1,6 +1,6 @@
-"""Reading an index through a connection of sqlite3 or pysqlite3 that another program opened.
+"""Reads an index through another program's connection of sqlite3 or pysqlite3.
 
-The file is not opened a second time: the other program's connection runs the same SQL that an `Index` runs on its own.
+The file is not opened a second time: the connection runs the same SQL that an `Index` runs on its own.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..store.layout.sketches import Sketch
 from ..store.layout.state import Answer, Choices, Shared, Store
 
 _STEPS = 2000
-"""Instructions of SQLite between two checks of the clock."""
+"""SQLite instructions between two checks of the clock."""
 
 
 class TookTooLong(NearDupError):
-    """A statement ran into the time limit."""
+    """A statement exceeded the time limit."""
 
 
 def load_functions(connection: Any) -> str | None:
-    """Load the SQL functions into a connection that lacks them. Returns None, or a sentence that says why it is impossible."""
+    """Load the SQL functions into a connection that lacks them. Returns None, or the reason if it is impossible."""
     try:
         if not connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'neardup_search'").fetchone():
             load(connection)
@@ -42,7 +42,7 @@ def load_functions(connection: Any) -> str | None:
 
 
 class ForeignDatabase(Database):
-    """Another program's connection of sqlite3 or pysqlite3, with the interface of our own connections."""
+    """Another program's connection of sqlite3 or pysqlite3, with the package's connection interface."""
 
     is_trusted = False
 
@@ -54,9 +54,9 @@ class ForeignDatabase(Database):
     def execute(self, sql: str, bindings: Any = None) -> Any:
         with self._translated():
             cursor: Any = self.connection.cursor()
-            cursor.row_factory = None  # plain tuples; the connection's owner may have set another kind
+            cursor.row_factory = None  # plain tuples, whatever the application has set
             names = schema.parameters(sql)
-            if names and isinstance(bindings, tuple):  # sqlite3 of Python 3.14 takes values of names by their names only
+            if names and isinstance(bindings, tuple):  # Python 3.14's sqlite3 binds named parameters by name only
                 bindings = dict(zip(names, bindings, strict=True))
             return cursor.execute(sql, () if bindings is None else bindings)
 
@@ -87,7 +87,7 @@ class ForeignDatabase(Database):
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[None]:
-        """All statements of the block together may take this many seconds; then they end with TookTooLong."""
+        """Limits the total time of all statements in the block; after that they raise TookTooLong."""
         connection: Any = self.connection
         deadline = time.monotonic() + seconds
         self._overdue, self._limit_s = False, seconds
@@ -117,7 +117,7 @@ class ForeignDatabase(Database):
 
 
 class ForeignStore(Store):
-    """An index inside a foreign connection."""
+    """An index on another program's connection."""
 
     def __init__(self, db: ForeignDatabase, name: str) -> None:
         super().__init__(db, name, Shared((Choices(),)))
@@ -128,14 +128,14 @@ class ForeignStore(Store):
 
 
 class ForeignReader(Reader):
-    """An index on a foreign connection: `query`, `query_code`, `get`, and the similarity of documents of a cluster."""
+    """An index on another program's connection: `query`, `query_code`, `get`, and similarities of cluster members."""
 
     def similarities(self, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
-        """(similarity, distance) of a document to each of the others, as the index measures it; (None, None) for an empty text.
-        The caller is inside `reading`."""
+        """(similarity, distance) of a document to each of the others, by the index's own measure; (None, None) for a text without
+        shingles. Call it inside `reading`."""
         search, head = self._readers.own.search, self._document_row(document_id)
         measured: dict[int, tuple[float | None, int | None]] = {}
-        sketches: dict[int, Sketch] = {}  # of the head: most often one
+        sketches: dict[int, Sketch] = {}  # usually only one document's
         for number in other_ids:
             other = self._document_row(number)
             measured[number] = (None, None)
@@ -151,7 +151,7 @@ class ForeignReader(Reader):
 
 
 def index_names(db: ForeignDatabase) -> list[str]:
-    """The names of the indexes in a database. A name that must not stand in SQL, as an unknown file may have, is left out."""
+    """The names of the indexes in a database. Names that are unsafe in SQL, as in a hostile file, are skipped."""
     return [name for name in schema.index_names(db) if is_index_name(name)]
 
 

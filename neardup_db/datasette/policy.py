@@ -1,4 +1,4 @@
-"""The style sheet of the pages, and the response headers that allow it and nothing else."""
+"""The style sheet of the pages, and response headers that allow only this style sheet."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "private, no-cache",
 }
-"""The browser runs no script on these pages, whatever a document holds, and fetches nothing for them."""
+"""The browser runs no scripts on these pages, whatever a document contains, and loads nothing for them."""

@@ -1,4 +1,4 @@
-"""The addresses of the pages, the permissions that they need, and the pages for errors."""
+"""Routes of the pages, their permissions, and error pages."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .foreign import ForeignDatabase, index_names
 from .policy import HEADERS, STYLE
 
 PLUGIN = "neardup-db"
-"""The name of our settings in Datasette's configuration."""
+"""The plugin's name in Datasette's configuration."""
 
 TIME_LIMIT_S = 10.0
-"""Seconds that the statements of one page may take, unless the configuration says otherwise."""
+"""The default time limit for the statements of one page, in seconds."""
 
 MOST_BYTES = 16 << 20
-"""The largest form that is read."""
+"""The maximum size of a search form."""
 
 LONGEST_FORM = 10_000
-"""Bytes of the form of a button, at most."""
+"""The maximum size of a button's form, in bytes."""
 
 TABLES = ("setting", "document", "fingerprint", "match", "group")
-"""The pages show these tables: a visitor who may not see one of them may see no page."""
+"""The tables shown by the pages; a visitor needs permission to see all of them."""
 
 
 class Place(NamedTuple):
-    """An index that a page is about. database: its name in Datasette; address: of the page of the index."""
+    """The index of a page. database: its name in Datasette; address: the URL of the index page."""
 
     database: str
     name: str
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 async def has_indexes(db: Any) -> bool:
-    """Whether a database holds an index."""
+    """Whether a database contains an index."""
     return bool(await _names(db))
 
 
@@ -67,7 +67,7 @@ async def indexes(datasette: Any, request: Any) -> Any:
 
 
 async def index_page(datasette: Any, request: Any) -> Any:
-    """One index: figures, search box, charts, clusters by size."""
+    """An index: figures, search box, charts, clusters by size."""
     count = _number(request.args.get("clusters"), contents.CLUSTERS, contents.MOST_CLUSTERS)
     done, write = _last_action(request), _writes(datasette, request)
     return await _page(
@@ -79,7 +79,7 @@ async def index_page(datasette: Any, request: Any) -> Any:
 
 
 async def cluster_page(datasette: Any, request: Any) -> Any:
-    """One cluster: its documents, and how each differs from the earliest one or from the chosen one."""
+    """A cluster: its documents, and their differences from the earliest or the chosen document."""
     cluster = int(request.url_vars["cluster"])
     first = _number(request.args.get("from"), 0, contents.MAX_NUMBER)
     beside = _number(request.args.get("beside"), 0, contents.MAX_NUMBER)
@@ -96,7 +96,7 @@ async def cluster_page(datasette: Any, request: Any) -> Any:
 
 
 def _last_action(request: Any) -> tuple[str, int]:
-    """What a button did just now, and to which document."""
+    """The last button action, and its document."""
     return request.args.get("done") or "", _number(request.args.get("document"), 0, contents.MAX_NUMBER)
 
 
@@ -106,7 +106,7 @@ def _writes(datasette: Any, request: Any) -> bool:
 
 
 async def search_page(datasette: Any, request: Any) -> Any:
-    """The near-duplicates of a text or code that was sent; for a GET request the empty form."""
+    """The near-duplicates of a submitted text or code; for a GET request the empty form."""
     if request.method != "POST":
         return await _page(datasette, request, "neardup_search.html", lambda db, name: contents.search(db, name, None))
     body = await _body(request, MOST_BYTES)
@@ -118,7 +118,7 @@ async def search_page(datasette: Any, request: Any) -> Any:
 
 
 async def _body(request: Any, most: int) -> str | None:
-    """What was sent; None where it is longer, whatever its headers say."""
+    """The request body; None if it is too long, whatever its headers say."""
     body, more = bytearray(), True
     while more and len(body) <= most:
         message = await request.receive()
@@ -128,27 +128,27 @@ async def _body(request: Any, most: int) -> str | None:
 
 
 async def unknown_page(datasette: Any, request: Any) -> Any:
-    """Of every other address below the list of indexes."""
+    """The page for all unknown URLs below the list of indexes."""
     return await _problem(datasette, request, "Not found", "There is no page at this address.", 404)
 
 
 async def decide_page(datasette: Any, request: Any) -> Any:
-    """A decision on one or two documents or an allowed text, sent by a button; then the page of the cluster again. Where writing
-    is not allowed, or the form is not of one of these pages, nothing is done."""
+    """Run a button's action on documents or an allowed text, then show the cluster page again. Does nothing if writing is not
+    allowed, or if the form is not from one of these pages."""
     db, index = _database(datasette, request), request.url_vars["index"]
     if db is None or not await _is_visible(datasette, request, db.name, index) or not may_write(datasette, request, db):
         raise Forbidden("This site only reads the index")
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.scope["headers"]}
     if request.method != "POST" or not deciding.is_own_page(headers):
-        raise Forbidden("Only a button of these pages writes")
+        raise Forbidden("Only a button of these pages can write")
     body = await _body(request, LONGEST_FORM)
     if body is None:
-        raise Forbidden("The form is longer than those of these pages")
+        raise Forbidden("The form is too long for these pages")
     sent = dict(parse_qsl(body, keep_blank_values=True, errors="replace"))
     place = place_of(datasette, db.name, index)
     say = sent.get("say", "dismiss")
     if say not in deciding.COMMANDS:
-        raise Forbidden("Only a button of these pages writes")
+        raise Forbidden("Only a button of these pages can write")
     try:
         keys = await db.execute_fn(lambda connection: _keys(connection, db.name, index, say, sent))
         await deciding.decide(say, db.path, index, keys)
@@ -168,7 +168,7 @@ async def decide_page(datasette: Any, request: Any) -> Any:
 
 
 def _keys(connection: Any, database: str, index: str, say: str, sent: Any) -> list[Key]:
-    """The keys of the documents that a button is about, or the number of an allowed text. Raises Unknown."""
+    """The keys of a button's documents, or the number of an allowed text. Raises Unknown."""
     foreign = ForeignDatabase(connection)
     with foreign.reading():
         if index not in index_names(foreign):
@@ -181,8 +181,8 @@ def _keys(connection: Any, database: str, index: str, say: str, sent: Any) -> li
 
 
 def may_write(datasette: Any, request: Any, db: Any) -> bool:
-    """Whether the visitor may dismiss documents and allow texts. The setting `write` is an "allow" block of Datasette's; nobody
-    may without it."""
+    """Whether the visitor may dismiss documents and allow texts. The setting `write` is a Datasette "allow" block; by default no
+    visitor may."""
     allow = (datasette.plugin_config(PLUGIN, database=db.name) or {}).get("write", False)
     return bool(db.is_mutable and db.path and actor_matches_allow(request.actor, allow))
 
@@ -195,7 +195,7 @@ ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (_INDEX + "/search$", search_page),
     (_INDEX + "/decide$", decide_page),
     (_INDEX + r"/clusters/(?P<cluster>-?[0-9]{1,19})$", cluster_page),
-    (r"^/-/neardup/[^%]*[^%/]$", unknown_page),  # the others are led by Datasette to such as its own addresses
+    (r"^/-/neardup/[^%]*[^%/]$", unknown_page),  # Datasette itself redirects the others to such URLs
 ]
 
 
@@ -207,7 +207,8 @@ def _database(datasette: Any, request: Any) -> Any:
 
 
 async def _page(datasette: Any, request: Any, template: str, ask: Callable[[ForeignDatabase, str], dict[str, Any]]) -> Any:
-    """A page about one index. `ask` gives its contents: in one transaction, in a thread of Datasette, within the time limit."""
+    """A page about one index. `ask` returns its contents; it runs in a Datasette thread, in one transaction, within the time
+    limit."""
     db = _database(datasette, request)
     if db is None:
         return await _problem(datasette, request, "Unknown database", "No database of this name is attached.", 404)
@@ -247,7 +248,7 @@ async def _render(datasette: Any, request: Any, template: str, context: dict[str
 
 
 async def _is_visible(datasette: Any, request: Any, database: str, index: str | None = None) -> bool:
-    """Whether Datasette lets the visitor see a database; with `index`, all TABLES of that index too."""
+    """Whether Datasette's permissions let the visitor see a database and, with `index`, all TABLES of that index."""
     shown = [[("view-table", (database, f"{index}_{table}"))] for table in TABLES] if index else [[]]
     for first in shown:
         permissions = [*first, ("view-database", database), "view-instance"]
@@ -264,5 +265,5 @@ def place_of(datasette: Any, database: str, index: str) -> Place:
 
 
 def _number(text: str | None, fallback: int, most: int) -> int:
-    """A number from the address, at most `most`; the fallback if it is missing or no number."""
+    """A number from the URL, at most `most`; the fallback if it is missing or invalid."""
     return min(int(text), most) if text and text.isdecimal() and len(text) < 20 else fallback

@@ -25,7 +25,7 @@ Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def is_local(host: str) -> bool:
-    """Whether a server on that address can be reached from this machine only."""
+    """Whether only this machine can reach a server on this address."""
     if host == "localhost":
         return True
     try:
@@ -35,7 +35,7 @@ def is_local(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises ParameterError if the address or port cannot be used."""
+    """A listening socket. Raises ParameterError if the address or port is unavailable."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -45,20 +45,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def application(path: Path, host: str, port: int, write: bool = False) -> tuple[Application, list[str]]:
-    """The application that serves a file, and the addresses of its indexes' pages. write: every visitor may dismiss pairs.
+    """The application that serves a file, and the URLs of its index pages. write: every visitor may dismiss pairs.
 
-    Other programs may write to the file meanwhile. If its folder cannot be written, SQLite can make no -shm file there, and the
-    file is read as one that does not change. Raises ParameterError, FormatError, ReadOnlyError."""
+    Other programs may write to the file meanwhile. If its folder is not writable, SQLite cannot create a -shm file, and the file
+    is read as immutable. Raises ParameterError, FormatError, ReadOnlyError.
+    """
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     if set("?#%") & set(str(path)):
-        raise ParameterError(f"{path}: Datasette opens no path with ?, # or % in it: give the file another name")
+        raise ParameterError(f"{path}: Datasette cannot open a path with ?, # or %: rename the file")
     immutable = _cannot_be_shared(path)
     names = _names(path, "immutable=1" if immutable else "mode=ro")
     if not names:
-        raise FormatError(f"{path}: the file holds no index; make one with: neardup add {path} RECORDS")
+        raise FormatError(f"{path}: the file holds no index; create one with: neardup add {path} RECORDS")
     if immutable and write:
-        raise ParameterError(f"{path}: the file cannot be written, nor its folder: leave --write out")
+        raise ParameterError(f"{path}: neither the file nor its folder is writable: leave out --write")
     files = [] if immutable else [str(path)]
     settings = {"plugins": {PLUGIN: {"write": write}}}
     datasette = Datasette(files, immutables=[str(path)] if immutable else [], metadata=settings)
@@ -71,8 +72,8 @@ def application(path: Path, host: str, port: int, write: bool = False) -> tuple[
 
 def run(app: Application, listener: socket.socket) -> None:
     """Serve until Ctrl-C."""
-    printing: Any = import_module("datasette.handle_exception")  # only here: imported before Datasette, it is not registered
-    printing.rich = None  # with it, Datasette prints all variables for each address that it does not know
+    printing: Any = import_module("datasette.handle_exception")  # after Datasette, so that it is registered
+    printing.rich = None  # no dumps of variables for unknown URLs
     uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run(sockets=[listener])
 
 
@@ -102,13 +103,14 @@ REFUSAL = b"This server answers only to the names of this machine: localhost or 
 
 
 class OnlyLocalNames:
-    """Answers only requests whose Host names this machine: a web page whose own name was made to point here reads nothing."""
+    """Answers only requests whose Host header names this machine, so that a foreign web page whose DNS name resolves to it (DNS
+    rebinding) cannot read data."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Serve a request, or refuse it."""
+        """Serve or refuse a request."""
         if scope["type"] == "http":
             hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
             if len(hosts) != 1 or not is_local(_host_of(hosts[0])):

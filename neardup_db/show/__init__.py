@@ -1,5 +1,5 @@
-"""Differences of texts, charts and figures for people: HTML and SVG that need no script and no other file.
+"""Text differences, charts and figures for users, as HTML and SVG without scripts or external files.
 
 `difference` (two texts side by side), `charts` (SVG), `figures` (the numbers, by plain SQL on any connection), `theory` (the
-share of similar pairs that a scheme finds), `explanation`, `report`, `style` (style sheet, frame of a page), `escape`.
+recall of a scheme by similarity), `explanation`, `report`, `style` (style sheet and page frame), `escape`.
 """

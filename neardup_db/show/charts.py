@@ -1,9 +1,8 @@
-"""Charts, drawn as SVG.
+"""Charts as SVG.
 
-Each function makes a Chart, which becomes a <figure> of a page or an SVG file; neither needs a script or another file. `note` is
-a sentence below the chart: how its numbers were sampled. An empty sequence gives a sentence instead of a drawing. The style of a
-page is show.style.CSS; the charts are legible without it. Other charts in this style use `Scale`, `legend` and
-`text_at`.
+Each function returns a Chart, which renders as a <figure> of a page or as an SVG file, without scripts or external files. `note`
+is a sentence below the chart about its sampling. An empty sequence gives a sentence instead of a drawing. show.style.CSS is the
+style of a page, but the charts are legible on their own. `Scale`, `legend` and `text_at` build further charts in the same style.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ WIDTH, HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 46
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LETTER = 8
-"""Width of a letter, roughly."""
+"""The approximate width of a letter."""
 
 BLUE, ORANGE = "#3b82c4", "#c2631a"
 """Both have a contrast of 4 to 1 with a white page and with a dark one."""
 
 INK, PAPER = "#1b1f24", "#ffffff"
-"""Text and background of an SVG file, which does not know the page around it."""
+"""Text and background of an SVG file, which cannot know its surrounding page."""
 
 HEADING, LINE, CAPTION_LETTERS = 30, 18, 72
-"""Of an SVG file: height of the title, height of a line of the caption, letters in such a line."""
+"""In an SVG file: title height, caption line height, letters in a caption line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing (SVG elements; none if there is nothing to draw), the same in a sentence, and its numbers as a table (HTML)."""
+    """A drawing (SVG elements; empty without data), its caption as a sentence, and its numbers as an HTML table."""
 
     title: str
     sentence: str
@@ -43,14 +42,14 @@ class Chart:
     numbers: str = ""
 
     def figure(self) -> str:
-        """The chart as part of a page."""
+        """The chart as an element of a page."""
         view = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
         content = self._svg(view, self.drawing) + self.numbers if self.drawing else ""
         caption = f'<p class="nd-note">{escape(self._caption())}</p>'
         return f'<figure class="nd-chart"><figcaption>{escape(self.title)}</figcaption>{content}{caption}</figure>'
 
     def file(self) -> str:
-        """The chart as the content of an SVG file, with title and caption in it."""
+        """The chart as an SVG file, including title and caption."""
         lines = textwrap.wrap(self._caption(), CAPTION_LETTERS)
         height = HEADING + HEIGHT + LINE * (len(lines) + 1)
         drawn = [
@@ -75,7 +74,7 @@ class Chart:
 
 
 def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "", of: str = "matches") -> Chart:
-    """Matches by similarity, with the index's threshold; `bins` (low, high, matches) lie side by side. of: the counted things.
+    """Matches by similarity, with the index's threshold. bins: adjacent (low, high, matches). of: the noun for the counts.
 
     >>> from neardup_db.show.charts import histogram
     >>> histogram([(0.8, 0.9, 3), (0.9, 1.0, 7)], threshold=0.8).drawing.count("<rect")
@@ -100,7 +99,7 @@ def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "
 
 
 def sizes(bins: Sequence[Bin], note: str = "") -> Chart:
-    """Clusters by size; `bins` (smallest, largest size, clusters), each twice as wide as the one before.
+    """Clusters by size. bins: (smallest size, largest size, clusters), each twice as wide as the last.
 
     >>> from neardup_db.show.charts import sizes
     >>> sizes([(2, 3, 10), (4, 7, 2)]).sentence
@@ -127,7 +126,7 @@ def sizes(bins: Sequence[Bin], note: str = "") -> Chart:
 
 
 def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> Chart:
-    """Duplicates by the time when they were found; `bars` (begin in UTC, documents), without gaps, each of one `unit`.
+    """Duplicates by detection time. bars: consecutive (start in UTC, documents), each of one `unit`.
 
     >>> from neardup_db.show.charts import timeline
     >>> timeline([("2026-01-01", 4)], "day").sentence
@@ -154,7 +153,7 @@ def timeline(bars: Sequence[tuple[str, int]], unit: str, note: str = "") -> Char
 
 
 def curve(points: Sequence[Point], threshold: float | None = None, recall: float | None = None, note: str = "") -> Chart:
-    """The share of pairs that is found, by Jaccard similarity; `points` (similarity, P(candidate), P(returned)), ascending.
+    """The share of pairs found, by Jaccard similarity. points: (similarity, P(candidate), P(returned)), ascending.
 
     >>> from neardup_db.show.charts import curve
     >>> "threshold 0.8" in curve([(0.0, 0.0, 0.0), (0.8, 0.99, 0.5), (1.0, 1.0, 1.0)], 0.8, 0.99).drawing
@@ -194,7 +193,8 @@ def grid(figures: Figures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Places in the drawing: x of a number from `low` to `high`, y of one from 0 to `top`; whole: only whole numbers."""
+    """Coordinates in the drawing: x for numbers from `low` to `high`, y from 0 to `top`. whole: only whole numbers are labelled.
+    """
 
     low: float
     high: float
@@ -297,7 +297,7 @@ def _half(points: Sequence[Point]) -> float:
 
 
 def _ticks(low: float, high: float, whole: bool = False) -> list[float]:
-    """Round numbers from `low` to `high`; from 0 on, the last one is at or above `high`."""
+    """Round numbers from `low` to `high`; if low is 0, the last is at least `high`."""
     width = (high - low) / 4 or 1
     magnitude = 10.0 ** math.floor(math.log10(width))
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= width * 0.999)

@@ -1,9 +1,9 @@
-"""Where two texts differ, word by word: as parts, and side by side as HTML.
+"""Word differences of two texts, as parts and as side-by-side HTML.
 
     differences(a, b) -> Comparison; its .parts are Part(kind, a, b), kind "equal", "delete", "insert" or "replace"
     difference_html(a, b, label_a="...", label_b="...") -> a <div class="nd-diff">; its style is show.style.CSS
 
-Joining all `a` of the parts gives the first text, joining all `b` the second. Text is never taken as markup: `<script>` is shown.
+Joining all `a` of the parts gives the first text, joining all `b` the second. Text is always escaped: `<script>` is shown.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Literal, NamedTuple
 from .escape import escape, label_html
 
 WORD_LIMIT = 200_000
-"""Up to this many characters of both texts, without their equal ends, words are compared."""
+"""Below this number of characters in both texts, excluding equal ends, words are compared."""
 
 SENTENCE_LIMIT = 4_000_000
-"""Up to this many, sentences are compared, then the words of those that differ. Beyond, everything between the equal ends is one
-difference."""
+"""Below this number, sentences are compared, then the words of those that differ. Above it, everything between the equal ends is
+one difference."""
 
 MOST_ITEMS = 50_000
-"""Words, or sentences, of both texts that are compared: difflib takes about a second for so many."""
+"""The number of words or sentences compared; difflib needs about a second for them."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U000323af"
 )
-"""Thai, Lao, Burmese, Khmer, Chinese and Japanese are written without spaces: each grapheme is compared as a word."""
+"""Thai, Lao, Burmese, Khmer, Chinese and Japanese have no spaces between words, so each grapheme is compared as a word."""
 
 SENTENCE = re.compile(r"[^.!?。！？\n]{0,1000}[.!?。！？\n]*\s*")
 
@@ -40,7 +40,7 @@ Kind = Literal["equal", "delete", "insert", "replace"]
 
 
 class Part(NamedTuple):
-    """A stretch of two texts. `equal`: both have it (spaces may differ); otherwise `b` stands instead of `a`."""
+    """A stretch of two texts. `equal`: in both (spaces may differ); otherwise `b` replaces `a`."""
 
     kind: Kind
     a: str
@@ -49,8 +49,8 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The parts of two texts, in order. coarse: some parts are larger than the words that differ, because the texts are too long
-    or too different for a comparison word by word in about a second."""
+    """The parts of two texts, in order. coarse: some parts are larger than the differing words, because the texts are too long or
+    too different to compare word by word in about a second."""
 
     parts: tuple[Part, ...]
     coarse: bool = False
@@ -64,9 +64,9 @@ class Comparison:
 
 
 def differences(a: str, b: str, *, words: bool = False) -> Comparison:
-    """The differences of two texts, word by word; spaces and line breaks are ignored.
+    """The differences of two texts, word by word, ignoring spaces and line breaks.
 
-    words=True: case and punctuation are ignored too, as an index does with the default text rules.
+    words=True: also ignore case and punctuation, as an index does with the default text rules.
 
     >>> from neardup_db.show.difference import differences
     >>> for part in differences("The cat sat on the mat.", "The dog sat on the mat!"):
@@ -84,7 +84,7 @@ def differences(a: str, b: str, *, words: bool = False) -> Comparison:
 
 
 def _compared(a: str, b: str, words: bool) -> tuple[list[Part], bool]:
-    """Parts, and whether all of them were compared word by word."""
+    """Parts, and whether all were compared word by word."""
     size = len(a) + len(b)
     if size <= WORD_LIMIT:
         return _aligned(_tokens(a, words), _tokens(b, words))
@@ -129,7 +129,7 @@ def _merged(parts: list[Part]) -> list[Part]:
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    """A token: a word with its marks, a grapheme of a script without spaces, or a run of other characters; with its spaces."""
+    """A token with its spaces: a word with its marks, a grapheme of a script without spaces, or a run of other characters."""
     marks = "".join(re.escape(chr(point)) for point in range(0x300, 0x1F000) if unicodedata.category(chr(point))[0] == "M")
     return re.compile(
         rf"(?:(?P<word>[{UNSPACED}][{marks}\u200d]*|[^\W{UNSPACED}](?:[^\W{UNSPACED}]|[{marks}])*)|[^\w\s{UNSPACED}]+)\s*|\s+"
@@ -137,7 +137,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 def _tokens(text: str, words: bool) -> list[tuple[str, str]]:
-    """The tokens of a text: (key to compare, text). With `words`, punctuation belongs to the word before it."""
+    """The tokens of a text as (comparison key, text). With `words`, punctuation belongs to the word before it."""
     found: list[tuple[str, str]] = []
     for match in _pattern().finditer(text):
         token = match[0]
@@ -154,7 +154,7 @@ def _tokens(text: str, words: bool) -> list[tuple[str, str]]:
 
 
 def _equal_ends(a: str, b: str) -> tuple[int, int]:
-    """The number of equal characters at the beginning and at the end, up to a space."""
+    """The number of equal characters at the beginning and at the end, rounded down to a space."""
     most = min(len(a), len(b))
     head = _longest(most, lambda begin, end: a[begin:end] == b[begin:end])
     if head < max(len(a), len(b)):
@@ -166,7 +166,7 @@ def _equal_ends(a: str, b: str) -> tuple[int, int]:
 
 
 def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
-    """The longest equal length up to `most`; each test halves the rest, so nothing is compared twice."""
+    """The longest equal length up to `most`, by bisection."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -178,16 +178,18 @@ def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
 
 
 CONTEXT = 240
-"""Characters shown at either end of a long equal stretch."""
+"""The number of characters shown at either end of a long equal stretch."""
 
 MOST_CHANGES, LONGEST_CHANGE = 200, 4_000
-"""Differences that are shown, and characters that are shown of each."""
+"""The number of differences shown, and the characters shown of each."""
 
 
 def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_CHANGE) -> Iterator[list[Part]]:
-    """The parts to show, in rows; a row ends where a long equal stretch is left out.
+    """The parts to show, in rows; a row ends where a long equal stretch is omitted.
 
-    At most `most` differences, and of each at most `longest` characters; brackets say how much is left out within a row."""
+    Shows at most `most` differences with at most `longest` characters each; brackets give the number of characters omitted within
+    a row.
+    """
     row: list[Part] = []
     changes = 0
     for place, part in enumerate(compared.parts):
@@ -209,7 +211,7 @@ def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_
 
 
 def notes(compared: Comparison, most: int = MOST_CHANGES) -> list[str]:
-    """The sentences below a comparison."""
+    """The notes below a comparison."""
     found = []
     if compared.is_equal:
         found.append("No word differs.")
@@ -231,10 +233,10 @@ def difference_html(
     most: int = MOST_CHANGES,
     longest: int = LONGEST_CHANGE,
 ) -> str:
-    """Two texts side by side (below each other on a phone), with <del> and <ins> around the differences, and escaped.
+    """Two escaped texts side by side (one below the other on a phone), with <del> and <ins> around the differences.
 
-    Long equal stretches are left out, and so are differences after the first `most`, and characters of a difference after
-    `longest`; the page says where and how much. A label longer than 200 characters is cut.
+    Long equal stretches are omitted, as are differences after the first `most` and characters after `longest` in a difference;
+    the page says where and how much. Labels are cut at 200 characters.
 
     >>> from neardup_db.show.difference import difference_html
     >>> "<del>cat</del> sat" in difference_html("the cat sat", "the dog sat")
@@ -256,7 +258,8 @@ def _head(text: str) -> str:
 
 
 def _tail(text: str, head: bool) -> str:
-    """The end of a long equal stretch, from a space on, after the number of characters left out. head: its beginning is shown."""
+    """The end of a long equal stretch, from a space on, after the number of omitted characters. head: whether its beginning is
+    shown."""
     begin = text.find(" ", len(text) - CONTEXT, len(text) - CONTEXT // 2) + 1 or len(text) - CONTEXT
     left_out = begin - (len(_head(text)) - len("[…]") if head else 0)
     return f"[… {left_out:,} equal characters …] {text[begin:]}"
@@ -267,7 +270,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _side_cell(row: list[Part], side: Literal["a", "b"], label: str) -> str:
-    """One cell: the text of one side. The label is shown where cells stand below each other."""
+    """One cell: one side's text. The label is shown if cells are one below the other."""
     shown = []
     for part in row:
         text = part.a if side == "a" else part.b
@@ -281,6 +284,6 @@ def _side_cell(row: list[Part], side: Literal["a", "b"], label: str) -> str:
 
 
 def split_spaces(text: str) -> tuple[str, str]:
-    """A difference without the spaces at its end, and these spaces, which are not marked; spaces alone are marked."""
+    """A difference split into text and trailing spaces, which are not marked; a difference of spaces only is marked."""
     marked = text.rstrip() or text
     return marked, text[len(marked) :]

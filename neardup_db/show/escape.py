@@ -1,4 +1,4 @@
-"""Text as HTML that is shown and never run."""
+"""Escapes text for HTML, so that it is shown and never run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 
 def escape(value: object) -> str:
-    """A value as HTML text or the content of a quoted attribute. Characters that HTML cannot hold become U+FFFD; bytes x'6869'.
+    """A value as HTML text or quoted attribute content. Characters that HTML does not allow become U+FFFD; bytes become x'6869'.
 
     >>> from neardup_db.show.escape import escape
     >>> escape('<script>"1 & 2"</script>')
@@ -24,10 +24,10 @@ def plain_text(value: object) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The beginning of a text that is longer than `most` characters, with an ellipsis."""
+    """A text cut at `most` characters, with an ellipsis."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def label_html(value: object, most: int = 200) -> str:
-    """A key, a name or a setting as HTML, at most `most` characters of it."""
+    """A key, name or setting as HTML, cut at `most` characters."""
     return escape(shortened(plain_text(value), most))

@@ -1,4 +1,4 @@
-"""The explanation of a match as HTML."""
+"""A match explanation as HTML."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .escape import escape, label_html, plain_text, shortened
 from .style import facts, page
 
 MOST_SHINGLES, MOST_ROWS = 200, 50
-"""Shingles, and rows of a candidate table, that are listed."""
+"""The number of shingles, and of candidate rows, listed."""
 
 MOST_CONNECTING = 5
-"""Documents between the two of a dismissed pair that are named."""
+"""The number of documents listed between a dismissed pair."""
 
 
 class ExplainedMatch(Protocol):
-    """What is shown of a `neardup_db.MatchExplanation`, which knows these pages and is not known here."""
+    """The interface of `neardup_db.MatchExplanation`, which this module does not import."""
 
     @property
     def key_a(self) -> Any: ...
@@ -70,7 +70,7 @@ def verdict(found: ExplainedMatch) -> str:
 
 
 def still_connected(found: ExplainedMatch) -> str:
-    """The documents that still connect a dismissed pair, in words; empty for other pairs."""
+    """How a dismissed pair is still connected, in words; "" for other pairs."""
     if found.connected_by is None:
         return ""
     named = ", ".join(shortened(plain_text(key), 60) for key in found.connected_by[:MOST_CONNECTING])
@@ -79,14 +79,14 @@ def still_connected(found: ExplainedMatch) -> str:
 
 
 def shared_rows_text(found: ExplainedMatch) -> str:
-    """The rows of the candidate table in which both documents stand, in words."""
+    """The shared rows of the candidate table, in words."""
     if not found.met:
         return f"in none of {found.probes:,} places of {found.table}"
     return f"in {len(found.met):,} of {found.probes:,} places of {found.table}"
 
 
 def explanation_html(found: ExplainedMatch) -> str:
-    """Figures, the texts side by side, shingles, and the rows in which the documents met."""
+    """Figures, the texts side by side, shingles, and the shared candidate rows."""
     a, b = label_html(found.key_a), label_html(found.key_b)
     rows = [
         ("verdict", f"<strong>{verdict(found)}</strong>"),

@@ -1,7 +1,7 @@
-"""The numbers behind the charts, by plain SQL on the tables of an index.
+"""The numbers of the charts, by plain SQL on an index's tables.
 
-`connection` is one of apsw, sqlite3 or pysqlite3; no function of the extension is needed. Each statement is bounded: of a very
-large file a sample is read, and `matches_note` and `clusters_note` say so. Expired documents are not counted.
+`connection` is a connection of apsw, sqlite3 or pysqlite3; the extension's functions are not needed. Each statement is bounded:
+for a very large file a sample is read, which `matches_note` and `clusters_note` report. Expired documents are not counted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..values import Key
 from .theory import chances_of
 
 Bin = tuple[float, float, int]
-"""Lower bound, upper bound, and the count between them."""
+"""Lower bound, upper bound, count."""
 
 Point = tuple[float, float, float]
 """Jaccard similarity, P(candidate), P(returned)."""
 
 EXACT = 200_000
-"""Up to this many ids `collect` reads all rows; of more, this many in evenly spread blocks, so that a file that is not in the
-system's cache answers soon too."""
+"""Up to this many ids `collect` reads all rows. Above, it reads this many in evenly spaced blocks, so that an uncached file is
+fast too."""
 
 EXACT_LARGEST = 2_000_000
 """Up to this many ids `largest` counts all clusters: a quarter of a second for a million."""
@@ -36,13 +36,13 @@ BLOCK = 512
 """Consecutive ids in a block of a sample."""
 
 TEXT_LIMIT = 200_000
-"""Characters of a text that `members` reads, so that texts are compared word by word."""
+"""Characters of a text that `members` reads, few enough for a comparison word by word."""
 
 FREQUENT = 5_000
-"""Documents with matches whose clusters are candidates for the largest ones of a very large file."""
+"""Documents with matches whose clusters are candidates for the largest clusters of a very large file."""
 
 BINS, GRID = 20, 200
-"""Bars of the histogram; steps of similarity in the counts. Bars that begin at a whole tenth begin and end at a step."""
+"""Histogram bars, and similarity steps in the counts. Bars that start at a tenth coincide with steps."""
 
 _SECOND = 1000
 UNITS: Mapping[str, int] = {
@@ -56,10 +56,10 @@ UNITS: Mapping[str, int] = {
     "4 weeks": 28 * 86400 * _SECOND,
     "year": 365 * 86400 * _SECOND,
 }
-"""Milliseconds that a bar of the timeline may stand for."""
+"""Allowed bar lengths of the timeline, in milliseconds."""
 
 MOST_BARS, MOST_YEARS = 60, 300
-"""Bars of the timeline; years of it, the last ones, if matches lie centuries apart, as only in a damaged file."""
+"""Timeline bars, and the number of latest years shown if matches span centuries, as in a damaged file."""
 
 
 class Connection(Protocol):
@@ -72,13 +72,12 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of an index. Counts are of documents unless said otherwise; `duplicates` are all documents of clusters but the
-    first of each.
+    """The numbers of an index. Counts are of documents unless stated otherwise. `duplicates`: all documents in clusters except
+    the first of each.
 
-    similarities: (from, to, matches), side by side; sizes: (smallest, largest size, clusters); times: (begin in UTC, documents
-    found to be duplicates), without gaps, each of one `time_unit`; curve: (Jaccard similarity, P(candidate), P(returned)),
-    empty for codes of the application. If a sample was read, because the file is so large, `matches_note` and `clusters_note` are
-    sentences that say so.
+    similarities: adjacent (from, to, matches); sizes: (smallest size, largest size, clusters); times: consecutive (start in UTC,
+    duplicates found), each of one `time_unit`; curve: (Jaccard similarity, P(candidate), P(returned)), empty for codes of the
+    application. `matches_note` and `clusters_note` are sentences about the sample, if one was read.
     """
 
     name: str
@@ -106,7 +105,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSize:
-    """A cluster: its label, the number of its documents, and the key of the earliest one."""
+    """A cluster: its label, its number of documents, and the key of the earliest."""
 
     cluster: int
     size: int
@@ -127,7 +126,7 @@ class Member:
 
 
 def _plain(connection: Any) -> Connection:
-    """A callable that returns the rows of a statement as plain tuples, whatever the application's row factory is."""
+    """The connection with plain rows, whatever row factory the application has set."""
     if not hasattr(connection, "cursor"):
         return connection  # type: ignore[no-any-return]
     cursor: Any = connection.cursor()
@@ -136,14 +135,14 @@ def _plain(connection: Any) -> Connection:
 
 
 class _Reader:
-    """Statements on the tables of one index. All take the same moment as now."""
+    """Statements on one index's tables, all with the same current time."""
 
     def __init__(self, connection: Connection, name: str, now: int | None) -> None:
         self._connection, self._name = connection, check_index_name(name)
         self._now = int(time.time() * 1000) if now is None else now
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """All rows of a statement; {index} in it is the index's name, {gone} the ids of expired documents."""
+        """All rows of a statement. {index} is the index's name, {gone} the ids of expired documents."""
         gone = "(SELECT id FROM {index}_document WHERE expires_at <= :now)"
         text = sql.replace("{gone}", gone).replace("{index}", self._name)
         given = {**parameters, "now": self._now}
@@ -154,8 +153,8 @@ class _Reader:
         return self.rows(sql, **parameters)[0][0]
 
     def sample(self, table: str, column: str, most: int) -> tuple[str, dict[str, int], int]:
-        """FROM and WHERE for all rows of a table, or for evenly spread blocks of them by an indexed column; their parameters; and
-        n, where one of n ids is read."""
+        """FROM and WHERE for all rows of a table, or for evenly spaced blocks by an indexed column; their parameters; and n if
+        one of n ids is read."""
         there = f"{column} IS NOT NULL"
         low, high = self.rows(
             f"SELECT (SELECT min({column}) FROM {table} WHERE {there}), (SELECT max({column}) FROM {table} WHERE {there})"
@@ -174,8 +173,8 @@ class _Reader:
 
 
 def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT, now: int | None = None) -> Figures:
-    """The figures of an index. most: all rows are read up to this many ids; now: milliseconds since 1970. Raises ParameterError
-    for an impossible name, CorruptIndexError for impossible settings.
+    """The figures of an index. most: up to this many ids all rows are read; now: milliseconds since 1970. Raises ParameterError
+    for an invalid name, CorruptIndexError for invalid settings.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.show.figures import collect
@@ -215,8 +214,8 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT,
 def largest(
     connection: Connection, name: str = "neardup", limit: int = 20, *, most: int = EXACT_LARGEST, now: int | None = None
 ) -> list[ClusterSize]:
-    """The largest clusters; among equal sizes the earlier first. With more than `most` ids in the file, only clusters in a
-    sample of the matches are candidates."""
+    """The largest clusters, the earlier first in a tie. In a file with more than `most` ids, candidates are the clusters in a
+    sample of the matches."""
     reader = _Reader(connection, name, now)
     top = int(reader.value("SELECT coalesce(max(id), 0) FROM {index}_document"))
     within, parameters = "IS NOT NULL", {}
@@ -236,7 +235,7 @@ def largest(
 def members(
     connection: Connection, name: str = "neardup", cluster: int = 0, limit: int = 20, offset: int = 0, *, now: int | None = None
 ) -> list[Member]:
-    """The documents of a cluster, the earliest first, from the one numbered `offset` on."""
+    """The documents of a cluster, the earliest first, starting at `offset`."""
     rows = _Reader(connection, name, now).rows(
         f"{_MEMBERS} WHERE cluster_id = :cluster AND id NOT IN {{gone}} ORDER BY id LIMIT :limit OFFSET :offset",
         cluster=cluster,
@@ -247,20 +246,20 @@ def members(
 
 
 def documents(connection: Connection, name: str, keys: Iterable[Key], *, now: int | None = None) -> list[Member]:
-    """Documents by their keys. A document that is missing or has expired is left out."""
+    """Documents by their keys; missing and expired documents are omitted."""
     reader = _Reader(connection, name, now)
     sql = f"{_MEMBERS} WHERE key = :key AND id NOT IN {{gone}}"
     return [Member(*row) for key in keys for row in reader.rows(sql, key=key)]
 
 
 def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
-    """The curve of a scheme by its settings, from 0 to 1; empty for codes of the application, which have no texts."""
+    """The recall curve from 0 to 1 for a scheme's settings; empty for codes of the application, which have no texts."""
     try:
         chances = chances_of(settings)
     except ParameterError:
         return ()
     places = {place / 50 for place in range(51)}
-    if settings.get("threshold") is not None:  # an exact rule jumps there
+    if settings.get("threshold") is not None:  # an exact rule has a step there
         places |= {float(settings["threshold"]), math.nextafter(float(settings["threshold"]), 0.0)}
     return tuple((place, *chances(place)) for place in sorted(places))
 
@@ -296,7 +295,7 @@ def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, st
 
 
 def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
-    """Bins of clusters by size, in powers of two; the number of clusters; the number of duplicates. counts: clusters by size."""
+    """Cluster bins in powers of two, the number of clusters, and the number of duplicates. counts: clusters by size."""
     bins = [0] * max((size.bit_length() for size in counts), default=0)
     for size, count in counts.items():
         bins[size.bit_length() - 1] += count
@@ -305,7 +304,7 @@ def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
 
 
 def _frequent(reader: _Reader, limit: int) -> list[int]:
-    """Labels of the clusters with most documents in a sample of those with matches."""
+    """Labels of the largest clusters in a sample of documents with matches."""
     source, where, _ = reader.sample("{index}_match", "document_id", FREQUENT)
     met = f"SELECT DISTINCT t.document_id AS id {source} LIMIT {FREQUENT}"
     rows = reader.rows(
@@ -318,7 +317,7 @@ def _frequent(reader: _Reader, limit: int) -> list[int]:
 
 
 def _histogram(counts: Mapping[int, int], threshold: float | None) -> tuple[Bin, ...]:
-    """BINS bars up to 1. The first begins at the last tenth that is not above the least similarity nor the threshold."""
+    """BINS bars up to 1, starting at the last tenth at or below both the lowest similarity and the threshold."""
     least = min(min(counts), GRID - 1 if threshold is None else int(threshold * GRID + 1e-9))
     start = max(0, min(least * 10 // GRID, 9)) * GRID // 10
     width = (GRID - start) // BINS
@@ -329,7 +328,7 @@ def _histogram(counts: Mapping[int, int], threshold: float | None) -> tuple[Bin,
 
 
 def moment(milliseconds: int, length: int = _SECOND) -> str:
-    """A time in UTC, as exact as a period of that length needs it."""
+    """A time in UTC, with the precision that a period of this length needs."""
     style = "%Y-%m-%d" if length >= UNITS["day"] else "%Y-%m-%d %H:%M" if length >= UNITS["minute"] else "%Y-%m-%d %H:%M:%S"
     try:
         return utc(milliseconds // 1000).strftime(style)

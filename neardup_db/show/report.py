@@ -1,4 +1,4 @@
-"""A report about an index: one HTML file with key figures, charts, and the largest clusters with their differences."""
+"""An index report: one HTML file with key figures, charts, and the largest clusters with their differences."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ..reader import Reader
 
 EXACT = 20_000_000
-"""Up to this many ids a report counts everything: it may take longer than a page."""
+"""Up to this many ids a report counts everything, since it may take longer than a page."""
 
 CHANGES, LONGEST = 40, 600
-"""Differences shown of two texts, and characters of each: a report of hundreds of long texts has a few megabytes."""
+"""The number of differences shown for two texts, and the characters of each; a report of hundreds of long texts has a few
+megabytes."""
 
 Group = tuple[int, list[Member]]
-"""The number of documents in a cluster, and the first of them."""
+"""The number of documents in a cluster, and its first documents."""
 
 
 def figures_of(index: Reader) -> Figures:
@@ -37,7 +38,7 @@ def figures_of(index: Reader) -> Figures:
 
 
 def report_page(index: Reader, title: str, clusters: int = 20, most: int = 10) -> str:
-    """The report as an HTML document: the largest `clusters`, and of each the first `most` documents.
+    """The report as an HTML document: the largest `clusters`, with the first `most` documents of each.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.show.report import report_page

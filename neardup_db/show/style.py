@@ -1,12 +1,12 @@
-"""The style sheet of all pages about an index, and the frame of a page that needs no other file.
+"""The style sheet of all pages, and the frame of a self-contained page.
 
     CSS                     -> the rules, for a <style> element; every class begins with "nd-"
-    page(title, body)       -> a whole HTML document; `title` is text, `body` HTML
+    page(title, body)       -> a complete HTML document; `title` is text, `body` HTML
     fragment(body)          -> HTML with its style, for use in another page, such as a notebook
     facts(rows)             -> names (text) and values (HTML) as a table
 
-Light and dark follow the reader's system. Text has a contrast of at least 4.5 to 1, lines of charts at least 3 to 1. Removed
-words are struck through and added ones underlined, so that colour is never the only sign.
+Light and dark mode follow the system. Text has a contrast of at least 4.5 to 1, chart lines at least 3 to 1. Removed words are
+struck through and added words underlined, so that colour is never the only sign.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 
 
 def page(title: str, body: str) -> str:
-    """An HTML document that loads nothing and runs nothing; body is HTML.
+    """An HTML document without scripts or external files. body: HTML.
 
     >>> from neardup_db.show.style import page
     >>> "<title>a &lt;b&gt;</title>" in page("a <b>", "<p>text</p>")

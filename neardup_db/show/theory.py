@@ -1,12 +1,11 @@
 """The share of pairs that an index finds at each similarity, by the probability theory of its scheme.
 
-Two texts of many shingles and equal length with Jaccard similarity J are assumed. A slot of a MinHash signature is equal with
+The model is two texts of many shingles and equal length with Jaccard similarity J. A slot of a MinHash signature is equal with
 probability J, a bit of a one-bit sample differs with (1 - J) / 2, and a bit of a SimHash with arccos(2J / (1 + J)) / pi
 (Charikar, "Similarity estimation techniques from rounding algorithms", 2002). A hash that either text has belongs to both with
-probability J, else to one of them: a bottom-k fingerprint has room for enough shared hashes or not.
+probability J, otherwise to one of them; a bottom-k fingerprint has room for enough shared hashes or not.
 
-All chances are sums of probabilities, within 1e-8 of the exact ones, and a curve takes a fraction of a second whatever the
-parameters are.
+All probabilities are sums within 1e-8 of the exact values, and a curve takes a fraction of a second for any parameters.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Chances = Callable[[float], tuple[float, float]]
 """P(candidate) and P(returned) at a Jaccard similarity."""
 
 SPREAD = 20
-"""Sums end this many standard deviations (and one more) from the mean: the rest is below 1e-8."""
+"""Sums end this many standard deviations (and one more) from the mean; the rest is below 1e-8."""
 
 
 @lru_cache(maxsize=4)
@@ -58,12 +57,12 @@ def _binomial_range(count: int, chance: float, first: int, last: int) -> float:
 
 
 def _around(mean: float, deviation: float) -> tuple[int, int]:
-    """The least and the largest number of a sum."""
+    """The bounds of a sum around its mean."""
     return math.floor(mean - SPREAD * (deviation + 1)), math.ceil(mean + SPREAD * (deviation + 1))
 
 
 def chances_of(settings: Mapping[str, Any]) -> Chances:
-    """The curve of a scheme by its settings. Raises ParameterError for codes of the application, which come from no text."""
+    """The curve of a scheme by its settings. Raises ParameterError for codes of the application, which have no texts."""
     kind = str(settings["scheme"])
     if kind == "minhash":
         return lambda similarity: _minhash(settings, similarity)
@@ -79,7 +78,7 @@ def chances_of(settings: Mapping[str, Any]) -> Chances:
 
 
 def _minhash(settings: Mapping[str, Any], similarity: float) -> tuple[float, float]:
-    """Bands meet where all their slots are equal; with exact=False enough of all slots must be equal besides."""
+    """Bands match if all their slots are equal; with exact=False, enough of all slots must be equal as well."""
     slots, bands, rows = int(settings["num_perm"]), int(settings["bands"]), int(settings["rows"])
     threshold = float(settings["threshold"])
     candidate = -math.expm1(bands * math.log1p(-(similarity**rows))) if similarity < 1.0 else 1.0
@@ -91,11 +90,12 @@ def _minhash(settings: Mapping[str, Any], similarity: float) -> tuple[float, flo
 
 
 def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) -> float:
-    """P(no band meets, and `enough` slots or more are equal).
+    """P(no band matches, and at least `enough` slots are equal).
 
-    How many are equal without a band that meets has the generating function ((1 - J + Jz)^rows - (Jz)^rows)^bands times
-    (1 - J + Jz) for each slot beside the bands. Its values at the roots of unity give the probabilities; numbers that differ by a
-    multiple of `size` share one, and all but one of them are too far from the mean to count."""
+    The number of equal slots without a matching band has the generating function ((1 - J + Jz)^rows - (Jz)^rows)^bands times (1 -
+    J + Jz) for each slot outside the bands. Its values at the roots of unity give the probabilities. Numbers that differ by a
+    multiple of `size` share one, and all but one of them are too far from the mean to count.
+    """
     low, high = _around(slots * similarity, math.sqrt(slots * similarity * (1 - similarity)))
     first, last = max(0, low), min(slots, high)
     size = 1 << (last - first + 1).bit_length()
@@ -107,7 +107,8 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
 
 
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
-    """Codes whose bits differ independently: the radius decides which are returned, the blocks or chunks which are compared."""
+    """Codes with independently differing bits: the radius decides which are returned, the blocks or chunks which are candidates.
+    """
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
     returned = _binomial_range(bits, differs, 0, radius)
     plan = settings.get("plan")
@@ -134,7 +135,8 @@ def _widths(bits: int, parts: int) -> list[int]:
 
 
 def _bottomk(settings: Mapping[str, Any]) -> Chances:
-    """Fingerprints meet in a hash that both file, and are similar enough where they share enough hashes: then they do meet."""
+    """Fingerprints are candidates if they share an indexed hash, and similar if they share enough hashes, which implies the
+    former."""
     k, threshold = int(settings["k"]), float(settings["threshold"])
     overlap = _least(np.arange(k + 1) / k, threshold)
     met = _shared(1, k - overlap)
@@ -146,10 +148,12 @@ def _bottomk(settings: Mapping[str, Any]) -> Chances:
 
 
 def _shared(count: int, others: int) -> Callable[[float], float]:
-    """P(the first `count` shared hashes have at most so many `others` of either text before the last of them).
+    """P(the first `count` shared hashes have at most `others` other hashes of either text before the last of them).
 
-    All others before it have the negative binomial distribution, those of one text half of them the binomial one: that text has
-    too many of n with the probability of the sum over v < n of C(v, others) / 2^(v + 1)."""
+    The number of other hashes before it has the negative binomial distribution, and half of them on average belong to one text,
+    with the binomial distribution. That text has too many of n with the probability of the sum over v < n of C(v, others) / 2^(v
+    + 1).
+    """
     most = 2 * others
     halves = np.arange(others, most + 1)
     too_many = np.cumsum(np.exp(_choose(halves, others, count + most) - (halves + 1) * math.log(2)))

@@ -1,7 +1,7 @@
-"""Near-duplicates of more texts than one machine holds, on Spark (the extra "spark").
+"""Near-duplicates of texts beyond one machine's capacity, on Spark (the extra "spark").
 
-Fingerprints, buckets and verdicts are those of an index with the same settings, to the bit: the same C core makes them, on the
-executors. docs/reference/spark.md says how it works, when it pays and what it costs.
+An index with the same settings has identical fingerprints, buckets and verdicts, because the executors run the same C
+core. docs/reference/spark.md explains the method, its use cases and its cost.
 """
 
 from __future__ import annotations
@@ -54,28 +54,29 @@ def near_duplicates(
     work_dir: str | None = None,
     max_rounds: int = MAX_ROUNDS,
 ) -> DataFrame:
-    """The cluster of each row: a frame of `key`, `cluster`, `representative` and `similarity` to that, one row for each row of
-    df.
+    """Cluster the rows of a frame. Returns a frame of `key`, `cluster`, `representative` and `similarity`, with a row for each
+    row of df.
 
-    key: a column of strings or integers, each value once; integers come back as long. None: the SHA-256 of the text is the key,
-    so that rows of equal texts are one document, and rows without a text are left out. text: a column of strings. A row whose
-    text is null or has no shingle is alone. scheme: a MinHash, `MinHash()` for None. rules: TextRules, `TextRules()` for None.
-    exact: pairs are verified by their true similarity, as in an index of `MinHash(exact=True)`, else by the share of equal slots.
+    key: a column of unique strings or integers; integers are returned as long. None: the SHA-256 of the text is the key, so rows
+    with equal texts are one document, and rows without a text are dropped. text: a column of strings. A row whose text is null or
+    has no shingle forms no cluster. scheme: a MinHash, `MinHash()` for None. rules: TextRules, `TextRules()` for None. exact:
+    verify pairs by their exact similarity, like an index with `MinHash(exact=True)`, else estimate it by the share of equal
+    slots.
 
-    cluster: the smallest key of the cluster, null for a row that is alone; then the two columns after it are null too.
-    representative: the row of the cluster that is to stay, by keep: "first" (the smallest key), "last" (the largest) or "longest"
-    (the most tokens; the smallest key among equals). similarity: between the two, which may be below the threshold where rows
-    between them connect them. Clusters are those of `Index.clusters`, whatever the number of executors and partitions.
+    cluster: the smallest key of the cluster; for a row without near-duplicates it and the next two columns are null.
+    representative: the row to keep, according to `keep`: "first" (the smallest key), "last" (the largest) or "longest" (the most
+    tokens; the smallest key in a tie). similarity: between the row and its representative, possibly below the threshold if other
+    rows connect the two. The clusters equal the result of `Index.clusters` for any number of executors and partitions.
 
-    save: a folder for fingerprints/, matches/ and clusters/ as Parquet, which must not exist; `Index.import_fingerprints` and
-    `neardup import` load fingerprints/. earlier: such folders of the days before, the earliest first: df is a new day then, whose
-    keys are new. Only its texts are fingerprinted and only its rows come back, but clusters are those of all days, and a
-    representative is a row of the earliest day in the cluster. work_dir: where the steps are written in between, a folder that
-    all executors reach; None: the session's checkpoint folder, or with a local Spark a temporary one. The frame that comes back
-    is read from a file in save or work_dir, which has to stay so long. max_rounds: of the components.
+    save: a new folder, for fingerprints/, matches/ and clusters/ as Parquet; `Index.import_fingerprints` and `neardup import`
+    load fingerprints/. earlier: the folders saved on earlier days, the first day first; df is then a new day with new keys. Only
+    its texts are fingerprinted and only its rows are returned, but clusters span all days, and a representative is a row of the
+    cluster's earliest day. work_dir: a folder for intermediate results that all executors reach; None for the session's
+    checkpoint folder or, with a local Spark, a temporary folder. The returned frame reads a file in save or work_dir, which must
+    not be deleted while the frame is in use. max_rounds: limits the rounds of the component search.
 
-    The work is done when the call comes back. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError where
-    earlier days have other settings, and NearDupError where a step gives other rows than it should or rounds are not enough.
+    The work is complete on return. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError if earlier days
+    have other settings, and NearDupError if a step returns unexpected rows or max_rounds is too low.
     """
     settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
     return _answer(df, key, text, settings, earlier, save, work_dir, "clusters")
@@ -96,23 +97,23 @@ def deduplicate(
     work_dir: str | None = None,
     max_rounds: int = MAX_ROUNDS,
 ) -> DataFrame:
-    """The rows of df without near-duplicates, all columns as they are: a row goes only if it is a near-duplicate of a row that
-    stays. Arguments as of `near_duplicates`.
+    """The rows of df without near-duplicates, with all columns unchanged. Each removed row is a near-duplicate of a kept row.
+    Arguments as in `near_duplicates`.
 
-    Rows are decided in the order of keep: "first" (the smallest key first), "last" (the largest first) or "longest" (the most
-    tokens first, the smallest key among equals). A row stays unless it matches a row that stays already, so the same rows stay as
-    in an index to which `Index.add_many(records, only_new=True)` adds them in that order. connected=True: one row of each cluster
-    of `near_duplicates` stays, its representative; rows that only a chain of others connects with it go too.
+    Rows are decided in the order of `keep`: "first" (the smallest key first), "last" (the largest first) or "longest" (the most
+    tokens first, the smallest key in a tie). A row is kept unless it matches a row kept before, as in `Index.add_many(records,
+    only_new=True)` with the rows in that order. connected=True: only the representative of each cluster of `near_duplicates` is
+    kept, so rows connected only through other rows are removed too.
 
-    earlier: rows of earlier days are decided first, day by day, as if `add_many` had added one day after the other. Give the same
-    keep every day: so a row of an earlier day counts as staying if it stayed on its day. save: in place of clusters/ it gets
-    duplicates/, with `key`, `duplicate_of` and `similarity` of each row in a cluster. duplicate_of: the most similar row that
-    stays, the first decided among equals; null for a row that stays itself. Rows of equal texts go with the first of them.
+    earlier: rows of earlier days are decided first, day by day, like successive calls of `add_many`. Pass the same `keep` every
+    day: then a row of an earlier day counts as kept if it was kept on its day. save: contains duplicates/ instead of clusters/,
+    with `key`, `duplicate_of` and `similarity` of each row in a cluster. duplicate_of: the most similar kept row, the first
+    decided in a tie; null for a kept row. Rows with equal texts share the decision for the first of them.
 
-    df is read twice, now and when the answer is read, so both times it has to give the same rows. The memory of an executor's
-    task is bounded by the rows that stay of one cluster.
+    df is read twice, in the call and when the result is read, and must return the same rows both times. The memory of an executor
+    task is bounded by the kept rows of one cluster.
 
-    key=None: of rows of equal texts one stays, the first in the order of their JSON; rows without a text stay all.
+    key=None: one row is kept of rows with equal texts, the first in the order of their JSON; all rows without a text are kept.
     """
     check_flag("connected", connected)
     settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
@@ -135,7 +136,7 @@ def _answer(
     work_dir: str | None,
     name: Literal["clusters", "duplicates"],
 ) -> DataFrame:
-    """The table of this name, written: `clusters`, or `duplicates`."""
+    """Write the result table: `clusters` or `duplicates`."""
     check_frame(df)
     texts = documents_of(df, key, text)
     spark, today = df.sparkSession, len(earlier)
@@ -188,5 +189,5 @@ def _checked(
     scheme, rules = scheme or MinHash(), rules or TextRules()
     if scheme.given.get("exact", exact) != exact:
         raise ParameterError(f"exact={exact}, but the scheme is {scheme!r}: say it once, or the same")
-    rules.settings()  # ParameterError for functions that executors cannot import
+    rules.settings()  # raises ParameterError for functions that executors cannot import
     return Settings(scheme.with_exact(exact), rules, keep, max_rounds)

@@ -1,11 +1,11 @@
-"""Connected components of a graph of any size: large-star and small-star in turns (Kiveris, Lattanzi, Mirrokni, Rastogi and
+"""Connected components of a graph of any size, by alternating large-star and small-star (Kiveris, Lattanzi, Mirrokni, Rastogi and
 Vassilvitskii, "Connected Components in MapReduce and Beyond", 2014).
 
-An edge has the larger key first. Large-star hangs the larger neighbours of each vertex on the smallest one of its neighbourhood,
-small-star the smaller ones and the vertex itself. Neither connects or parts anything, neither loses a vertex; when all edges make
-stars, the smallest key of each component is the centre of its star.
+An edge has the larger key first. Large-star connects the larger neighbours of each vertex to the smallest key in its
+neighbourhood; small-star does so for the smaller neighbours and the vertex itself. Both preserve components and vertices. When
+all edges form stars, the centre of each star is the smallest key of its component.
 
-A round over few edges is one task that makes all stars: such a round costs what its jobs cost, not what its edges do.
+A round over few edges is a single task that finishes all stars, because its cost is that of its jobs rather than its edges.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ LARGER, SMALLER = "larger", "smaller"
 
 
 class Shape(NamedTuple):
-    """vertices: how many there are; loose: those that are no end of a star, nor its centre, or hang on two of them."""
+    """vertices: their number; loose: vertices that are neither a star's centre nor a leaf of exactly one star."""
 
     vertices: int
     loose: int
 
 
 def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) -> DataFrame:
-    """(larger, smaller) of each vertex but the smallest of its component, which is `smaller`.
+    """(larger, smaller) of each vertex except the smallest of its component, which is `smaller`.
 
-    pairs: two columns of keys. NearDupError where so many rounds are not enough, and where a round loses a vertex."""
+    pairs: two key columns. Raises NearDupError if most_rounds is too low, or if a round loses a vertex.
+    """
     a, b = (F.col(f"`{column}`") for column in pairs.columns)
     edges = (
         pairs.select(F.greatest(a, b).alias(LARGER), F.least(a, b).alias(SMALLER))
@@ -67,14 +68,14 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
 
 
 def labels_of(stars: DataFrame) -> DataFrame:
-    """(key, label) of each vertex, the smallest of a component too."""
+    """(key, label) of each vertex, including the smallest of each component."""
     return stars.select(F.col(LARGER).alias("key"), F.col(SMALLER).alias("label")).union(
         stars.select(F.col(SMALLER).alias("key"), F.col(SMALLER).alias("label")).distinct()
     )
 
 
 def large_star(edges: DataFrame) -> DataFrame:
-    """Each neighbour that is larger than a vertex, with the smallest of the vertex and all its neighbours."""
+    """Large-star: each larger neighbour of a vertex, with the smallest key of the vertex and all its neighbours."""
     both = edges.select(F.col(LARGER).alias("vertex"), F.col(SMALLER).alias("other")).union(
         edges.select(F.col(SMALLER).alias("vertex"), F.col(LARGER).alias("other"))
     )
@@ -84,7 +85,7 @@ def large_star(edges: DataFrame) -> DataFrame:
 
 
 def small_star(edges: DataFrame) -> DataFrame:
-    """A vertex, and each neighbour that is smaller, with the smallest of these."""
+    """Small-star: a vertex and each smaller neighbour, with the smallest key of these."""
     smallest = edges.groupBy(LARGER).agg(F.min(SMALLER).alias("centre"))
     others = edges.join(smallest, LARGER).where(F.col(SMALLER) != F.col("centre"))
     hung = others.select(F.col(SMALLER).alias(LARGER), F.col("centre").alias(SMALLER))
@@ -92,7 +93,8 @@ def small_star(edges: DataFrame) -> DataFrame:
 
 
 def stars_of_few(edges: DataFrame) -> DataFrame:
-    """Each vertex but the smallest of its component, with that: by one task, which holds all edges."""
+    """Each vertex with the smallest of its component, computed by one task that holds all edges; the smallest itself has no row.
+    """
     kind = edges.schema[LARGER].dataType.simpleString()
     return edges.coalesce(1).mapInArrow(_stars, f"{LARGER} {kind}, {SMALLER} {kind}")
 
@@ -113,20 +115,20 @@ def _stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def smallest_of_components(count: int, a: Array, b: Array) -> Array:
-    """The smallest vertex of the component of each of so many vertices, int64[count], by the two ends of each edge."""
+    """The smallest vertex of each vertex's component, int64[count], from the two ends of each edge."""
     labels = np.arange(count)
     while True:
         ends = labels[a], labels[b]
         apart = ends[0] != ends[1]
         if not apart.any():
             return labels
-        np.minimum.at(labels, np.maximum(*ends)[apart], np.minimum(*ends)[apart])  # labels only fall: there are no circles
+        np.minimum.at(labels, np.maximum(*ends)[apart], np.minimum(*ends)[apart])  # labels only decrease, so there are no cycles
         while not np.array_equal(labels, lower := labels[labels]):
             labels = lower
 
 
 def shape_of(edges: DataFrame) -> Shape:
-    """One look at all edges: how many vertices they have, and how far they are from stars."""
+    """The number of vertices, and how far the edges are from stars, in one pass."""
     ends = edges.select(F.col(LARGER).alias("vertex"), F.lit(1).alias("up"), F.lit(0).alias("down")).union(
         edges.select(F.col(SMALLER).alias("vertex"), F.lit(0).alias("up"), F.lit(1).alias("down"))
     )

@@ -1,4 +1,4 @@
-"""Duplicates of rows that stay: a task decides the rows of a component one after another, in the order of preference."""
+"""Duplicates of kept rows: a task decides the rows of a component in preference order."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from .tables import Tables
 
 _ROWS = ["label", "size", "key", "value"]
-"""Columns of the rows that a task decides, in the order of label and preference. size: how many rows the component has."""
+"""Input columns of a task, ordered by label and preference. size: the number of rows in the component."""
 
 
 def duplicates(
     tables: Tables, documents: DataFrame, found: Matches, today: int, settings: Settings, path: str | None
 ) -> DataFrame:
-    """(key, duplicate_of, similarity) of today's documents in a component, written. duplicate_of is null where one stays.
+    """(key, duplicate_of, similarity) of today's documents in components, written. duplicate_of is null for a kept document.
 
-    Documents with equal values are decided together, by the preferred one: only its value is sent to the executors."""
+    The preferred one of documents with equal values decides for all, so only its value is sent to the executors.
+    """
     labels = labels_of(components(tables, found.edges, "components", settings.max_rounds))
     is_new, is_leader = F.col("day") == today, F.col("leader") == F.col("key")
     component = sql.Window.partitionBy("label")
@@ -75,8 +76,8 @@ def _decided(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def decider(scheme: MinHash, key_type: str) -> Batches:
-    """What makes (key, duplicate_of, similarity) of rows in the order of component and preference. key_type: in the words of
-    pyarrow."""
+    """A function that returns (key, duplicate_of, similarity) for rows in component and preference order. key_type: a pyarrow
+    type name."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         components = _Components(scheme, key_type)
@@ -88,9 +89,10 @@ def decider(scheme: MinHash, key_type: str) -> Batches:
 
 
 class _Components:
-    """The components of a task one after another; a batch may end within one.
+    """The consecutive components of a task; one may continue in the next batch.
 
-    Memory: the rows that stay of one component, and of the others in the batch in which it begins."""
+    Memory is bounded by the kept rows of one component, and of the other components that begin in the same batch.
+    """
 
     def __init__(self, scheme: MinHash, key_type: str) -> None:
         self._scheme, self._key_type = scheme, key_type
@@ -114,7 +116,7 @@ class _Components:
             yield self._part(batch.slice(begins), numbers[begins:])
 
     def _place(self, label: Any, size: int) -> int:
-        """The number of the component of the next row. NearDupError where the one before was not whole."""
+        """The number of the next row's component. Raises NearDupError if the previous one was incomplete."""
         if label != self._label:
             self.end()
             self._label, self._left = label, size
@@ -125,8 +127,8 @@ class _Components:
     def end(self) -> None:
         if self._left:
             raise NearDupError(
-                f"a component came in pieces, {abs(self._left)} rows too {'few' if self._left > 0 else 'many'}: the plan of the "
-                "query parted what belongs together; please report it with the version of Spark"
+                f"a component was split, {abs(self._left)} rows too {'few' if self._left > 0 else 'many'}: the query "
+                "plan split a group; please report this with the Spark version"
             )
 
     def _part(self, batch: pa.RecordBatch, numbers: Any) -> pa.RecordBatch:

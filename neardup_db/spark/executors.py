@@ -1,4 +1,4 @@
-"""Whether the Pythons of the executors have this neardup_db: asked by one small job, before any work."""
+"""Checks with one small job, before any work, that the executors' Python has this version of neardup_db."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS = 256
-"""They are spread over the cores of all executors."""
+"""Enough rows to reach the cores of all executors."""
 
 
 def require_package(spark: SparkSession, version: str) -> None:
-    """ParameterError, with the executor's Python and the remedy, where one lacks neardup_db, has another version, or fails."""
-    question = F.udf(asker(), "string", useArrow=False)  # by rows: batches of Arrow need pyarrow there
+    """Raises ParameterError, with the executor's Python and the remedy, if one lacks neardup_db, has another version, or fails.
+    """
+    question = F.udf(asker(), "string", useArrow=False)  # by rows, because Arrow batches need pyarrow there
     try:
         answers = spark.range(_ROWS).select(question("id").alias("answer")).collect()
     except (errors.PySparkException, protocol.Py4JJavaError) as error:
@@ -32,7 +33,7 @@ def require_package(spark: SparkSession, version: str) -> None:
 
 
 def asker() -> Callable[[Any], str]:
-    """What an executor runs. It is a function within a function, which travels with its code and imports nothing of ours."""
+    """The function that an executor runs. It is nested so that it is pickled by value and imports nothing from this package."""
 
     def ask(_: Any) -> str:
         import importlib
@@ -43,7 +44,7 @@ def asker() -> Callable[[Any], str]:
         for name in ("neardup_db", "pyarrow"):
             try:
                 found[name] = importlib.import_module(name).__version__
-            except Exception as error:  # whatever a package raises that was built for another Python
+            except Exception as error:  # a package built for another Python may raise anything
                 found[f"{name} failed"] = f"{type(error).__name__}: {error}"
         return json.dumps(found)
 
@@ -51,7 +52,7 @@ def asker() -> Callable[[Any], str]:
 
 
 def problem_of(found: dict[str, str], version: str) -> str | None:
-    """What is wrong with the Python that gave this answer, and the remedy; None if nothing is."""
+    """The problem with an executor's Python and the remedy; None if there is none."""
     python = f"the Python of an executor, {found['python']} ({found['release']}),"
     for name in ("neardup_db", "pyarrow"):
         if name not in found:
@@ -69,7 +70,7 @@ def _remedy(version: str, python: str) -> str:
 
 
 def root_cause(report: str) -> str:
-    """The reason in a report of Java, or of Python, that has stacks of calls in it."""
+    """The root cause in a Java or Python error report with stack traces."""
     of_java = re.findall(r"^Caused by: (.*)$", report, re.MULTILINE)
     of_python = re.search(r"^[\w.]*(?:Error|Exception): (?!.*^[\w.]*(?:Error|Exception): ).*", report, re.MULTILINE | re.DOTALL)
     return max(of_java, key=len) if of_java else " ".join((of_python[0] if of_python else report).split())

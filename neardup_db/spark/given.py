@@ -1,4 +1,4 @@
-"""The caller's frame: its columns by name, the documents in it, and its rows without the duplicates."""
+"""The caller's frame: column checks, documents, and the rows without duplicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GONE = "__neardup_gone"
 
 
 def check_frame(df: Any) -> None:
-    """ParameterError for what is no frame of Spark, or never ends."""
+    """Raises ParameterError for an object that is not a Spark frame, or is a stream."""
     if not hasattr(df, "sparkSession"):
         raise ParameterError(f"df={quoted(df)}: give a DataFrame of Spark, e.g. spark.createDataFrame(...)")
     if df.isStreaming:
@@ -23,7 +23,7 @@ def check_frame(df: Any) -> None:
 
 
 def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
-    """(key, text) of a frame. ParameterError for columns that are not there, or of another type."""
+    """(key, text) of a frame. Raises ParameterError for missing columns, or columns of another type."""
     for role, name in (("key", key), ("text", text)):
         if name is not None or role == "text":
             _require_one(df, role, name)
@@ -37,7 +37,7 @@ def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
 
 
 def remove_keys(df: DataFrame, key: str | None, text: str, gone: DataFrame) -> DataFrame:
-    """The rows of a frame but those of some keys. key=None: one row of each text; all that have none."""
+    """The rows of a frame except those with certain keys. key=None: one row of each text, and all rows without a text."""
     of_row = _content_key(text) if key is None else _given_key(df, key)
     gone = gone.select(F.col("key").alias(_GONE))
     stays = df.join(gone, of_row == gone[_GONE], "left_anti")
@@ -52,7 +52,7 @@ def _distinct_texts(rows: DataFrame, text: str) -> DataFrame:
 
 
 def _unused(df: DataFrame) -> str:
-    """A name that no column has."""
+    """An unused column name."""
     name = "__neardup_place"
     while _same_named_columns(df, name):
         name += "_"
@@ -60,7 +60,8 @@ def _unused(df: DataFrame) -> str:
 
 
 def _require_one(df: DataFrame, role: str, name: Any) -> None:
-    """ParameterError where a name is not that of one column; Spark tells `id` and `ID` apart only if its session is told to."""
+    """Raises ParameterError unless the name denotes one column. Spark distinguishes `id` and `ID` only if the session is
+    configured so."""
     listed = ", ".join(map(repr, df.columns))
     if name not in df.columns:
         raise ParameterError(f"{role}={quoted(name)} is no column of the frame, which has {listed}")
@@ -75,7 +76,7 @@ def _same_named_columns(df: DataFrame, name: str) -> list[str]:
 
 
 def check_distinct(df: DataFrame, key: str | None) -> None:
-    """ParameterError where rows of equal texts could not be ordered, since columns share a name."""
+    """Raises ParameterError if rows with equal texts could not be ordered, because columns share a name."""
     repeated = [name for name in df.columns if len(_same_named_columns(df, name)) > 1]
     if key is None and repeated:
         raise ParameterError(
@@ -85,7 +86,7 @@ def check_distinct(df: DataFrame, key: str | None) -> None:
 
 
 def _given_key(df: DataFrame, key: str) -> Column:
-    """Keys as they are compared: integers as long, strings by their bytes, whatever their collation."""
+    """Keys for comparison: integers as long, strings by their bytes, whatever their collation."""
     kind = df.schema[key].dataType
     integers = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
     if not isinstance(kind, (T.StringType, *integers)):
@@ -94,7 +95,7 @@ def _given_key(df: DataFrame, key: str) -> Column:
 
 
 def _content_key(text: str) -> Column:
-    """The key of a text that has none: its SHA-256 in hex."""
+    """The key of a text without one: its SHA-256 in hexadecimal."""
     return F.sha2(_column(text).cast("binary"), 256)
 
 

@@ -1,7 +1,7 @@
-"""Which documents meet: bands joined by bucket, buckets that many share cut into slices, and what is left between the slices.
+"""Candidate groups: documents joined by bucket, large buckets split into slices, and the comparisons that remain between slices.
 
-A group is what one call of the core connects. Documents that alone share buckets make a group a set, not a bucket: near-copies
-share most of their buckets, so the same few meet again and again.
+A group is the input of one C call. Small groups are made by document set instead of bucket, because near-copies share most of
+their buckets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _WHOLE = -1
-"""The slice of a bucket that is one group."""
+"""The slice number of an undivided bucket."""
 
 
 class Preference(NamedTuple):
@@ -26,8 +26,8 @@ class Preference(NamedTuple):
 
 
 def preference(keep: str) -> Preference:
-    """By keep: "first", "last" or "longest". A document of an earlier day goes before one of a later day. Keys are distinct, so
-    the order is total."""
+    """The preference for keep="first", "last" or "longest". A document of an earlier day precedes one of a later day. Keys are
+    distinct, so the order is total."""
     if keep == "last":
         rank = F.struct(-F.col("day"), F.col("key"))
         return Preference(F.max(rank)["key"], rank.desc())
@@ -36,13 +36,13 @@ def preference(keep: str) -> Preference:
 
 
 def leaders(documents: DataFrame, keep: str) -> DataFrame:
-    """Documents that have a fingerprint, with the preferred one of an equal fingerprint as `leader`."""
+    """Documents with a fingerprint; `leader` is the preferred document with the same fingerprint."""
     first = F.first("key").over(sql.Window.partitionBy("digest").orderBy(preference(keep).order))
     return documents.where(F.col("digest").isNotNull()).withColumn("leader", first)
 
 
 def shared_buckets(documents: DataFrame, today: int) -> DataFrame:
-    """(bucket, key, day, met) of each bucket that several documents share, one of them of today; met: how many they are."""
+    """(bucket, key, day, met) of each bucket shared by several documents, at least one of them of today. met: their number."""
     rows = documents.select("key", "day", F.explode(F.array_distinct("buckets")).alias("bucket"))
     if today > 0:
         rows = rows.join(rows.where(F.col("day") == today).select("bucket").distinct(), "bucket", "left_semi")
@@ -50,10 +50,11 @@ def shared_buckets(documents: DataFrame, today: int) -> DataFrame:
 
 
 def groups(rows: DataFrame, today: int) -> DataFrame:
-    """Groups of documents to be compared: (bucket, slice, size, asks, known, key).
+    """Groups of documents to compare: (bucket, slice, size, asks, known, key).
 
-    A bucket of many is cut twice, by two hashes of key and bucket, into slices of a group's size: what is alike is connected
-    through slices that overlap, without a square of the bucket."""
+    A large bucket is split twice, by two hashes of key and bucket, into slices of the group size. Similar documents are connected
+    through overlapping slices, without comparing all pairs of the bucket.
+    """
     asks = F.col("day") == today
     few = (
         rows.where(F.col("met") <= limits.SPARK_GROUP)
@@ -73,7 +74,7 @@ def groups(rows: DataFrame, today: int) -> DataFrame:
 
 
 def _sized(rows: DataFrame) -> DataFrame:
-    """Groups of several documents, of which one asks at least."""
+    """Groups of several documents, at least one of them a query."""
     group = sql.Window.partitionBy("bucket", "slice")
     sized = rows.withColumn("slice", F.col("slice").cast("long")).withColumn("size", F.count(F.lit(1)).over(group))
     return sized.withColumn("any", F.max("asks").over(group)).where("size > 1 AND any").drop("any")
@@ -84,11 +85,12 @@ def _empty_array(rows: DataFrame) -> Column:
 
 
 def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
-    """What is left to compare in buckets that were cut: pairs of two parts that are not connected by now.
+    """The remaining comparisons in split buckets: pairs of parts that are not connected yet.
 
-    rows: as of `met`, of such buckets. labels: (key, label) of all that is connected; what is alone has none. The largest part of
-    a bucket asks nothing, or, where those are fewer, only what is of today asks. Both sides are cut into blocks, and each block
-    of those that ask meets each block of all."""
+    rows: as from `shared_buckets`, of split buckets. labels: (key, label) of all connected documents. The largest part of a
+    bucket is not compared as a query or, if there are fewer of them, only today's documents are. Both sides are split into
+    blocks, and each query block meets each block of all.
+    """
     bucket = sql.Window.partitionBy("bucket")
     labelled = rows.join(labels, "key", "left").withColumn("label", F.coalesce("label", "key"))
     sizes = labelled.groupBy("bucket", "label").agg(F.count(F.lit(1)).alias("n"))

@@ -1,4 +1,4 @@
-"""The steps from texts to clusters, each written to Parquet before the next one."""
+"""The steps from texts to clusters. Each step writes its result to Parquet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FINGERPRINTS = {"value": "binary", "token_count": "long", "buckets": "array<lon
 
 
 class Settings(NamedTuple):
-    """What decides the answer."""
+    """Settings that determine the result."""
 
     scheme: MinHash
     rules: TextRules
@@ -43,11 +43,11 @@ class Settings(NamedTuple):
 def sketched(
     tables: Tables, documents: DataFrame, scheme: MinHash, rules: TextRules, path: str | None, distinct: bool
 ) -> tuple[DataFrame, int]:
-    """The fingerprints of documents, written, and how many they are. ParameterError for null keys."""
+    """Write the fingerprints of documents. Returns them and their number. Raises ParameterError for null keys."""
     kinds = {"key": documents.schema["key"].dataType.simpleString(), **_FINGERPRINTS}
     settings = {SETTINGS: json.dumps(settings_of(scheme, rules))}
     made = documents.mapInArrow(sketcher(scheme, rules), ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
-    if distinct:  # equal texts without keys of their own are one document
+    if distinct:  # documents keyed by their text: equal texts are one document
         made = made.dropDuplicates(["key"])
     made = made.withColumn("value", F.col("value").alias("value", metadata=settings))
     frame, figures = tables.write(made, "fingerprints", path=path, nulls=F.count(F.when(F.col("key").isNull(), True)))
@@ -58,7 +58,8 @@ def sketched(
 
 @contextmanager
 def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
-    """Batches of Arrow of bounded bytes: by rows alone some long texts would be gigabytes. Where Spark cannot, fewer rows."""
+    """Limits Arrow batches by bytes, because a batch limited by rows could have gigabytes of long texts. If Spark lacks the
+    setting, the row limit is lowered."""
     wanted = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(limits.SPARK_BATCH_ROWS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(limits.SPARK_TEXT_BYTES),
@@ -77,7 +78,7 @@ def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
 
 
 def saved(spark: SparkSession, folder: str, settings: Settings) -> tuple[DataFrame, DataFrame]:
-    """(fingerprints, matches) of an earlier day. ParameterError where they cannot be read, MismatchError where they have other
+    """(fingerprints, matches) of an earlier day. Raises ParameterError if they cannot be read, MismatchError if they have other
     settings."""
     fingerprints = _saved(spark, folder, "fingerprints", ("key", *_FINGERPRINTS))
     metadata, path = fingerprints.schema["value"].metadata, f"{folder.rstrip('/')}/fingerprints"
@@ -99,7 +100,7 @@ def _saved(spark: SparkSession, folder: str, name: str, columns: Sequence[str]) 
 
 
 def require_distinct(keys: DataFrame) -> None:
-    """DuplicateKeyError where a key is there twice: one shuffle of the keys alone."""
+    """Raises DuplicateKeyError for repeated keys; this shuffles only the keys."""
     repeated = keys.groupBy("key").agg(F.count(F.lit(1)).alias("n")).where("n > 1").limit(3).collect()
     if repeated:
         named = ", ".join(f"{row['key']!r} ({row['n']} times)" for row in repeated)
@@ -112,8 +113,8 @@ def require_distinct(keys: DataFrame) -> None:
 
 
 class Matches(NamedTuple):
-    """pairs: (key_a, key_b, similarity) of today, verified, which with those of earlier days connect all that matches. edges: two
-    columns of keys, which connect the same, those of earlier days too. leaders: of `meeting.leaders`, written."""
+    """pairs: today's verified (key_a, key_b, similarity), which connect all matches together with the pairs of earlier days.
+    edges: two key columns that connect the same documents, including earlier days. leaders: from `meeting.leaders`, written."""
 
     pairs: DataFrame
     edges: DataFrame
@@ -121,7 +122,7 @@ class Matches(NamedTuple):
 
 
 def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int, settings: Settings) -> Matches:
-    """documents: (key, value, token_count, buckets, digest, day) of all days. earlier: the pairs of the days before."""
+    """documents: (key, value, token_count, buckets, digest, day) of all days. earlier: the pairs of earlier days."""
     wanted = documents.select("key", "day", "token_count", "digest", "buckets")
     led, _ = tables.write(meeting.leaders(wanted, settings.keep).drop("digest"), "leaders")
     copies = led.where((F.col("leader") != F.col("key")) & (F.col("day") == today))
@@ -145,7 +146,7 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int
 
 
 def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
-    """The matching pairs of groups that connect what matches in each."""
+    """The matching pairs that connect the matches in each group."""
     rows = groups.join(values, "key").select(*GROUP)
     together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
     kind = groups.schema["key"].dataType.simpleString()
@@ -160,7 +161,7 @@ def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFram
 def clusters(
     tables: Tables, documents: DataFrame, edges: DataFrame, today: int, settings: Settings, path: str | None, expected: int
 ) -> DataFrame:
-    """(key, cluster, representative, similarity) of the documents of today, written."""
+    """(key, cluster, representative, similarity) of today's documents, written."""
     stars = components(tables, edges, "components", settings.max_rounds)
     labels = labels_of(stars)
     members = documents.select("key", "day", "token_count").join(labels, "key")
@@ -182,14 +183,13 @@ def clusters(
 
 
 def _representatives(members: DataFrame, keep: str) -> DataFrame:
-    """(label, representative, salts). salts: in how many parts a cluster is
-    compared with it."""
+    """(label, representative, salts). salts: the number of parts in which a cluster is compared with its representative."""
     salts = F.ceil(F.count(F.lit(1)) / limits.SPARK_BLOCK).cast("int")
     return members.groupBy("label").agg(meeting.preference(keep).chosen.alias("representative"), salts.alias("salts"))
 
 
 def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
-    """(key, similarity) of each document in a cluster, to its representative. A large cluster meets it in several parts."""
+    """(key, similarity) of each clustered document to its representative. A large cluster is compared in several parts."""
     salt = F.pmod(F.xxhash64("key"), F.col("salts")).cast("int")
     mine = placed.join(values, "key").select("key", "value", "representative", salt.alias("salt"))
     theirs = placed.select("representative", "salts").distinct()
@@ -201,7 +201,7 @@ def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> Data
 
 
 def all_days(frames: Sequence[DataFrame]) -> DataFrame:
-    """The fingerprints of several days, each with the number of its day. ParameterError where keys are of different types."""
+    """The fingerprints of several days with day numbers. Raises ParameterError if the key types differ."""
     kinds = {frame.schema["key"].dataType.simpleString() for frame in frames}
     if len(kinds) > 1:
         raise ParameterError(f"the keys of some days are {' and '.join(sorted(kinds))}: give keys of one type")

@@ -1,4 +1,4 @@
-"""Texts to fingerprints, on the executors: batches of Arrow through the C core."""
+"""Fingerprints texts on the executors, in Arrow batches, with the C core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Batches = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 def sketcher(scheme: MinHash, rules: TextRules) -> Batches:
-    """What makes (key, value, token_count, buckets, digest) of batches of (key, text)."""
+    """A function that returns (key, value, token_count, buckets, digest) for batches of (key, text)."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -30,7 +30,7 @@ def sketcher(scheme: MinHash, rules: TextRules) -> Batches:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in parts of bounded bytes: Spark may bound them by rows only."""
+    """A batch in parts of bounded bytes, since Spark may bound batches by rows only."""
     rows = max(1, int(limits.SPARK_TEXT_BYTES * batch.num_rows / max(batch.nbytes, 1)))
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 

@@ -1,4 +1,4 @@
-"""The only door to pyspark, which is imported when one of its names is first used: the package can be imported without it."""
+"""The only import of pyspark, on first use, so that importing the package does not require it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     class _Later:
-        """A module that is imported when a name of it is asked for."""
+        """A module imported on its first attribute access."""
 
         def __init__(self, name: str) -> None:
             self._name = name

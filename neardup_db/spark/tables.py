@@ -1,7 +1,7 @@
-"""Frames that are written to Parquet between two steps: what a step gave is counted, and counted again when it is read.
+"""Intermediate frames as Parquet. Rows are counted when they are written, and again when they are read.
 
-Checkpoints of Spark are not used: local ones are lost with an executor, and reliable ones are not counted by anybody. A file that
-was lost is an error here, whatever the session's settings say about missing files.
+Spark's checkpoints are not used, because an executor's failure loses local ones, and the rows of reliable ones are not verified.
+A lost file is an error here, whatever the session's setting for missing files.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def read_parquet(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
-    """A folder of Parquet; a file that is missing or damaged is an error. schema: None = as the files have it."""
+    """Read a Parquet folder. A missing or damaged file is an error. schema: None for the schema in the files."""
     reader = spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
     return (reader if schema is None else reader.schema(schema)).parquet(path)
 
 
 class Tables:
-    """The tables of one run, in a folder of its own below `folder`."""
+    """The tables of one run, in a new folder below `folder`."""
 
     def __init__(self, spark: SparkSession, folder: str | None) -> None:
         self.spark = spark
@@ -37,9 +37,10 @@ class Tables:
     def write(
         self, frame: DataFrame, name: str, *, path: str | None = None, **figures: Column
     ) -> tuple[DataFrame, dict[str, int]]:
-        """Write a frame, and read it again; with it come the figures, aggregates over its rows, and `rows`, how many they are.
+        """Write a frame and read it back. Returns it with aggregates over its rows, and `rows`, their number.
 
-        path: instead of one in the run's folder. NearDupError where other rows come back than were written."""
+        path: used instead of a path in the run's folder. Raises NearDupError if the rows read differ from those written.
+        """
         if path is None:
             path = f"{self.folder}/{name}"
             self._names.append(name)
@@ -57,7 +58,7 @@ class Tables:
         return again, found
 
     def require(self, frame: DataFrame, rows: int, path: str) -> None:
-        """NearDupError where a table has not so many rows: the count is read from the footers of its files."""
+        """Raises NearDupError if a table does not have this number of rows, according to its file footers."""
         count = frame.count()
         if count != rows:
             raise NearDupError(
@@ -66,13 +67,13 @@ class Tables:
             )
 
     def drop_all_but(self, name: str) -> None:
-        """Remove the run's tables but one."""
+        """Delete the run's tables except one."""
         for written in self._names:
             if written != name:
                 self.drop(written)
 
     def drop(self, name: str) -> None:
-        """Remove a table of the run that is needed no more. Where the file system cannot be reached from here it stays."""
+        """Delete a table of the run. It stays if the driver cannot reach the file system."""
         jvm = getattr(self.spark, "_jvm", None)
         if jvm is not None:
             path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
@@ -80,8 +81,8 @@ class Tables:
 
 
 def _own_folder(spark: SparkSession) -> str:
-    """Where tables go if the caller does not say: the checkpoint folder of the session, or with a local Spark one that is removed
-    when the program ends."""
+    """The default folder for tables: the session's checkpoint folder or, with a local Spark, a temporary folder deleted at exit.
+    """
     context = getattr(spark, "sparkContext", None)
     checkpoints = context.getCheckpointDir() if context is not None and hasattr(context, "getCheckpointDir") else None
     if checkpoints:

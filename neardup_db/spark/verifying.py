@@ -1,4 +1,4 @@
-"""Documents that meet in buckets, compared on the executors by the C core: groups of bounded size, each part by part."""
+"""Compares candidate documents on the executors with the C core, in groups of bounded size."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GROUP = ["bucket", "slice", "size", "asks", "known", "key", "value"]
-"""Columns of the rows of groups, in the order of bucket, slice and asks: documents of one group stand together. size: how many
-they are; asks: whether a document is compared with those before it; known: the label of a component that it is in already, or
-null."""
+"""Columns of group rows, ordered by bucket, slice and asks, so that groups are contiguous. size: the number of rows in the group;
+asks: whether a document is compared with those before it; known: the label of its component, or null."""
 
 
 def arrow_type(kind: str) -> str:
-    """A type of keys in the words of pyarrow, by Spark's."""
+    """The pyarrow name of a Spark key type."""
     return {"bigint": "int64"}.get(kind, kind)
 
 
 def connector(scheme: MinHash, key_type: str) -> Batches:
-    """What makes (key_a, key_b, similarity) of rows of groups: matching pairs, as many as connect what matches in each group.
-    key_type: in the words of pyarrow."""
+    """A function that returns (key_a, key_b, similarity) for group rows: matching pairs that connect the matches in each group.
+    key_type: a pyarrow type name."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in _whole_groups(batches):
@@ -37,7 +36,7 @@ def connector(scheme: MinHash, key_type: str) -> Batches:
 
 
 def comparer(scheme: MinHash) -> Batches:
-    """What makes (key, similarity) of batches of (key, value, other), other a value too."""
+    """A function that returns (key, similarity) for batches of (key, value, other), where `other` is also a value."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -51,7 +50,7 @@ def comparer(scheme: MinHash) -> Batches:
 
 
 class _Rows:
-    """Rows of whole groups, as columns."""
+    """Rows of complete groups, as columns."""
 
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {name: [] for name in GROUP}
@@ -66,7 +65,7 @@ class _Rows:
         self.bytes += batch.nbytes
 
     def split(self) -> tuple[_Rows, _Rows]:
-        """The groups but the last one, which may go on; and that."""
+        """All groups except the last, which may be incomplete, and the last."""
         buckets, slices = self.columns["bucket"], self.columns["slice"]
         at = len(self)
         while at > 0 and (buckets[at - 1], slices[at - 1]) == (buckets[-1], slices[-1]):
@@ -79,7 +78,7 @@ class _Rows:
 
 
 def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[_Rows]:
-    """All rows, in pieces of some bytes that part no group."""
+    """All rows, in batches of bounded bytes with complete groups."""
     rows = _Rows()
     for batch in batches:
         rows.append_batch(batch)
@@ -109,14 +108,15 @@ def _connected(scheme: MinHash, rows: _Rows, key_type: str) -> pa.RecordBatch:
 
 
 def _items(columns: dict[str, list[Any]]) -> tuple[Any, list[bool], list[bytes], list[Any]]:
-    """A number for each row, the same for rows of one document, those that ask nothing first; and by number what is known of
-    them.
+    """A number for each row, equal for rows of one document, with documents that only answer first; and by number, their known
+    labels.
 
-    A document may ask in one group and not in another: it has two numbers then, of one component."""
+    A document may ask in one group and only answer in another. It then has two numbers in one component.
+    """
     places: dict[tuple[bool, Any], int] = {}
     for place, item in enumerate(zip(columns["asks"], columns["key"], strict=True)):
         places.setdefault(item, place)
-    ordered = sorted(places, key=lambda item: item[0])  # stable: else in the order of their rows
+    ordered = sorted(places, key=lambda item: item[0])  # a stable sort keeps the row order
     number_of = {item: number for number, item in enumerate(ordered)}
     numbers = np.array([number_of[item] for item in zip(columns["asks"], columns["key"], strict=True)], np.int64)
     values = [columns["value"][places[item]] for item in ordered]
@@ -129,7 +129,7 @@ def _label(known: Any, key: Any) -> tuple[bool, Any]:
 
 
 def _groups(columns: dict[str, list[Any]]) -> Any:
-    """The number of each row's group, int64[n]. NearDupError where a group has not all its rows."""
+    """The group number of each row, int64[n]. Raises NearDupError if a group is incomplete."""
     found: list[int] = []
     counts: list[int] = []
     before = None
@@ -142,8 +142,8 @@ def _groups(columns: dict[str, list[Any]]) -> Any:
     for number, size in zip(found, columns["size"], strict=True):
         if counts[number] != size:
             raise NearDupError(
-                f"a bucket of {size} documents came in pieces, one of {counts[number]}: the plan of the query parted what "
-                "belongs together; please report it with the version of Spark"
+                f"a bucket of {size} documents was split, a part has {counts[number]}: the query plan split a "
+                "group; please report this with the Spark version"
             )
     return np.array(found, np.int64)
 

@@ -1,4 +1,4 @@
-"""Which text rules, and which threshold, suit some texts: tried on a sample of them."""
+"""Suggests text rules and a threshold by trials on a sample of the texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = {
     **{f"words of {size}": TextRules.words(shingle=size) for size in (1, 2, 3)},
     **{f"characters of {size}": TextRules.chars(shingle=size) for size in (3, 4, 5, 6, 7)},
 }
-"""The rules that are tried, by their names."""
+"""The text rules of the trials, by name."""
 
 
 def tune(
@@ -33,19 +33,19 @@ def tune(
     seed: int = 1,
     progress: Callable[[int], Any] | None = None,
 ) -> Tuning:
-    """Try text rules on a sample of texts: which tell near-duplicates from unlike texts, at which threshold, at what cost?
+    """Try text rules on a sample of texts: how well and at which threshold they separate near-duplicates from unlike texts, and
+    at what cost.
 
-    texts: any iterable of texts, whose keys are 0, 1, 2, ..., or of (key, text). truth: pairs of keys that are near-duplicates;
-    all other pairs count as none, and the result has recall and precision. sample: how many texts are compared at most, 2 at
-    least; fewer where they are long, since time grows with their number and their length. Of more texts those that are alike
-    stay together; texts of the truth, chosen at random, come first, up to half of `sample`. Memory is bounded by the sample and
-    the truth. seed: the same texts and seed give the same sample. progress: called now and then with the number of texts read.
+    texts: an iterable of texts, with the keys 0, 1, 2, ..., or of (key, text). truth: pairs of keys of near-duplicates; all other
+    pairs count as different, and the result has recall and precision. sample: the maximum number of texts to compare, at least 2;
+    fewer long texts are compared, since the time grows with number and length. The sample keeps similar texts together; texts of
+    the truth, chosen at random, have priority for up to half of it. Memory is bounded by the sample and the truth. seed: equal
+    texts and seeds give equal samples. progress: called now and then with the number of texts read.
 
-    Words of 1 to 3 and characters of 3 to 7 are tried. Similarities are exact: the Jaccard similarity of the shingles, as
-    `MinHash(exact=True)` measures it. For texts of 5 to 49 words (the median) the advice is characters of 3 at 0.8, which
-    was measured on real short texts. What counts as a near-duplicate is the reader's choice: `html()` shows pairs, and
-    `Trial.border` the number of records that deduplication would remove, with samples.
-    Raises ParameterError.
+    The trials use shingles of 1 to 3 words and of 3 to 7 characters. Similarities are exact Jaccard similarities of the shingles,
+    as in `MinHash(exact=True)`. For texts of 5 to 49 words (the median) the advice is 3 characters at 0.8, which was measured on
+    real short texts. The definition of a near-duplicate is yours: `html()` shows pairs, and `Trial.border` the number of records
+    that deduplication would remove, with samples. Raises ParameterError.
 
     >>> import neardup_db
     >>> from neardup_db import demo
@@ -66,7 +66,7 @@ def tune(
 
 
 class Tuner:
-    """`tune` for texts that come one by one."""
+    """`tune` for texts that are added one by one."""
 
     def __init__(self, truth: Iterable[tuple[Key, Key]] | None, *, sample: int, seed: int) -> None:
         self._size = check_integer("sample", sample, 2)
@@ -75,11 +75,11 @@ class Tuner:
         self._sample = Sample(self._size, self._seed, _first_of(self._truth or [], self._size // 2, self._seed))
 
     def add(self, key: Key, text: str | bytes) -> None:
-        """Take one text."""
+        """Add a text."""
         self._sample.add(check_key(key), storable(check_text(text)))
 
     def tuned(self, tried: Callable[[str], Any] = lambda name: None) -> Tuning:
-        """Try the rules; `tried` is called with the name of each that was tried."""
+        """Run the trials. `tried` is called with the name of each finished one."""
         rows = self._sample.rows()
         if len(rows) < 2:
             raise ParameterError(f"{len(rows)} texts with a word: give two or more, and rather some thousands")
@@ -127,7 +127,7 @@ def _pairs_of(truth: Iterable[tuple[Key, Key]]) -> list[tuple[Key, Key]]:
 
 
 def _first_of(pairs: list[tuple[Key, Key]], most: int, seed: int) -> dict[Key, int]:
-    """The keys of some pairs, chosen at random, with ranks below 0 that keep each pair together."""
+    """The keys of randomly chosen pairs, with ranks below 0 that keep each pair together."""
     chosen = random.Random(seed).sample(pairs, min(len(pairs), max(1, most // 2)))
     ranks: dict[Key, int] = {}
     for number, pair in enumerate(chosen):

@@ -1,4 +1,4 @@
-"""Which trial is best, and the sentences that say why."""
+"""Chooses the best trial and explains the choice."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from .measure import SHORT_RULES, Subject
 from .results import Border, Trial
 
 USUAL = "words of 3"
-"""The rules of an index that was told nothing."""
+"""The default rules of an index."""
 
 AS_GOOD = 0.75
-"""The usual rules stay unless others are worth more than theirs by a third."""
+"""Other rules are advised only if their worth exceeds that of the default rules by a third."""
 
 FEW = 500
-"""Texts of which the advice is a hint only."""
+"""The number of texts below which the advice is only a hint."""
 
 
 DEFAULT = 0.8
-"""The threshold of `MinHash`, `neardup dedup` and all else unless given."""
+"""The default threshold of `MinHash` and `neardup dedup`."""
 
 
 def advised(trials: Sequence[Trial], on: Subject) -> tuple[Trial | None, str]:
-    """The trial to follow, None where there is none, and why."""
+    """The recommended trial, or None, and the reasons."""
     sample, known = len(on.rows), len(on.known)
     usual = next(trial for trial in trials if trial.name == USUAL)
     fitting = [trial for trial in trials if trial.threshold is not None]
@@ -65,8 +65,8 @@ def _unknown(best: Trial, usual: Trial) -> list[str]:
     else:
         parts.append(
             f"{_pairs(border.pairs)} of the sample reach {border.threshold}, but pairs are spread over all similarities, so no "
-            "threshold is the natural one: look at those on either side, and take a lower one if those below it are duplicates "
-            "to you."
+            "threshold is natural: review the pairs on either side, and choose a lower one if you regard pairs below it as "
+            "duplicates."
         )
     if best is not usual:
         parts.append(f"Under {USUAL}, the usual rules, such copies keep {usual.edited:.2f}, and unlike texts {usual.unlike:.2f}.")
@@ -83,7 +83,7 @@ def _short(best: Trial) -> list[str]:
 
 
 def _price(best: Trial, sample: int) -> list[str]:
-    """What deduplication would remove by the advice, and at the default threshold if that is another one."""
+    """The effect of deduplication at the advised threshold and, if it differs, at the default."""
     border = best.border
     assert border is not None
     if not border.removed:
@@ -99,7 +99,7 @@ def _price(best: Trial, sample: int) -> list[str]:
 
 
 def _lower_threshold_reason(best: Trial, usual: Border) -> str:
-    """Why a lower threshold than the default is advised."""
+    """Why the advised threshold is below the default."""
     if best.threshold is None or best.threshold > DEFAULT or best.edited >= usual.threshold or best.name != USUAL:
         return ""
     return " The default finds copies with up to 3 % of their words changed; 0.7 finds 5 %, and 0.5 finds 10 %."

@@ -1,4 +1,5 @@
-"""What a sample says of text rules: how similar its pairs, edited copies and unlike texts are, and what an index costs."""
+"""Measures text rules on a sample: the similarity of its pairs, of edited copies and of unlike texts, and the cost of an index.
+"""
 
 from __future__ import annotations
 
@@ -23,63 +24,63 @@ from .results import Border, Example, Trial
 from .sample import Row
 
 LOWEST = 0.3
-"""Pairs below this similarity are not looked for: of single words nearly all pairs would be."""
+"""Pairs below this similarity are not counted, because nearly all pairs share single words."""
 
 GRID = tuple(round(0.05 * step, 2) for step in range(7, 20))
 """The thresholds: 0.35 to 0.95."""
 
 WIDTH = 0.05
-"""How far from a threshold a pair is on its border, and the width of a bar of the histogram."""
+"""The distance from a threshold within which a pair is on its border, and the width of a histogram bar."""
 
 SHOWN, CONSIDERED = 3, 40
-"""Pairs that are shown on either side of a threshold, and among how many these are chosen."""
+"""The number of pairs shown on either side of a threshold, and of candidates for them."""
 
 PRICED, SAMPLES = 0.5, 5
-"""The lowest threshold of which removed records are counted unless it is advised, since below it nearly all texts may match; and
-how many of them are shown."""
+"""The lowest threshold for which removed records are counted unless it is advised, since below it nearly all texts may match; and
+the number of removed records shown."""
 
 PRICES = tuple(threshold for threshold in GRID if threshold >= PRICED)
 
 SHORT_RULES, SHORT_THRESHOLD, SHORT_WORDS = "characters of 3", 0.8, range(5, 50)
-"""Rules and threshold of texts whose median has so many words (benchmarks/results/2026-11-24-advice.md). A warning and the README
-say the same."""
+"""Rules and threshold for texts with a median of this many words (benchmarks/results/2026-11-24-advice.md). ShortTextsWarning and
+the README recommend the same."""
 
 EDITED, UNLIKE = 300, 20_000
-"""Copies that are edited, and pairs of unlike texts that are drawn."""
+"""The number of edited copies and of unlike pairs."""
 
 APART = 30
-"""From this many families on there are unlike texts, however large one of them is."""
+"""With at least this many families a sample has unlike texts, whatever the family sizes."""
 
 EXACT_BYTES = 1024
-"""Up to this size of a text exact values are worth their room: similarities are then those measured here. A signature has 256."""
+"""The largest text for which exact values are recommended; similarities are then as measured here. A signature has 256 bytes."""
 
 _WHOLE = MinHash(exact=True)
-"""Gives the whole sets of shingle hashes."""
+"""A scheme that returns complete sets of shingle hashes."""
 
 _ALIKE = ((TextRules.chars(shingle=5), 0.5), (TextRules.words(shingle=1), 0.6))
-"""Texts that are that similar by one of these rules are not unlike, whatever the others say."""
+"""Texts with at least this similarity under any of the rules are not used as unlike texts."""
 
 
 class Subject(NamedTuple):
-    """What all rules are tried on."""
+    """The test data for all rules."""
 
     rows: Sequence[Row]
     copies: Sequence[tuple[int, str]]
-    """Places of texts, and the edited texts."""
+    """Edited texts with the positions of their originals."""
     unlike: Sequence[tuple[int, int]]
     known: Sequence[tuple[int, int]]
-    """Pairs of places that are near-duplicates, a < b."""
+    """Positions of known near-duplicates, a < b."""
     words: int
-    """Of a text, the median."""
+    """The median number of words in a text."""
 
     @property
     def is_short(self) -> bool:
-        """Whether the rules of short texts are advised."""
+        """Whether the rules for short texts are recommended."""
         return self.words in SHORT_WORDS and not self.known
 
 
 def subject(rows: Sequence[Row], known: Sequence[tuple[int, int]], seed: int) -> Subject:
-    """A sample, with edited copies and unlike pairs that are the same for the same seed."""
+    """The test data of a sample; a seed determines the edited copies and the unlike pairs."""
     rng = random.Random(seed)
     return Subject(rows, _copies(rows, rng), _unlike(rows, rng), known, median_words([row.text for row in rows]))
 
@@ -90,8 +91,8 @@ def _copies(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, str]]:
 
 
 def edited(text: str, other: str, rng: random.Random) -> str:
-    """A text with one word in twenty replaced by a word of another text. Of fewer than ten words, and where there are few spaces,
-    one letter in twenty, one at least."""
+    """A text with one word in twenty replaced by a word of another text. In texts with fewer than ten words or few spaces, one
+    letter in twenty is replaced, at least one."""
     words, others = text.split(), other.split()
     gap = " "
     if len(words) < 10 or len(words) * 20 < len(text):
@@ -103,8 +104,8 @@ def edited(text: str, other: str, rng: random.Random) -> str:
 
 
 def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
-    """Pairs of texts of different families. Of each family only one text is drawn, so that large families count once. Where most
-    texts are of one family, this is a template, and all texts are drawn from."""
+    """Pairs of texts from different families. Each family is represented by one text, so that large families count once. If most
+    texts are in one family, it is a template, and pairs are drawn from all texts."""
     leaders = list(range(len(rows)))
 
     def leader(place: int) -> int:
@@ -130,7 +131,7 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
 
 
 def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
-    """The different shingle hashes of each text, ascending: 40 bits of each."""
+    """The distinct shingle hashes of each text, ascending: 40 bits each."""
     values = _WHOLE.values(texts, rules).values
     return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values]
 
@@ -142,13 +143,13 @@ def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> li
 
 
 def median_words(texts: Sequence[str]) -> int:
-    """Of scripts without spaces each grapheme is a word."""
+    """The median number of words. In scripts without spaces each grapheme is a word."""
     counts = _WHOLE.values(texts, TextRules.words(shingle=1)).token_counts
     return sorted(counts)[len(counts) // 2]
 
 
 def trial(name: str, rules: TextRules, on: Subject) -> Trial:
-    """What a sample says of some rules."""
+    """The measurements of one set of text rules."""
     sets = sets_of([row.text for row in on.rows], rules)
     copies = sets_of([text for _, text in on.copies], rules)
     edits = sorted(_similarities([*sets, *copies], ((place, len(sets) + i) for i, (place, _) in enumerate(on.copies))))
@@ -179,12 +180,12 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
 
 
 def _priced(border: Border, rules: TextRules, rows: Sequence[Row]) -> Border:
-    """With the records that deduplication at its threshold would remove, as `neardup dedup` decides."""
+    """The border with the records that deduplication at its threshold would remove, as decided by `neardup dedup`."""
     scheme = MinHash(threshold=border.threshold, exact=True).native
     kept, similarities = Deduplicator(scheme).add(values_of(scheme, [row.text for row in rows], rules))
     removed = np.flatnonzero(kept >= 0)
     removed = removed[np.argsort(similarities[removed], kind="stable")]
-    shown = removed[: max(SAMPLES, int((similarities[removed] < 1).sum()))]  # equal texts need no look
+    shown = removed[: max(SAMPLES, int((similarities[removed] < 1).sum()))]  # equal texts need no review
     chosen = shown[np.unique(np.linspace(0, max(0, len(shown) - 1), min(SAMPLES, len(shown))).astype(np.int64))]
     samples = []
     for place in chosen.tolist():
@@ -195,12 +196,12 @@ def _priced(border: Border, rules: TextRules, rows: Sequence[Row]) -> Border:
 
 
 def _quantile(ascending: Sequence[float], share: float) -> float:
-    """The number at a share of a list, 0 of an empty one."""
+    """The quantile of a sorted list, 0 if it is empty."""
     return ascending[min(int(share * len(ascending)), len(ascending) - 1)] if ascending else 0.0
 
 
 def _cost(rows: Sequence[Row], rules: TextRules, threshold: float, exact: bool) -> tuple[int, float]:
-    """(bytes of a text in an index, microseconds to add it), of an index in memory."""
+    """(bytes of a text in an index, microseconds to add it), measured in memory."""
     with Index(":memory:", MinHash(threshold=threshold, exact=exact), text=rules) as index:
         empty = index.stats()["size_bytes"]
         begun = time.perf_counter()
@@ -212,7 +213,7 @@ def _cost(rows: Sequence[Row], rules: TextRules, threshold: float, exact: bool) 
 
 
 class _Pairs:
-    """All pairs of a sample from LOWEST on: counted, and those nearest to each threshold kept."""
+    """All pairs of a sample with a similarity of at least LOWEST: counts, and the pairs nearest to each threshold."""
 
     def __init__(self, sets: Sequence[Array], on: Subject) -> None:
         self._on = on
@@ -238,8 +239,8 @@ class _Pairs:
             self._below[threshold] = _nearest(self._below[threshold], ids[~above], similarities[~above], threshold)
 
     def best_threshold(self, low: float, high: float) -> float | None:
-        """The threshold between two similarities where the fewest pairs are on the border, ties nearest to the middle. Where none
-        is much emptier than what is above it, the highest one."""
+        """The threshold between two similarities with the fewest pairs on the border, the most central in a tie. If none has far
+        fewer pairs than the range above it, the highest one."""
         room = high - low
         within = [one for one in GRID if low + room / 4 <= one <= high - room / 8] if room > 0 else []
         if not within:
@@ -249,12 +250,12 @@ class _Pairs:
         return emptiest if self.is_valley(emptiest) else within[-1]
 
     def is_valley(self, threshold: float) -> bool:
-        """Whether there are half as many pairs on the border as on average above it, or fewer."""
+        """Whether the border has at most half of the average number of pairs above it."""
         bars = (1 - threshold) / WIDTH
         return self._close[threshold] <= self._reach[threshold] / bars
 
     def best_known(self) -> float | None:
-        """The threshold with the best harmonic mean of recall and precision, the higher one of equal ones."""
+        """The threshold with the best harmonic mean of recall and precision, the higher in a tie."""
         return max(GRID, key=lambda one: (self._score(one), one))
 
     def _score(self, threshold: float) -> float:
@@ -280,7 +281,7 @@ class _Pairs:
         return Border(threshold, reach, above, below, found / len(self._known), found / reach if reach else None)
 
     def _examples(self, near: tuple[Any, Any]) -> tuple[Example, ...]:
-        """Some pairs, of different texts where there are such."""
+        """Pairs on one side of a threshold, of different texts if possible."""
         seen: set[int] = set()
         chosen: list[Example] = []
         for (a, b), similarity in zip(near[0].tolist(), near[1].tolist(), strict=True):
@@ -292,7 +293,7 @@ class _Pairs:
 
 
 def _nearest(near: tuple[Any, Any], ids: Array, similarities: Array, threshold: float) -> tuple[Any, Any]:
-    """Those of the pairs so far and of some more that are nearest to a threshold, the nearest first."""
+    """The pairs nearest to a threshold, nearest first, from the previous pairs and new ones."""
     ids, similarities = np.concatenate((near[0], ids)), np.concatenate((near[1], similarities))
     distances = np.abs(similarities - threshold)
     if len(distances) > CONSIDERED:

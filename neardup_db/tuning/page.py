@@ -1,4 +1,4 @@
-"""What `neardup_db.tune` found, as a table and as a page: the pairs on the border of each threshold, side by side."""
+"""The result of `neardup_db.tune` as a table and as a page with border pairs side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..values import Key
 from .results import Border, Example, Trial
 
 CHANGES, LONGEST, COMPARED = 12, 300, 20_000
-"""Differences shown of two texts, characters of each, and characters of a text that are compared."""
+"""The number of differences shown for two texts, the characters of each, and the characters compared of a text."""
 
 HELP = (
     "Two texts are compared by the shingles that they share. Choose the rules under which the pairs that you call duplicates are "
@@ -25,11 +25,11 @@ HEADS = ("rules", "unlike", "edited", "threshold", "pairs", "removed", "largest"
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Which text rules and which threshold suit some texts, and why. `print` shows it as a table, `html()` as a page.
+    """Suggested text rules and threshold, with reasons. `print` shows a table, `html()` returns a page.
 
-    texts: how many there were; empty: those without a word, which are left out; sample: how many were compared; words: the median
-    number of words of a text; known: pairs of the truth that were compared. trials: one for each rules tried; best: the one that
-    the advice is for, None where none of them tells near-duplicates from unlike texts.
+    texts: the number of texts; empty: texts without tokens, which are ignored; sample: the number compared; words: the median
+    number of words in a text; known: the number of truth pairs compared. trials: one for each set of rules; best: the recommended
+    trial, None if no rules separate near-duplicates from unlike texts.
     """
 
     texts: int
@@ -62,7 +62,7 @@ class Tuning:
         return "\n".join([*lines, "", self.advice])
 
     def html(self, title: str = "Text rules") -> str:
-        """A page on which a person looks at the pairs just above and just below each threshold, side by side."""
+        """A page for human review, with the pairs just above and just below each threshold side by side."""
         return _page(self, title)
 
     def _repr_html_(self) -> str:
@@ -70,7 +70,7 @@ class Tuning:
 
 
 def _page(tuning: Tuning, title: str) -> str:
-    """All of it as an HTML document that loads and runs nothing."""
+    """The result as an HTML document without scripts or external files."""
     compare = _Differences()
     parts = [
         f'<h1 dir="auto">{label_html(title)}</h1>',
@@ -147,7 +147,7 @@ def _percent(share: float | None, none: str = "") -> str:
 
 
 def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> Iterator[str]:
-    """What deduplication would remove by the advice."""
+    """The records that deduplication would remove at the advised threshold."""
     border = trial.border
     if border is None or border.removed is None:
         return
@@ -205,7 +205,7 @@ def _examples_html(name: str, examples: Sequence[Example], every: bool, compare:
 
 
 class _Differences:
-    """What differs in two texts; the same two are on a border under several rules."""
+    """The differences of two texts, cached because a pair may be on a border under several rules."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Key, Key], str] = {}

@@ -1,4 +1,4 @@
-"""What `tune` found under each text rules: frozen values."""
+"""The result of `tune` for each set of text rules, as frozen values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Two texts of the sample, and their Jaccard similarity under the rules that the example is of."""
+    """Two texts of the sample, and their Jaccard similarity under the rules of the trial."""
 
     key_a: Key
     key_b: Key
@@ -24,14 +24,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A threshold, how many pairs of the sample reach it, and those just above and just below it, the nearest first.
+    """A threshold, the number of pairs in the sample that reach it, and the pairs just above and just below it, nearest first.
 
-    recall: share of the known pairs that reach it; precision: share of the pairs that reach it that are known, None where no pair
-    does. Both are None where no pair is known. removed: records of the sample that deduplication at this threshold would remove,
-    in the order of the sample: each matches a record that stays. largest: records of the largest cluster, the record that stays
-    and all that are removed for it; 1 where no record is removed. samples: records that would be removed (`key_b`, `text_b`)
-    beside the record that stays (`key_a`, `text_a`), from the least similar to the most similar. removed and largest are None,
-    and samples is empty, below 0.5, unless the advice is for that threshold.
+    recall: the share of known pairs that reach the threshold; precision: the share of pairs reaching it that are known, None if
+    no pair does. Both are None without known pairs. removed: the number of records that deduplication at this threshold would
+    remove, in sample order; each matches a kept record. largest: the records of the largest cluster, the kept record and those
+    removed for it; 1 if none is removed. samples: removed records (`key_b`, `text_b`) beside the kept record (`key_a`, `text_a`),
+    the least similar first. Below 0.5, removed and largest are None and samples is empty, unless the threshold is advised.
     """
 
     threshold: float
@@ -47,15 +46,14 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the sample says of text rules.
+    """The measurements of one set of text rules.
 
-    edited: the similarity that nine in ten copies keep in which one word in twenty was changed, one at least. unlike: the
-    similarity that 999 in 1,000 pairs of unlike texts stay below. histogram: pairs by similarity, (from, to, pairs) side by
-    side, from the lowest similarity that is looked at. threshold: what fits these texts best, between `unlike` and `edited`,
-    None where these do not leave room; for characters of 3 and texts of 5 to 49 words 0.8; with a truth, what agrees with it
-    best. is_valley: whether few pairs are near the threshold. shingles: different ones of a text, the median. exact: whether
-    exact values are small enough to advise them. size_bytes, microseconds: of a text in an index of the sample, and to add
-    it, measured.
+    edited: the similarity kept by nine in ten copies with one word in twenty changed, at least one. unlike: the similarity that
+    999 in 1,000 pairs of unlike texts stay below. histogram: consecutive (from, to, pairs) by similarity, from the lowest
+    counted. threshold: the best threshold between `unlike` and `edited`, None without room between them; 0.8 for shingles of 3
+    characters and texts of 5 to 49 words; with a truth, the threshold that agrees with it best. is_valley: whether few pairs are
+    near the threshold. shingles: the median number of distinct shingles in a text. exact: whether exact values are small enough
+    to recommend. size_bytes, microseconds: the measured size of a text in an index of the sample, and the time to add it.
     """
 
     rules: TextRules
@@ -73,7 +71,8 @@ class Trial:
 
     @property
     def apart(self) -> float:
-        """How well the rules tell edited copies from unlike texts: how far the copies are above these, times what they keep."""
+        """How well the rules separate edited copies from unlike texts: the distance between the two, times the similarity of the
+        copies."""
         return max(0.0, self.edited - self.unlike) * self.edited
 
     @property
@@ -93,5 +92,5 @@ class Trial:
 
     @property
     def border(self) -> Border | None:
-        """That of the threshold."""
+        """The border at the threshold."""
         return next((border for border in self.borders if border.threshold == self.threshold), None)

@@ -1,4 +1,4 @@
-"""A sample of many texts in which near-duplicates stay together."""
+"""A sample of many texts that keeps near-duplicates together."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..values import Key
 
 _SMALLEST = BottomK(k=1)
 _ALIKE_MOST, _COUNTERS = 50, 1 << 20
-"""Texts that get one rank, and counters of them: of thousands of copies the others get ranks of their own, and so stay by their
-share of all texts instead of all or none."""
+"""The number of texts that may share a rank, and of counters. Further texts of a large family get new ranks, so that a share of
+the family is sampled instead of all or none."""
 
 
 class Row(NamedTuple):
@@ -25,20 +25,21 @@ class Row(NamedTuple):
 
 
 class Sample:
-    """Keeps some of the texts that it is given, in bounded memory.
+    """Keeps a sample of the added texts in bounded memory.
 
-    The rank of a text is a hash of its smallest shingle hash, and the lowest ranks are kept. So every text has the same chance,
-    however long it is, and of two texts that are alike the second mostly stays where the first one does: a plain sample of a
-    hundredth would have a ten-thousandth of the pairs, this one has nearly a hundredth.
+    The rank of a text is a hash of its smallest shingle hash, and the lowest ranks are kept. Every text has the same chance,
+    whatever its length, and similar texts are mostly kept together: a plain sample of a hundredth would have a ten-thousandth of
+    the pairs, this sample has nearly a hundredth.
 
-    wanted: ranks of their own, below 0, of keys that come first."""
+    wanted: ranks below 0 for keys with priority.
+    """
 
     def __init__(self, size: int, seed: int, wanted: Mapping[Key, int]) -> None:
         self.count = self.empty = 0
         self._size, self._wanted = size, wanted
         self._rules = TextRules.chars(shingle=5, hash_seed=seed)
         self._first = seed << 40 & (1 << 62) - 1
-        """Of the numbers that give ranks of their own."""
+        """The generator of new ranks."""
         self._batch: list[tuple[Key, str]] = []
         self._batch_size = 0
         self._rows: list[Row] = []
@@ -54,7 +55,7 @@ class Sample:
             self._sample_pairs()
 
     def rows(self) -> list[Row]:
-        """The sample, in the order in which the texts came."""
+        """The sample, in insertion order."""
         self._sample_pairs()
         if not self._fits(len(self._rows), self._rows_size):
             self._prune()
@@ -83,7 +84,7 @@ class Sample:
             self._prune()
 
     def _fits(self, count: float, size: float) -> bool:
-        """Whether so many texts of so many characters may be kept; comparing all of them takes time by the product."""
+        """Whether this many texts with this many characters may be kept; the time to compare them grows with the product."""
         return count <= self._size and size <= limits.TUNED_BYTES and count * size <= limits.TUNED_WORK
 
     def _prune(self) -> None:
@@ -100,7 +101,7 @@ class Sample:
 
 
 def _mixed(numbers: Array) -> Array:
-    """Numbers that do not follow the order of those given: the smallest hash of a long text is smaller (splitmix64)."""
+    """Mix numbers so that their order is lost, since long texts have smaller minimum hashes (splitmix64)."""
     x = numbers.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         x ^= x >> np.uint64(shift)
