@@ -184,7 +184,7 @@ def parsed_settings(text: Any, source: str) -> dict[str, Any]:
         settings = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(
-            f"{source} says nothing of the settings that its fingerprints were made with, so they cannot be compared with "
+            f"{source} has no settings for its fingerprints, so they cannot be compared with "
             "others: give files that export_fingerprints or neardup_db.spark wrote"
         ) from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
@@ -224,7 +224,7 @@ def _require(settings: Mapping[str, Any], rules: TextRules, source: str, other: 
         problems.insert(0, f"{_scheme(settings, source)!r} instead of {other!r}")
     if problems:
         raise MismatchError(
-            f"the fingerprints of {source} were made with other settings: {'; '.join(problems)}. Make them anew, or use an index "
+            f"the fingerprints of {source} were made with other settings: {'; '.join(problems)}. Recompute them, or use an index "
             "of these settings"
         )
 
