@@ -196,7 +196,7 @@ def test_search_options(tmp_path: Path) -> None:
         ({"threshold": "0.1"}, "threshold=0.1 is below 0.4"),
         ({"threshold": "<i>"}, "threshold=&#x27;&lt;i&gt;&#x27; is not a number"),
         ({"limit": "-1"}, "limit=&#x27;-1&#x27; is not a whole number"),
-        ({"group": "77"}, "group=77 is no group"),
+        ({"group": "77"}, "group=77 is not a group"),
     ):
         response = get(path, f"{PAGE}/search", sent={"text": TEXT, **sent})
         assert response.status_code == 400

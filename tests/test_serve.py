@@ -104,7 +104,7 @@ def test_names_of_other_machines_are_refused(standing: tuple[Path, bytes, str]) 
         ("missing.db", None, "no such file"),
         ("text.db", b"this is no database, but a text that goes on and on", "file is not a database"),
         ("empty.db", b"", "holds no index"),
-        ("what?.db", b"", "give the file another name"),
+        ("what?.db", b"", "rename the file"),
     ],
 )
 def test_what_cannot_be_served(tmp_path: Path, name: str, content: bytes | None, reason: str) -> None:
