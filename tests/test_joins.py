@@ -239,7 +239,7 @@ def test_every_pair_of_many_sets_comes_once() -> None:
     with Index(":memory:", BottomK(), record_matches=False) as index:
         index.add_many({"key": i, "text": near(i), "group": i % 2} for i in range(1200))
         found = [(one.key_a, one.key_b) for one in index.pairs()]
-        pieces = [len(one.found) for one in joins.set_blocks(index._readers.own.joins.reading, None, lambda: 0)]
+        pieces = [len(one.matches) for one in joins.set_blocks(index._readers.own.joins.reading, None, lambda: 0)]
     assert len(found) == len(set(found)) == 2 * (600 * 599 // 2)
     assert all(a < b and (b - a) % 2 == 0 for a, b in found)
     assert len(pieces) > 7 and sum(pieces) > 350_000 and max(pieces) < limits.PAIRS_WANTED + 1200

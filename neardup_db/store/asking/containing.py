@@ -18,13 +18,13 @@ class Containers:
     """The documents of a fingerprint and the documents that contain them, including themselves."""
 
     members: list[Member]
-    found: list[MatchRow]
+    matches: list[MatchRow]
     dismissed: frozenset[tuple[int, int]] = NONE
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair that is not dismissed, the contained document first."""
         for a in self.members:
-            for row in self.found:
+            for row in self.matches:
                 if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in self.dismissed:
                     yield DocumentPair(a, Member(row.id, row.key, 0), row.similarity, row.distance)
 

@@ -55,8 +55,8 @@ class Dismissed:
             return NONE
         sql = """SELECT x.other_id, x.document_id FROM {carray}(?) AS d CROSS JOIN {index}_dismissed AS x
                  WHERE x.document_id = d.value"""
-        asked = np.sort(np.fromiter(document_ids, np.int64))
-        return frozenset(self.db.rows(self.store.sql(sql), (self.db.carried(asked),))) if len(asked) else NONE
+        sorted_ids = np.sort(np.fromiter(document_ids, np.int64))
+        return frozenset(self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),))) if len(sorted_ids) else NONE
 
     def page(self, after: tuple[int, int], now: int, size: int) -> list[tuple[int, int, Key, Key]]:
         """(later id, earlier id, earlier key, later key) of the next pairs of visible documents."""

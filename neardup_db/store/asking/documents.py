@@ -151,8 +151,8 @@ class Documents(Fingerprints):
             if row is None:
                 yield None
                 return
-            found = DocumentRow(*self.require_numbers(row[:4]))
-            yield found, None if found.fingerprint_id is None else self.sound(found.fingerprint_id, row[4:])
+            document = DocumentRow(*self.require_numbers(row[:4]))
+            yield document, None if document.fingerprint_id is None else self.sound(document.fingerprint_id, row[4:])
 
     def read_document(self, document_id: int) -> Document:
         sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at,
@@ -211,8 +211,8 @@ class Documents(Fingerprints):
         """The cluster label of each document; ALONE + id for a document in no cluster."""
         sql = """SELECT d.id, ifnull(d.cluster_id, d.id + {alone}) FROM {carray}(?) AS i CROSS JOIN {index}_document AS d
                  WHERE d.id = i.value"""
-        asked = np.unique(np.fromiter(document_ids, np.int64))
-        rows = self.db.rows(self.store.sql(sql), (self.db.carried(asked),)) if len(asked) else []
+        sorted_ids = np.unique(np.fromiter(document_ids, np.int64))
+        rows = self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),)) if len(sorted_ids) else []
         return {number: label for number, label in map(self.require_numbers, rows)}
 
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:

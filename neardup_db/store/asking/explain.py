@@ -62,17 +62,17 @@ def explain_pair(
     store: Store,
     search: Search,
     keys: tuple[Key, Key],
-    found: tuple[DocumentRow, DocumentRow],
+    documents: tuple[DocumentRow, DocumentRow],
     given: tuple[str | None, str | None],
     now: int,
 ) -> MatchExplanation:
     """Compare two stored documents by their fingerprints, candidate rows and texts; `given` supplies texts that are not
     stored."""
-    a, b = (one._replace(fingerprint_id=number) for one, number in zip(found, search.closest(*found), strict=True))
+    a, b = (one._replace(fingerprint_id=number) for one, number in zip(documents, search.closest(*documents), strict=True))
     similarity, distance, is_match = 0.0, None, False
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
-    exempt_value = [search.documents.exempt_value(one.id) for one in found]
+    exempt_value = [search.documents.exempt_value(one.id) for one in documents]
     allowed = any(value is not None for value in exempt_value)
     if allowed:
         sketches = [_compared(search, one, value) for one, value in zip((a, b), exempt_value, strict=True)]
@@ -87,7 +87,7 @@ def explain_pair(
             met = store.table.shared_rows(parameters)
         is_match = bool(met) and similarity >= bound and (distance is None or distance <= radius)
     dismissed = store.dismisses and search.dismissed.is_dismissed(a.id, b.id)
-    texts = [_text(store, search, *side) for side in zip(("text_a", "text_b"), keys, found, given, strict=True)]
+    texts = [_text(store, search, *side) for side in zip(("text_a", "text_b"), keys, documents, given, strict=True)]
     shared = only_a = only_b = None
     if texts[0] is not None and texts[1] is not None and store.scheme.takes_text:
         sets = [dict.fromkeys(shingles(text, store.rules)) for text in texts if text is not None]
@@ -114,13 +114,13 @@ def explain_pair(
     )
 
 
-def _compared(search: Search, found: DocumentRow, exempt_value: bytes | None) -> Sketch:
+def _compared(search: Search, documents: DocumentRow, exempt_value: bytes | None) -> Sketch:
     """The sketch of a document, ignoring allowed texts; aside: its value if it is exempt."""
     if exempt_value is not None:
         return search.sketch_of(exempt_value)
-    if found.fingerprint_id is None:
+    if documents.fingerprint_id is None:
         return Sketch(None, None, search.store.epoch)
-    return search.stored_sketch(found.fingerprint_id)
+    return search.stored_sketch(documents.fingerprint_id)
 
 
 def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> tuple[Key, ...] | None:
@@ -156,14 +156,14 @@ def _path_back(before: dict[int, int], document_id: int) -> list[int]:
     return path
 
 
-def _text(store: Store, search: Search, name: str, key: Key, found: DocumentRow, given: str | None) -> str | None:
+def _text(store: Store, search: Search, name: str, key: Key, documents: DocumentRow, given: str | None) -> str | None:
     """The stored text of a document, else the given one. Raises ParameterError if its fingerprint is not the stored one."""
-    stored = search.documents.text(found.id)
+    stored = search.documents.text(documents.id)
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
-    value = search.documents.exempt_value(found.id)
-    if value is None and found.fingerprint_id is not None:
-        value = search.documents.value(found.fingerprint_id)
+    value = search.documents.exempt_value(documents.id)
+    if value is None and documents.fingerprint_id is not None:
+        value = search.documents.value(documents.fingerprint_id)
     if given != stored and store.scheme.values([given], store.rules).values[0] != value:
         raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
     return given

@@ -148,14 +148,14 @@ class _Best:
 class RangePairs:
     """Matches of the fingerprints first_id to last_id among themselves and with higher ids.
 
-    found: (fingerprint, other, similarity, distance). copies_distance: the distance of equal fingerprints. dismissed: document
+    matches: (fingerprint, other, similarity, distance). copies_distance: the distance of equal fingerprints. dismissed: document
     pairs (earlier, later) to leave out. codes: set if documents may have several codes; a pair is then reported for its nearest
     codes only.
     """
 
     first_id: int
     last_id: int
-    found: list[tuple[int, int, float, int | None]]
+    matches: list[tuple[int, int, float, int | None]]
     members: Members
     copies_distance: int | None
     dismissed: frozenset[tuple[int, int]] = NONE
@@ -175,7 +175,7 @@ class RangePairs:
             for a, b in combinations(self.members[number], 2):
                 if best.is_pair(a.id, b.id, (number, number)):
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
-        for number, other, similarity, distance in self.found:
+        for number, other, similarity, distance in self.matches:
             for a in self.members.get(number, ()):
                 for b in self.members.get(other, ()):
                     if a.id != b.id and best.is_pair(a.id, b.id, (number, other)):
@@ -187,7 +187,7 @@ class RangePairs:
             for i, a in enumerate(members):
                 for b in members[i + 1 :]:
                     yield DocumentPair(a, b, 1.0, self.copies_distance)
-        for fingerprint_id, other_id, similarity, distance in self.found:
+        for fingerprint_id, other_id, similarity, distance in self.matches:
             for a in self.members.get(fingerprint_id, ()):
                 for b in self.members.get(other_id, ()):
                     yield DocumentPair(min(a, b), max(a, b), similarity, distance)
@@ -216,9 +216,9 @@ class OtherFingerprint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CrossPairs:
-    """Matches between this index and another; found: (fingerprint, other fingerprint, similarity, distance)."""
+    """Matches between this index and another; matches: (fingerprint, other fingerprint, similarity, distance)."""
 
-    found: list[tuple[int, int, float, int | None]]
+    matches: list[tuple[int, int, float, int | None]]
     members: Members
     others: Members
     codes: tuple[Codes, Codes] | None = None
@@ -227,7 +227,7 @@ class CrossPairs:
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of documents, that of the other index second."""
         best = None if self.codes is None else _Best(*self.codes)
-        for fingerprint_id, other_id, similarity, distance in self.found:
+        for fingerprint_id, other_id, similarity, distance in self.matches:
             for a in self.members.get(fingerprint_id, ()):
                 for b in self.others[other_id]:
                     if best is None or best.is_pair(a.id, b.id, (fingerprint_id, other_id)):
@@ -273,25 +273,25 @@ class Joins:
         members = self._members([(first_id, last_id)], now, group_id=self.documents.group_id(group))
         return self._pairs(first_id, last_id, [], members, None)
 
-    def _piece(self, found: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
-        return self._pairs(0, -1, found, self._members(_runs(number for row in found for number in row[:2]), now), None)
+    def _piece(self, matches: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
+        return self._pairs(0, -1, matches, self._members(_runs(number for row in matches for number in row[:2]), now), None)
 
     def _pairs(
         self,
         first_id: int,
         last_id: int,
-        found: list[tuple[int, int, float, int | None]],
+        matches: list[tuple[int, int, float, int | None]],
         members: Members,
         copies_distance: int | None,
     ) -> RangePairs:
         dismissed = self.dismissed.pairs_among(members.ids)
-        codes = self.codes(members, (number for row in found for number in row[:2])) if self.store.has_parts else None
-        return RangePairs(first_id, last_id, found, members, copies_distance, dismissed, codes)
+        codes = self.codes(members, (number for row in matches for number in row[:2])) if self.store.has_parts else None
+        return RangePairs(first_id, last_id, matches, members, copies_distance, dismissed, codes)
 
-    def codes(self, members: Members, found: Iterable[int], *, always: bool = False) -> Codes:
+    def codes(self, members: Members, matches: Iterable[int], *, always: bool = False) -> Codes:
         """The data to find the most similar codes of these documents.
 
-        found: matched fingerprint ids. always: include values even if no document has several codes.
+        matches: matched fingerprint ids. always: include values even if no document has several codes.
         """
         numbers = self.documents.parts.fingerprints_by_document(members.ids)
         if not numbers and not always:
@@ -302,7 +302,7 @@ class Joins:
                 if member.id in numbers and (member.id, number) not in expected:
                     why = "its fingerprint is none of its codes"
                     raise damaged(f"document {member.id} ({member.key!r})", self.store.name, why)
-        wanted = {*found, *chain.from_iterable(numbers.values())}
+        wanted = {*matches, *chain.from_iterable(numbers.values())}
         return Codes(numbers, self.documents.values(wanted))
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
@@ -315,9 +315,9 @@ class Joins:
                  WHERE similarity >= ?"""
         most = None if first_id == last_id else limits.MEMBERS_MOST
         members = self._members([(first_id, last_id)], now, most, group_id)
-        found = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
-        members |= self._members(_runs(row[1] for row in found if row[1] > last_id), now, group_id=group_id)
-        return self._pairs(first_id, last_id, found, members, 0 if self.store.scheme.takes_codes else None)
+        matches = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
+        members |= self._members(_runs(row[1] for row in matches if row[1] > last_id), now, group_id=group_id)
+        return self._pairs(first_id, last_id, matches, members, 0 if self.store.scheme.takes_codes else None)
 
     def _members(
         self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None, group_id: int = ACROSS_GROUPS
@@ -367,14 +367,14 @@ class Joins:
         packed = b"".join(other.packed(groups[other.group]) for other in fingerprints)
         sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
-        found = self.search.rows(self.store.sql(sql), (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
-        members = self._members(_runs(row[0] for row in found), now)
+        matches = self.search.rows(self.store.sql(sql), (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
+        members = self._members(_runs(row[0] for row in matches), now)
         if codes is None and not self.store.has_parts:
-            return CrossPairs(found, members, others)
+            return CrossPairs(matches, members, others)
         if codes is None:
             values = {other.id: other.value for other in fingerprints}
             codes = Codes({}, values)
-        return CrossPairs(found, members, others, (self.codes(members, members, always=True), codes))
+        return CrossPairs(matches, members, others, (self.codes(members, members, always=True), codes))
 
     def connections(self, now: int, *, large_clusters_joined: bool = False) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect every cluster of visible documents. Runs inside `reading`.
@@ -427,9 +427,9 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], 
         yield pairs
         first = end + 1
         documents = len(pairs.members.ids)
-        if 4 * len(pairs.found) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # every range reads the table
+        if 4 * len(pairs.matches) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # every range reads the table
             size = min(4 * size, limits.RANGE_MOST)
-        elif len(pairs.found) > 2 * limits.PAIRS_WANTED:
+        elif len(pairs.matches) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
 
 
@@ -476,12 +476,12 @@ def _pieces(
     for places, similarities in jaccard_pieces(block.values, bound, limits.PAIRS_WANTED, others=others):
         same_group = block.groups[places[:, 0]] == second.groups[places[:, 1]]
         a, b = block.ids[places[same_group, 0]], second.ids[places[same_group, 1]]
-        found: list[tuple[int, int, float, int | None]]
-        found = list(zip(a.tolist(), b.tolist(), similarities[same_group].tolist(), repeat(None)))
-        if not found:
+        matches: list[tuple[int, int, float, int | None]]
+        matches = list(zip(a.tolist(), b.tolist(), similarities[same_group].tolist(), repeat(None)))
+        if not matches:
             continue
         with reading() as joins:
-            pairs = joins._piece(found, clock())
+            pairs = joins._piece(matches, clock())
         yield pairs
 
 
@@ -510,4 +510,4 @@ def ranges_with(
                 continue
         yield pairs
         after = fingerprints[-1].id
-        size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.found) <= limits.PAIRS_WANTED else max(1, size // 2)
+        size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.matches) <= limits.PAIRS_WANTED else max(1, size // 2)

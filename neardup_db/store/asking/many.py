@@ -36,7 +36,7 @@ def answers(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, 
         return _joined(search, sketches, spec, group_id, now)
     except apsw.TooBigError:  # too many pairs, or a value larger than the application's connection allows
         halves = sketches.at_indexes(range(count // 2)), sketches.at_indexes(range(count // 2, count))
-        return [found for part in halves for found in answers(search, part, spec, group_id, now, one)]
+        return [results for part in halves for results in answers(search, part, spec, group_id, now, one)]
 
 
 def _joined(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, now: int) -> list[list[Match]]:
@@ -44,11 +44,11 @@ def _joined(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, 
     parameters = search.parameters(sketches.sketch_at(0), group_id, now, spec)
     parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
     text = search.store.frame("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
-    found: list[list[Match]] = [[] for _ in range(count)]
+    results: list[list[Match]] = [[] for _ in range(count)]
     for number, *match in search.stream(search.store.sql(text), parameters):
-        if limit is None or len(found[number]) < limit:
-            found[number].append(Match(*match))
-    return found
+        if limit is None or len(results[number]) < limit:
+            results[number].append(Match(*match))
+    return results
 
 
 def _packed(sketches: Sketches, group_id: int) -> bytes:
@@ -74,11 +74,11 @@ def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
 
     beside: a second thread computes the next piece while the caller uses the current one.
     """
-    size, made = limits.ASKED_MOST, {}
+    size, sketched = limits.ASKED_MOST, {}
     if count > limits.ASKED_PART:
-        made = {0: make(0, limits.ASKED_PART)}
-        size = _fitting(made[0])
-    piece = _Piece(0, min(size, count), make, beside, made if size >= limits.ASKED_PART else {})
+        sketched = {0: make(0, limits.ASKED_PART)}
+        size = _fitting(sketched[0])
+    piece = _Piece(0, min(size, count), make, beside, sketched if size >= limits.ASKED_PART else {})
     try:
         while piece.first < count:
             sketches = piece.finish()
@@ -98,11 +98,11 @@ class _Piece:
     """A piece of queries whose sketches are computed in parts: `finish` takes parts from the front, a background thread from
     the back."""
 
-    def __init__(self, first: int, end: int, make: Make, beside: bool, made: dict[int, Sketches]) -> None:
+    def __init__(self, first: int, end: int, make: Make, beside: bool, sketched: dict[int, Sketches]) -> None:
         self.first, self.end = first, end
-        self.waiting = deque(part for part in range(first, end, limits.ASKED_PART) if part not in made)
+        self.waiting = deque(part for part in range(first, end, limits.ASKED_PART) if part not in sketched)
         self._make = make
-        self._made = made
+        self._sketched = sketched
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True) if beside and len(self.waiting) > 1 else None
         if self._thread is not None:
@@ -120,8 +120,8 @@ class _Piece:
             self._thread.join()
         if self._error is not None:
             raise self._error
-        made = [self._made[first] for first in sorted(self._made)]
-        return Sketches(list(chain.from_iterable(part.values for part in made)), None, made[0].epoch)
+        sketched = [self._sketched[first] for first in sorted(self._sketched)]
+        return Sketches(list(chain.from_iterable(part.values for part in sketched)), None, sketched[0].epoch)
 
     def _work(self, take: Callable[[], int]) -> None:
         while self.waiting:
@@ -129,4 +129,4 @@ class _Piece:
                 first = take()
             except IndexError:  # the other thread took the last part
                 return
-            self._made[first] = self._make(first, min(first + limits.ASKED_PART, self.end))
+            self._sketched[first] = self._make(first, min(first + limits.ASKED_PART, self.end))

@@ -72,10 +72,10 @@ class Search:
             known = self._bounds(spec)
             if is_default:
                 store.default_parameters = known
-        found = known.copy()  # a copy already has all keys, so the dictionary does not grow
-        found["fingerprint"], found["group_id"], found["now"] = sketch.value, group_id, now
-        found["outlined"], found["settled"] = store.outlined, store.settled
-        return found
+        values = known.copy()  # a copy already has all keys, so the dictionary does not grow
+        values["fingerprint"], values["group_id"], values["now"] = sketch.value, group_id, now
+        values["outlined"], values["settled"] = store.outlined, store.settled
+        return values
 
     def _bounds(self, spec: QuerySpec) -> dict[str, Any]:
         """The parameters that depend on the bounds, and placeholders for all others."""
@@ -197,12 +197,12 @@ class Search:
             dismissed = self.dismissed.dismissed_with(except_id) if except_id and self.store.dismisses else ()
             return [Neighbour._make(row[:5]) for row in rows if row[0] not in dismissed]
         query = self.store.query("neighbours", self._verify(), ", 0" if self.store.has_large_clusters else "")
-        found = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
+        neighbours = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
         if self.store.has_large_clusters:
             for label in self.store.table.large_clusters(parameters):
-                found += self._from_crowd({**parameters, "crowd": label})
-            found.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
-        return found
+                neighbours += self._from_crowd({**parameters, "crowd": label})
+            neighbours.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
+        return neighbours
 
     def best_of_parts(self, neighbours: list[Neighbour], limit: int, now: int, except_id: int) -> list[MatchRow]:
         """`best_of` in an index with parts, without one document: each document once, with its best code. Does not read
@@ -313,7 +313,7 @@ class Search:
         numbers = [self.documents.fingerprints_of(one.id, one.fingerprint_id) for one in (a, b)]
         if not all(numbers):
             return a.fingerprint_id, b.fingerprint_id
-        i, j = nearest_codes(*([self.documents.value(number) for number in some] for some in numbers))
+        i, j = nearest_codes(*([self.documents.value(number) for number in ids] for ids in numbers))
         return numbers[0][i], numbers[1][j]
 
     def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:

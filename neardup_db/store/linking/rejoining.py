@@ -30,7 +30,7 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
     rest, queried, next_check = len(parts), 0, limits.JOINED_FROM
     owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
     joined = UnionFind()
-    found: list[Edge] = []
+    connecting_edges: list[Edge] = []
     for number, part in sorted(enumerate(parts), key=lambda item: len(item[1])):
         for document_id in sorted(part, reverse=True):
             if joined.find(number) == joined.find(rest):
@@ -41,11 +41,11 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
                 rejoining = Rejoining(edges.store, edges.documents, edges.search, owner, rest, joined, now)
                 if rejoining.is_cheaper(document_id, len(owner) - queried) and rejoining.load_documents():
                     rejoining.run()
-                    return _separate_groups(parts, joined), found + rejoining.edges
+                    return _separate_groups(parts, joined), connecting_edges + rejoining.edges
             for match in edges.search.stored_matches(document_id, now):
                 if joined.union(number, owner.get(match.id, rest)):
-                    found.append(edge_of(document_id, match.id, match.similarity, match.distance))
-    return _separate_groups(parts, joined), found
+                    connecting_edges.append(edge_of(document_id, match.id, match.similarity, match.distance))
+    return _separate_groups(parts, joined), connecting_edges
 
 
 def _separate_groups(parts: list[set[int]], joined: UnionFind) -> list[list[int]]:

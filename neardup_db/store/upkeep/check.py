@@ -316,7 +316,7 @@ class Checker:
     def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
         """The earlier document of each pair that is not dismissed and has two labels."""
         sets = [(members, members) for members in pairs.members.values()]
-        sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.found]
+        sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.matches]
         enough = 2 * len(pairs.dismissed) + SHOWN + 1  # at least one of these is not dismissed
         for members, others in sets:
             yield from (a for a, b in islice(_of_two_clusters(members, others), enough) if (a, b) not in pairs.dismissed)
