@@ -167,7 +167,7 @@ def _capsules(name: str, data: Any, method: str) -> Any:
         raise ParameterError(f"{name} is a {kind}, which needs pyarrow to export its data: {remedy}") from error
 
 
-def _moved(name: str, capsule: Any, kind: str) -> Any:
+def _move_from_capsule(name: str, capsule: Any, kind: str) -> Any:
     """Move the struct out of a capsule, which is left marked as released."""
     given = ffi.cast(f"nd_{kind} *", pointer(capsule, kind))
     if given.release == ffi.NULL:
@@ -188,11 +188,12 @@ class Source:
         self._name = name
         self._stream = self._array = None
         if hasattr(data, STREAM):
-            self._stream = _moved(name, _capsules(name, data, STREAM), "arrow_array_stream")
+            self._stream = _move_from_capsule(name, _capsules(name, data, STREAM), "arrow_array_stream")
             schema = _new("nd_arrow_schema *")
             self._check(self._stream.get_schema(self._stream, schema))
         else:
-            schema, self._array = map(_moved, (name, name), _capsules(name, data, ARRAY), ("arrow_schema", "arrow_array"))
+            kinds = "arrow_schema", "arrow_array"
+            schema, self._array = map(_move_from_capsule, (name, name), _capsules(name, data, ARRAY), kinds)
         whole = _type(schema)
         self.is_table = whole.format == "+s"
         self.types = whole.children if self.is_table else (whole._replace(name=""),)
@@ -293,7 +294,7 @@ def _nulls(layout: str, array: Any, start: int, count: int) -> Array | None:
     return ~_bits(array, 0, start, count)
 
 
-def _either(a: Array | None, b: Array | None) -> Array | None:
+def _any_null(a: Array | None, b: Array | None) -> Array | None:
     return b if a is None else a if b is None else a | b
 
 
@@ -359,7 +360,7 @@ class Column:
 
     def _nulls(self, start: int, count: int) -> Array | None:
         own = _nulls(self.kind.format, self._array, self._array.offset + self._first + start, count)
-        return _either(own, None if self._above is None else self._above[start : start + count])
+        return _any_null(own, None if self._above is None else self._above[start : start + count])
 
     def _indices(self, start: int, count: int, nulls: Array | None) -> Array:
         """The dictionary indices; a null row has the index after the last value."""
@@ -377,26 +378,27 @@ class Column:
         nulls = self._nulls(start, count)
         if self._dictionary is not None:
             if self._located is None:
-                self._located = self._dictionary._with_nothing()
+                self._located = self._dictionary._with_null()
             places = self._indices(start, count, nulls)
             addresses, sizes, absent = self._located
             return addresses.take(places), sizes.take(places), nulls if absent is None else absent.take(places)
         if self.kind.format == "n":
             return np.zeros(count, np.uintp), np.zeros(count, np.uintp), nulls
         at = self._array.offset + self._first + start
-        addresses, sizes = (_viewed if self.kind.format.startswith("v") else _cut)(self._array, self.kind, at, count, nulls)
+        locate = _view_strings if self.kind.format.startswith("v") else _offset_strings
+        addresses, sizes = locate(self._array, self.kind, at, count, nulls)
         if nulls is not None:
             sizes[nulls] = 0
         return addresses, sizes, nulls
 
-    def _with_nothing(self) -> tuple[Array, Array, Array | None]:
+    def _with_null(self) -> tuple[Array, Array, Array | None]:
         """All strings followed by a null, and their null mask; None if there are no other nulls."""
         addresses, sizes, nulls = self._strings(0, self._length)
         nothing = np.zeros(1, np.uintp)
         return np.append(addresses, nothing), np.append(sizes, nothing), None if nulls is None else np.append(nulls, True)
 
 
-def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
+def _offset_strings(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
     """The strings of a layout with offsets."""
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
@@ -412,7 +414,7 @@ def _cut(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tu
     return offsets[:-1].view(np.uintp) + np.uintp(base), sizes.view(np.uintp)
 
 
-def _viewed(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
+def _view_strings(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
     """The strings of a layout with 16-byte views. A short string is inline, after its size; otherwise the view gives buffer and
     offset."""
     if not count:
@@ -425,16 +427,16 @@ def _viewed(array: Any, kind: Type, at: int, count: int, nulls: Array | None) ->
     if least < 0:
         raise NearDupError(f"the producer's column {kind.name!r} has strings of a negative size")
     if least > _INLINE:
-        return _elsewhere(array, kind, views, sizes), sizes.view(np.uintp)
+        return _outlying_strings(array, kind, views, sizes), sizes.view(np.uintp)
     first = _address(array, 1) + 16 * at + 4
     addresses = np.arange(first, first + 16 * count, 16, dtype=np.uintp)
     long = np.flatnonzero(sizes > _INLINE)
     if len(long):
-        addresses[long] = _elsewhere(array, kind, views[long], sizes[long])
+        addresses[long] = _outlying_strings(array, kind, views[long], sizes[long])
     return addresses, sizes.view(np.uintp)
 
 
-def _elsewhere(array: Any, kind: Type, views: Array, sizes: Array) -> Array:
+def _outlying_strings(array: Any, kind: Type, views: Array, sizes: Array) -> Array:
     """The addresses of strings outside their views."""
     spaces = array.n_buffers - 3
     lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)

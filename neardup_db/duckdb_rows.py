@@ -41,7 +41,7 @@ class RelationRows:
 
     def filtered(self, rows: Any) -> Any:
         """The rows selected by a mask, bool[n], as a relation."""
-        return self._of_rows(rows).select(self._original_relation())
+        return self._selected_rows(rows).select(self._original_relation())
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """The relation with additional columns: (SQL type, a value for each row) by name."""
@@ -50,7 +50,7 @@ class RelationRows:
             self._function("list_extract", self._values(kind, values), number).alias(name)
             for name, (kind, values) in columns.items()
         )
-        return self._of_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
+        return self._selected_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
 
     def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """A new relation on the same connection, from (SQL type, values) by column name."""
@@ -58,7 +58,7 @@ class RelationRows:
         new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
         return one_row.select(*new)
 
-    def _of_rows(self, rows: Any) -> Any:
+    def _selected_rows(self, rows: Any) -> Any:
         """The numbered rows selected by a mask, bool[n]."""
         duckdb, count = self._duckdb, len(self._hashes)
         place = self._column(self._number) - self._constant(1)

@@ -87,14 +87,14 @@ def fingerprint_table(
     except TypeError as error:
         raise ParameterError(f"table={quoted(table)}: give a table of Arrow, or a data frame of pandas or polars") from error
     rules = rules_of(rules)
-    chosen = {"key": given[_named(given, "key", key)]}
+    chosen = {"key": given[_require_column(given, "key", key)]}
     if group is not None:
-        chosen["group"] = given[_named(given, "group", group)]
-    texts, nulls = texts_and_nulls("table", given, _named(given, "text", text), "")
+        chosen["group"] = given[_require_column(given, "group", group)]
+    texts, nulls = texts_and_nulls("table", given, _require_column(given, "text", text), "")
     if chosen["key"].null_count:
         row = chosen["key"].is_null().index(True).as_py()
         raise ParameterError(f"key={key!r}: row {row} is null: fill the nulls, or leave such rows out")
-    kinds = {name: _kind(name, column) for name, column in chosen.items()}
+    kinds = {name: _column_type(name, column) for name, column in chosen.items()}
     scheme = _as_indexed(scheme, rules)
     values = values_of(scheme.native, texts, rules)
     columns = columns_of(scheme, values)
@@ -151,7 +151,7 @@ def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
     return scheme.for_index(rules)
 
 
-def _named(table: Any, role: str, name: str) -> str:
+def _require_column(table: Any, role: str, name: str) -> str:
     """The name of a column. Raises ParameterError if the table has no such column, or several."""
     if table.column_names.count(name) != 1:
         listed = ", ".join(map(repr, table.column_names)) or "(none)"
@@ -159,7 +159,7 @@ def _named(table: Any, role: str, name: str) -> str:
     return name
 
 
-def _kind(role: str, column: Any) -> str:
+def _column_type(role: str, column: Any) -> str:
     """The type that a column of keys or groups gets."""
     kind, types = column.type, pyarrow().types
     if types.is_dictionary(kind):

@@ -108,7 +108,7 @@ _thread: _Thread | None = None
 _thread_lock = threading.Lock()
 
 
-def _mine() -> _Thread:
+def _thread_buffers() -> _Thread:
     global _thread
     if _thread is None:
         with _thread_lock:
@@ -119,7 +119,7 @@ def _mine() -> _Thread:
 
 def workspace() -> Any:
     """This thread's `nd_text *`. Custom rules may overwrite it, so copy results before calling a user's function."""
-    return _mine().text
+    return _thread_buffers().text
 
 
 def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -> Any:
@@ -332,7 +332,7 @@ def _located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any
     return ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes), owners
 
 
-def _parts(texts: list[Any] | LocatedTexts) -> Iterator[list[Any] | LocatedTexts]:
+def _text_slices(texts: list[Any] | LocatedTexts) -> Iterator[list[Any] | LocatedTexts]:
     most = limits.SLICE_TEXTS
     if isinstance(texts, LocatedTexts):
         return texts.parts(most)
@@ -340,9 +340,9 @@ def _parts(texts: list[Any] | LocatedTexts) -> Iterator[list[Any] | LocatedTexts
     return (texts[first : first + most] for first in range(0, len(texts), most))
 
 
-def _pieces(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
+def _text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
     """Texts in batches for C: (addresses, sizes, count)."""
-    for part in _parts(texts):
+    for part in _text_slices(texts):
         start = 0
         while start < len(part):
             pointers, sizes, _owners = _located(part, start)
@@ -353,9 +353,9 @@ def _pieces(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
     """The stored values of texts under built-in rules. ASCII `str`, `bytes` and LocatedTexts are not copied."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
-    mine = _mine()
+    mine = _thread_buffers()
     lib.nd_values_clear(mine.values)
-    for piece in _pieces(texts):
+    for piece in _text_batches(texts):
         check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
     taken = _values_array(mine.values)
     mine.shrink_buffer(len(taken.data))
@@ -367,8 +367,8 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
     rows are zeros. Collecting `Values` first and copying them takes twice as long for short texts."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
-    mine, start = _mine(), 0
-    for pointers, sizes, some in _pieces(texts):
+    mine, start = _thread_buffers(), 0
+    for pointers, sizes, some in _text_batches(texts):
         out = pointer(rows[start : start + some], "uint8_t[]"), pointer(empty[start : start + some], "uint8_t[]")
         status = lib.nd_scheme_text_rows(scheme, rules, mine.text, pointers, sizes, some, mine.values, width, *out)
         check(status, "fingerprints of texts")
@@ -391,7 +391,7 @@ def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes 
 
 
 def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    mine = _thread or _mine()
+    mine = _thread or _thread_buffers()
     data = text if isinstance(text, bytes) or text.isascii() else text.encode("utf-8", "surrogatepass")
     held = owners, mine.text, mine.values, mine.sketch  # at interpreter exit a running thread loses what only `mine` holds
     found = _questions.value_of_text(*addresses, *mine.addresses, data, held)
@@ -434,7 +434,7 @@ def _sketch_text(scheme: Any, rules: Any, text: str | bytes, mine: _Thread, keys
 
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
     """The value of one text under built-in rules, with its hash and keys, in one call."""
-    mine = _mine()
+    mine = _thread_buffers()
     made = _sketch_text(scheme, rules, text, mine, mine.keys)
     if not made.size:
         return Sketch(None, made.token_count, None, None)
@@ -446,7 +446,7 @@ def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
 
 def sketch_of_value(scheme: Any, value: bytes, token_count: int = 0) -> Sketch:
     """The sketch of an existing value, such as a code or the value of a text under custom rules."""
-    mine = _mine()
+    mine = _thread_buffers()
     made = mine.sketch
     check(lib.nd_scheme_sketch_value(scheme, ffi.from_buffer("uint8_t[]", value), len(value), mine.keys, made), "a fingerprint")
     return Sketch(value, token_count, made.value_hash, _keys_of(made))
@@ -532,7 +532,7 @@ def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tu
 
     One C call does nearly all the work, because reacquiring the interpreter lock would block the thread each time.
     """
-    mine, start = _mine(), 0
+    mine, start = _thread_buffers(), 0
     buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
     while start < len(texts):
         pointers, sizes, _owners = _located(texts, start)

@@ -34,7 +34,7 @@ from neardup_db import (
     limits,
 )
 from neardup_db.aio import AsyncIndex
-from neardup_db.aio.lanes import Line
+from neardup_db.aio.lanes import WaitQueue
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -754,7 +754,7 @@ def test_cancelling_many_waiting_calls_is_linear() -> None:
         __hash__ = asyncio.Future.__hash__
 
     async def main() -> None:
-        line = Line(1)
+        line = WaitQueue(1)
         await line.enter()
         loop = asyncio.get_running_loop()
         real, loop.create_future = loop.create_future, lambda: Counted(loop=loop)  # type: ignore[method-assign]

@@ -345,7 +345,7 @@ def test_texts_in_memory_are_asked_for_like_a_list(folder: Path) -> None:
     for one in (made, texts_of("texts", pyarrow.array(made), None, "")):
         with open_against([Path("a.db"), Path("b.db")], "neardup", 0.8, None, folder) as known:
             assert known is not None and known.names([]) == []
-            asked = [known.ask(one[first : first + 5]).tolist() for first in range(0, len(made), 5)]
+            asked = [known.search(one[first : first + 5]).tolist() for first in range(0, len(made), 5)]
             assert sum(asked, []) == known.flags.tolist()
             assert known.names(range(1, len(made) + 1)) == [None] * 3 + [*"012345"] + [*"567"] + [None] * 9 + ["0"]
         (folder / "against.db").unlink()

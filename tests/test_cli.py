@@ -39,7 +39,7 @@ from neardup_db.cli.inputs import opening, passes
 from neardup_db.cli.inputs.numbers import Numbers
 from neardup_db.cli.output import GuardedStream
 from neardup_db.cli.screen import Meter, Screen
-from neardup_db.cli.wording import worded
+from neardup_db.cli.wording import in_command_terms
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
 from neardup_db.show.theory import binomial, chances_of
@@ -359,7 +359,7 @@ def test_no_message_of_the_package_keeps_advice_for_python() -> None:
         for message in messages(path.read_text(encoding="utf-8")):
             if advice.search(message):
                 looked_at += 1
-                assert not advice.search(worded(message)), f"{path.name}: {message}"
+                assert not advice.search(in_command_terms(message)), f"{path.name}: {message}"
     assert looked_at > 10
 
 
@@ -389,7 +389,7 @@ def messages(code: str) -> Iterator[str]:
 )  # fmt: skip
 def test_arguments_become_options(message: str, said: str) -> None:
     """Only arguments are changed, not text in quotation marks."""
-    assert worded(message) == said
+    assert in_command_terms(message) == said
 
 
 def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None:

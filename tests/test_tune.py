@@ -17,7 +17,7 @@ from test_cli import refused, run
 
 import neardup_db
 from neardup_db import MinHash, ParameterError, TextRules, Tuning, demo, limits
-from neardup_db.cli.wording import worded
+from neardup_db.cli.wording import in_command_terms
 from neardup_db.compute import shingles
 from neardup_db.store.writing.short_texts import TokenCounts
 from neardup_db.tuning import RULES, Tuner
@@ -286,7 +286,7 @@ def test_pages_warning_and_tune_advise_the_same_for_short_texts() -> None:
     counts.count_batch([5] * 20, TextRules())
     warning = counts.warning(3)
     assert warning is not None and f"take {call} and a threshold of 0.8" in warning
-    assert "give --tokens chars --shingle 3 --threshold 0.8" in worded(warning)
+    assert "give --tokens chars --shingle 3 --threshold 0.8" in in_command_terms(warning)
 
 
 WORDS_CHANGED = {0.01: 0.94, 0.02: 0.89, 0.03: 0.84, 0.05: 0.75, 0.10: 0.58}

@@ -144,7 +144,7 @@ class AsyncIndex(Methods, Calls):
         """
         if not isinstance(other, AsyncIndex):
             raise ParameterError(f"other={quoted(other)}: give another AsyncIndex")
-        return _Listing(self, lambda index: index.pairs_with(other._opened(), threshold, group=group))
+        return _Listing(self, lambda index: index.pairs_with(other._require_index(), threshold, group=group))
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncIndex]:
         """`async with index.transaction():` makes several calls one transaction. An exception or a cancellation rolls all of them
@@ -162,13 +162,13 @@ class AsyncIndex(Methods, Calls):
         inside this task's transaction if there is one. Use it for SQL on `index.connection`."""
         self._require_open()
         check_plain("function", function)
-        answer: Answer = await self._call(lambda call: function(self._opened()), self._late("run", function))
+        answer: Answer = await self._call(lambda call: function(self._require_index()), self._late("run", function))
         return answer
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     async def _ask(self, work: Callable[[Index], Any], late: Late | None) -> Any:
-        return await self._call(lambda call: work(self._opened()), late, reads=True)
+        return await self._call(lambda call: work(self._require_index()), late, reads=True)
 
     async def _call_reader(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a query method."""
@@ -185,13 +185,13 @@ class AsyncIndex(Methods, Calls):
 
     def _written(self, call: Call, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs in the writing thread."""
-        args = tuple(one._opened() if isinstance(one, AsyncIndex) else one for one in args)
+        args = tuple(one._require_index() if isinstance(one, AsyncIndex) else one for one in args)
         progress, on_outcome = kwargs.get("progress"), kwargs.get("on_outcome")
         if progress is not None:
             kwargs = {**kwargs, "progress": partial(call.on_loop, progress)}
         if on_outcome is not None:
             kwargs = {**kwargs, "on_outcome": Outcomes(call.on_loop, on_outcome)}
-        return _called(name, args, kwargs, self._opened())
+        return _called(name, args, kwargs, self._require_index())
 
     async def _load(self, records: Any, **kwargs: Any) -> Any:
         """`add_many` for any iterable of records."""

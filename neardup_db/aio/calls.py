@@ -17,7 +17,7 @@ from ..errors import ClosedError, NearDupError, ParameterError
 from ..index import Index
 from ..parameters import check_callable, check_integer, check_timeout, quoted
 from ..store.database.connection import current_task
-from .lanes import Call, Lane, Late, Line, nothing
+from .lanes import Call, Lane, Late, WaitQueue, no_op
 
 _logger = logging.getLogger("neardup_db.aio")
 
@@ -45,7 +45,7 @@ class Block(Protocol):
     """An open transaction."""
 
     task: object | None
-    line: Line
+    line: WaitQueue
     """The task's running call; after a cancellation it may still run."""
     outer: Block | None
 
@@ -142,7 +142,7 @@ class Calls:
             for lane in (self._writes, *([self._reads] * self._reads.places)):
                 await lane.enter(self._timeout, self._busy)
                 entered.append(lane)
-            await Call(self._running, self._writes, None, nothing).start(self._close_now).outcome()
+            await Call(self._running, self._writes, None, no_op).start(self._close_now).outcome()
             self._writes.end()
             self._reads.end()
         finally:
@@ -157,7 +157,7 @@ class Calls:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> Index:
+    def _require_index(self) -> Index:
         """The open index. Raises ClosedError."""
         index = self._index
         if index is None:
@@ -186,7 +186,7 @@ class Calls:
         """Raises ClosedError if the index is closed or a close() is waiting, except inside this task's transaction."""
         if self._index is not None:
             self._require_here()
-        self._opened()
+        self._require_index()
         if self._closing is not None and self._own_block is None:
             raise ClosedError("the index is being closed: open it again with open()")
 
@@ -226,7 +226,7 @@ class Calls:
         block = self._own_block
         lane = self._reads if reads and block is None and self._has_readers else self._writes
         if block is None:
-            line: Line = lane
+            line: WaitQueue = lane
             await line.enter(self._timeout, self._busy)
         else:
             line = block.line

@@ -38,11 +38,11 @@ def is_program_ending() -> bool:
     return _has_ended
 
 
-def nothing() -> None:
+def no_op() -> None:
     """A callback without effect."""
 
 
-class Line:
+class WaitQueue:
     """A semaphore with first-in, first-out order, for the loop's thread only."""
 
     def __init__(self, places: int) -> None:
@@ -84,7 +84,7 @@ class Line:
         self.taken -= 1
 
 
-class Lane(Line):
+class Lane(WaitQueue):
     """A Line of threads: each acquired place has its own thread. Threads start on demand."""
 
     def __init__(self, threads: int, name: str) -> None:
@@ -155,7 +155,7 @@ class Call:
         except BaseException:  # cancelled, or the coroutine was closed
             self._is_left = True
             if self._over.done() and not self._over.cancelled():
-                self._tell_late(*self._done)
+                self._report_late(*self._done)
             raise
         (result, error), self._done = self._done, (None, None)  # the traceback's frames refer to this call
         if error is not None:
@@ -181,7 +181,7 @@ class Call:
             self._loop.call_soon_threadsafe(self._end, result, error)
         except RuntimeError:  # the loop is closed
             try:
-                self._tell_late(result, error)
+                self._report_late(result, error)
             except BaseException:  # SystemExit too: the thread has other calls to run
                 _logger.exception("on_late_result failed")
         finally:
@@ -190,14 +190,14 @@ class Call:
     def _end(self, result: Any, error: BaseException | None) -> None:
         try:
             if self.is_abandoned:
-                self._tell_late(result, error)
+                self._report_late(result, error)
             else:
                 self._done = result, error
                 self._over.set_result(None)
         finally:
             self._then()
 
-    def _tell_late(self, result: Any, error: BaseException | None) -> None:
+    def _report_late(self, result: Any, error: BaseException | None) -> None:
         if self._late is not None:
             self._late(result, error)
 

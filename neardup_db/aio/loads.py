@@ -190,7 +190,8 @@ class Load:
         kwargs, first = self._kwargs, self._stored
         if self._on_outcome is not None:
             kwargs = {**kwargs, "on_outcome": lambda *outcome: self._heard.append(outcome)}
-        report: AddReport = await self._index._call(lambda call: self._index._opened()._add_piece(first, piece, **kwargs), None)
+        index = self._index
+        report: AddReport = await index._call(lambda call: index._require_index()._add_piece(first, piece, **kwargs), None)
         return report
 
     async def _commit(self) -> None:

@@ -12,7 +12,7 @@ from ..errors import ClosedError, NearDupError
 from ..index import Index
 from ..store.database.connection import current_task
 from .calls import Block, Calls
-from .lanes import Call, Late, Line, nothing
+from .lanes import Call, Late, WaitQueue, no_op
 
 
 class _TakenBackError(Exception):
@@ -32,8 +32,8 @@ class Transaction(AbstractAsyncContextManager[Any]):
         self._open: AbstractContextManager[Any] | None = None
         """The context manager of `Index`, used in the thread."""
         self.outer: Block | None = None
-        self._leave: Callable[[], None] = nothing
-        self.line = Line(1)
+        self._leave: Callable[[], None] = no_op
+        self.line = WaitQueue(1)
         """The task's running call; after a cancellation it may still run."""
 
     async def __aenter__(self) -> Any:
@@ -44,14 +44,14 @@ class Transaction(AbstractAsyncContextManager[Any]):
         self._is_entered = True
         try:
             await index._flush()
-            self.outer, self.task, self.line = index._own_block, current_task(), Line(1)
+            self.outer, self.task, self.line = index._own_block, current_task(), WaitQueue(1)
             if self.outer is None:
                 await index._writes.enter(index._timeout, index._busy)
                 self._leave = index._writes.release
             else:
                 await self.outer.line.enter()
-                self._leave = nothing
-            then = nothing if self.outer is None else self.outer.line.release
+                self._leave = no_op
+            then = no_op if self.outer is None else self.outer.line.release
             try:
                 await self._start(self._enter, None, then).outcome()
             except BaseException:
@@ -108,7 +108,7 @@ class Transaction(AbstractAsyncContextManager[Any]):
     # ---- in the thread -----------------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        block = self._begin(self._index._opened())
+        block = self._begin(self._index._require_index())
         block.__enter__()
         self._open = block
 

@@ -37,10 +37,10 @@ from .options import (
     text_rules,
 )
 from .outcomes import OutcomeFile, outcome_file
-from .output import add_afterword, counted, emit, emit_json, note_problems, plain, without_words
+from .output import add_afterword, as_json_value, count_text, emit, emit_json, note_problems, without_words
 from .outputs import check_apart, room_in
 from .screen import Meter
-from .wording import about, called, in_options
+from .wording import in_options, naming_file, renaming_arguments
 
 COMMIT_EVERY = 50_000
 
@@ -100,7 +100,7 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     """
     started = time.monotonic()
     scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
-    with in_options(), called(ttl="--expires-in"):
+    with in_options(), renaming_arguments(ttl="--expires-in"):
         expiry = check_expiry(None, parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None)
     path, force = options["outcomes"], options["force"]
     outcomes = None if path is None else outcome_file(path, force, index_path, paths_named(sources))
@@ -115,7 +115,7 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
             known["record_matches"] = False
         if scheme is None and is_new(index_path):
             scheme = MinHash()
-        stack.enter_context(about(index_path))
+        stack.enter_context(naming_file(index_path))
         stack.enter_context(removed_if_unused(index_path))
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=options["name"], **known))
         stack.enter_context(warnings_as_notes())
@@ -177,7 +177,7 @@ def _resume_hint(committed: int, if_exists: str) -> str:
     if not committed:
         return "nothing was added"
     again = "the same command again goes on" if if_exists != "error" else "the same command with --if-exists ignore goes on"
-    return f"{counted(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
+    return f"{count_text(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
 def _report(
@@ -187,15 +187,15 @@ def _report(
     note_problems(source.name, source.replaced, skipped, source.problems)
     if as_json:
         rate = {"seconds": seconds, "records_per_second": records / max(seconds, 1e-9)}
-        counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": plain(source.problems)}
+        counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": as_json_value(source.problems)}
         emit_json({"records": records + source.skipped, **counts, **rate})
         return
     parts = [f"{report.added:,} added", f"{report.replaced:,} replaced", f"{report.ignored:,} ignored", f"{skipped:,} skipped"]
     shown = [part for part in parts if not part.startswith("0 ")] or ["nothing added"]
     emit(
-        f"{counted(records + source.skipped, 'record')}: {', '.join(shown)}; {report.matched:,} with a near-duplicate among the "
-        "earlier ones"
+        f"{count_text(records + source.skipped, 'record')}: {', '.join(shown)}; {report.matched:,} with a near-duplicate "
+        "among the earlier ones"
     )
     if wordless:
-        emit(f"{counted(wordless, 'document')} {without_words(rules)}: they match nothing, not even each other")
+        emit(f"{count_text(wordless, 'document')} {without_words(rules)}: they match nothing, not even each other")
     emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")

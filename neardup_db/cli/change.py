@@ -12,22 +12,22 @@ from ..index import Index
 from ..values import ANY_GROUP, AnyGroup, Key, Part
 from .command import command
 from .options import (
+    find_group,
     group_listed,
-    group_named,
     group_option,
     index_argument,
     json_option,
-    keys_named,
     keys_options,
     name_option,
     open_index,
+    parse_keys,
     scheme_of,
     scheme_options,
     text_options,
     text_rules,
 )
-from .output import counted, emit, emit_json, escaped, plain, print_note
-from .wording import worded
+from .output import as_json_value, count_text, emit, emit_json, escaped, print_note
+from .wording import in_command_terms
 
 
 @command()
@@ -63,8 +63,8 @@ def delete(
         if keys or file is not None or part is not None or group is not None:
             raise click.UsageError("--whole-group cannot be combined with KEY, --file, --part or --group")
         with open_index(index_path, name, write=True) as index:
-            return _print_deleted(index.delete_group(group_named(index, whole_group)), "document", [], "", as_json)
-    wanted = list(dict.fromkeys(keys_named(keys, file, key_type)))
+            return _print_deleted(index.delete_group(find_group(index, whole_group)), "document", [], "", as_json)
+    wanted = list(dict.fromkeys(parse_keys(keys, file, key_type)))
     with open_index(index_path, name, write=True) as index:
         of_group = group_listed(index, group)
         if part is not None:
@@ -91,9 +91,9 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
     """Print the number deleted and the missing keys. Returns the exit code."""
     if as_json:
-        emit_json(plain({"deleted": count, "missing": missing}))
+        emit_json(as_json_value({"deleted": count, "missing": missing}))
     else:
-        emit(f"{counted(count, what)} deleted")
+        emit(f"{count_text(count, what)} deleted")
         for key in missing:
             print_note(f"no document has the key {escaped(key)}{more}")
     return 0 if count else 1
@@ -118,7 +118,8 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
     if as_json:
         emit_json({"expired": expired, "older": older})
     else:
-        emit(f"{counted(expired, 'expired document')} removed" + (f", {older:,} older ones" if keep_newest is not None else ""))
+        more = f", {older:,} older ones" if keep_newest is not None else ""
+        emit(f"{count_text(expired, 'expired document')} removed{more}")
     return 0 if expired or older else 1
 
 
@@ -150,7 +151,7 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
     if as_json:
         emit_json({"documents": documents})
     else:
-        emit(f"rebuilt: {counted(documents, 'document')}, {index_path.stat().st_size:,} bytes")
+        emit(f"rebuilt: {count_text(documents, 'document')}, {index_path.stat().st_size:,} bytes")
 
 
 @command()
@@ -178,10 +179,10 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
         for repaired in report.repaired:
             emit(escaped(f"repaired: {repaired}"))
         for told in report.notes:
-            emit(escaped(f"note: {worded(told)}"))
+            emit(escaped(f"note: {in_command_terms(told)}"))
         emit("in order" if report.ok else _problems(len(report.problems), repair))
     return 0 if report.ok else 1
 
 
 def _problems(count: int, repaired: bool) -> str:
-    return counted(count, "problem") + (" left" if repaired else "; --repair rebuilds what it can")
+    return count_text(count, "problem") + (" left" if repaired else "; --repair rebuilds what it can")

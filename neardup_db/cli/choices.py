@@ -26,7 +26,7 @@ from .inputs.source import InputRecord, Source
 from .inputs.tables import TableSource
 from .options import open_index
 from .output import escaped, print_note
-from .wording import about
+from .wording import naming_file
 
 ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
 """The fields that --mark writes; the last one only with --against."""
@@ -171,14 +171,14 @@ class KnownRecords:
         """Whether an index matches each record, bool[n]."""
         return np.frombuffer(self._flags, bool)
 
-    def ask(self, texts: Sequence[str] | LocatedTexts) -> Any:
+    def search(self, texts: Sequence[str] | LocatedTexts) -> Any:
         """Query the texts of the next records. Returns which of them match, bool[n]."""
         first, known = len(self._flags) + 1, np.zeros(len(texts), bool)
         found: list[tuple[int, str]] = []
         for path, index, question in self._indexes:
             places = np.flatnonzero(~known)
-            with about(path):
-                answers = self._answers(index, question, texts, places)
+            with naming_file(path):
+                answers = self._first_matches(index, question, texts, places)
             for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers after stop()
                 if matches:
                     known[place], key = True, matches[0].key
@@ -189,7 +189,7 @@ class KnownRecords:
         self._flags += known.tobytes()
         return known
 
-    def _answers(
+    def _first_matches(
         self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
     ) -> list[list[Match]]:
         """A match for each text at the given positions, in any group. Containment queries run one text and one group at a time,
@@ -240,8 +240,8 @@ def open_against(
         for path in paths:
             with _naming_options():
                 index = stack.enter_context(open_index(path, name))
-            with about(path):
-                indexes.append((path, index, _question(index, threshold, measure)))
+            with naming_file(path):
+                indexes.append((path, index, _query_arguments(index, threshold, measure)))
         keys = None
         if folder is not None:
             keys = open_scratch(str(folder / "against.db"))
@@ -260,7 +260,7 @@ def _naming_options() -> Iterator[None]:
         raise
 
 
-def _question(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:
+def _query_arguments(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:
     """The arguments of `Index.query_many`. A threshold is passed only to schemes with the same measure. Raises ParameterError if
     the index does not support the query."""
     scheme = index.scheme

@@ -17,7 +17,7 @@ class Task(click.Command):
         values, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, count in Counter(given).items():
             if count > 1 and isinstance(parameter, click.Option) and not _may_repeat(parameter):
-                raise click.UsageError(f"{_called(parameter)} is given {count} times; give it once", ctx)
+                raise click.UsageError(f"{_display_name(parameter)} is given {count} times; give it once", ctx)
         for parameter in self.params:
             raw = values.get(parameter.name or "")
             for value in raw if isinstance(raw, (list, tuple)) else (raw,):
@@ -29,7 +29,7 @@ class Task(click.Command):
 def _check(parameter: click.Parameter, value: str, ctx: click.Context) -> None:
     """Raises UsageError for an empty value, as from an unset variable, which could otherwise mean the current folder or every
     address, and for bytes that are not UTF-8, except in file names."""
-    is_path, name = isinstance(parameter.type, (click.Path, click.File)), _called(parameter)
+    is_path, name = isinstance(parameter.type, (click.Path, click.File)), _display_name(parameter)
     if not value and (is_path or parameter.name in _NEVER_EMPTY):
         raise click.UsageError(f"{name} is empty: give {'the name of a file' if is_path else 'a value, or leave it out'}", ctx)
     try:
@@ -42,7 +42,7 @@ def _check(parameter: click.Parameter, value: str, ctx: click.Context) -> None:
 _NEVER_EMPTY = ("host", "id_field", "glob", "source_name")
 
 
-def _called(parameter: click.Parameter) -> str:
+def _display_name(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Option):
         return "/".join(name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--"))
     return parameter.human_readable_name.partition(" ")[0].strip("[].")

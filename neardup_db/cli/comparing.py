@@ -73,7 +73,7 @@ class Comparison:
         self._named, self._group, self._take = named, group, take
 
     @contextlib.contextmanager
-    def compared(self) -> Iterator[Index]:
+    def temporary_index(self) -> Iterator[Index]:
         """A temporary index of the records that may have a near-duplicate."""
         shared = self._shared()
         trim_memory()
@@ -89,12 +89,12 @@ class Comparison:
             connection.close()
 
     @contextlib.contextmanager
-    def filed(self, path: Path) -> Iterator[Index]:
+    def persistent_index(self, path: Path) -> Iterator[Index]:
         """A persistent index of all records in a new file."""
         source = self.passes.source
         with Index(path, self.scheme, text=self.rules, durability="normal") as index:
             with Meter("Compare", source.size_bytes) as meter:
-                records = self._unknown(meter)
+                records = self._unmatched_records(meter)
                 feed(index, source, meter, self._arguments, commit_every=limits.DEDUP_COMMIT_EVERY, records=records)
             self._count(meter)
             wordless = index.connection.execute("SELECT key FROM neardup_document WHERE fingerprint_id IS NULL")
@@ -128,7 +128,7 @@ class Comparison:
         is_key = isinstance(value, (str, bytes)) or (type(value) is int and -(2**63) <= value < 2**63)
         return value if is_key else str(value)
 
-    def _unknown(self, meter: Meter) -> Iterator[InputRecord]:
+    def _unmatched_records(self, meter: Meter) -> Iterator[InputRecord]:
         """All records that no other index matches."""
         source, known = self.passes.source, self.known
         if known is None:
@@ -137,7 +137,7 @@ class Comparison:
                 yield record
             return
         for piece in in_pieces(source, limits.SKETCHED_RECORDS):
-            for record, is_known in zip(piece, known.ask([record.text for record in piece]).tolist(), strict=True):
+            for record, is_known in zip(piece, known.search([record.text for record in piece]).tolist(), strict=True):
                 self.passes.record_place(record)
                 if is_known:
                     meter.record_bytes += record.size_bytes
@@ -161,7 +161,7 @@ class Comparison:
 
         def take(texts: list[str] | LocatedTexts) -> None:
             if self.known is not None:
-                self.known.ask(texts)
+                self.known.search(texts)
             buckets.add(texts)
 
         source = self.passes.source

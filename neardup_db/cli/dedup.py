@@ -26,7 +26,7 @@ from .inputs.records import format_of
 from .inputs.source import Source
 from .inputs.table_files import TABLE_FORMATS
 from .options import NumberRange, input_options, is_option_given, json_option, read_options, text_options, text_rules
-from .output import bytes_text, counted, emit, emit_json, note_problems, plain, print_note, without_words
+from .output import as_json_value, bytes_text, count_text, emit, emit_json, note_problems, print_note, without_words
 from .outputs import check_apart, check_kind, check_output, room_in
 
 _path = click.Path(path_type=Path)
@@ -231,23 +231,24 @@ def _report(summary: Summary, plan: Plan, measure: Measure | None, as_json: bool
     _note_chains(summary, plan)
     note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems)
     if as_json:
-        emit_json(plain(summary))
+        emit_json(as_json_value(summary))
         return
     tell = print_note if to_stdout else emit
     stays, goes = ("without a mark", "marked") if plan.mark else ("kept", "removed")
     known = "contained in a document" if measure is not None else "like a document"
     tell(
-        f"{counted(summary.records, 'record')}: {summary.kept:,} {stays}, {counted(summary.duplicates, 'near-duplicate')} {goes}"
+        f"{count_text(summary.records, 'record')}: {summary.kept:,} {stays}, "
+        + f"{count_text(summary.duplicates, 'near-duplicate')} {goes}"
         + (f", {summary.known:,} {known} of --against {goes}" if plan.known is not None else "")
         + (f", {summary.empty_dropped:,} empty dropped" if summary.empty_dropped else "")
         + (f", {summary.skipped:,} skipped" if summary.skipped else "")
     )
     if summary.empty > summary.empty_dropped:
-        kept = counted(summary.empty, "record")
+        kept = count_text(summary.empty, "record")
         tell(f"{kept} {without_words(plan.rules)} kept: they match nothing, not even each other. --drop-empty leaves them out")
     if summary.clusters:
         tell(
-            f"{counted(summary.clusters, 'cluster')}, the largest of {counted(summary.largest_cluster, 'record')}, "
+            f"{count_text(summary.clusters, 'cluster')}, the largest of {count_text(summary.largest_cluster, 'record')}, "
             f"at least {summary.largest_similarity:.2f} similar to the one that stays"
         )
     tell(

@@ -88,7 +88,7 @@ def deduplicate(plan: Plan) -> Summary:
     """Carry out the plan. Outputs are put in place after every step has succeeded, except streams."""
     started = time.monotonic()
     summary = Summary()
-    with _told_what_was_written() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
+    with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
         stack.callback(plan.passes.close)
         choice = Choice(plan.keep, plan.passes)
@@ -103,7 +103,8 @@ def deduplicate(plan: Plan) -> Summary:
             known=plan.known,
             take=choice.observe,
         )
-        index = stack.enter_context(comparison.compared() if plan.index is None else _filed(comparison, plan.index, places))
+        indexed = comparison.temporary_index() if plan.index is None else _persistent_index(comparison, plan.index, places)
+        index = stack.enter_context(indexed)
         source = plan.passes.source
         summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
         summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
@@ -129,7 +130,7 @@ def deduplicate(plan: Plan) -> Summary:
 
 
 @contextlib.contextmanager
-def _told_what_was_written() -> Iterator[list[Path]]:
+def _reporting_partial_outputs() -> Iterator[list[Path]]:
     """Yields a list for the started outputs. An error message names the partial ones, because a stream cannot be withdrawn."""
     begun: list[Path] = []
     try:
@@ -158,10 +159,10 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _filed(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
+def _persistent_index(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
     """The persistent index of all records. places: temporary paths of the outputs."""
     places[target].touch()  # created here, to have the mode of any new file
-    with room_for(target, OF_DATABASE), comparison.filed(places[target]) as index:
+    with room_for(target, OF_DATABASE), comparison.persistent_index(places[target]) as index:
         yield index
 
 

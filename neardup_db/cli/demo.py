@@ -23,7 +23,7 @@ from ..values import Cluster, Match
 from .command import command
 from .difference import ADDED, REMOVED, change_text, changes, has_colours
 from .options import json_option
-from .output import bytes_text, counted, emit_json, escaped, plain
+from .output import as_json_value, bytes_text, count_text, emit_json, escaped
 from .screen import Screen
 
 THRESHOLD = 0.8
@@ -86,7 +86,7 @@ class Demo:
         if len(clusters) > 8:
             table.add_row("", f"... {len(clusters) - 8} more", "", style="dim")
         self.console.print(table)
-        self.figures["clusters"] = [plain(cluster) for cluster in clusters]
+        self.figures["clusters"] = [as_json_value(cluster) for cluster in clusters]
         return clusters
 
     def _differences(self, index: Index, clusters: list[Cluster]) -> None:
@@ -124,8 +124,8 @@ class Demo:
         seconds = time.perf_counter() - started
         self.console.print(f"[dim]{' '.join(text.split()[:13])} ...[/]")
         self._matches(matches)
-        self.console.print(f"[dim]{counted(len(matches), 'match', 'matches')} in {seconds * 1e3:.1f} ms[/]")
-        self.figures["query"] = {"matches": [plain(match) for match in matches], "seconds": seconds}
+        self.console.print(f"[dim]{count_text(len(matches), 'match', 'matches')} in {seconds * 1e3:.1f} ms[/]")
+        self.figures["query"] = {"matches": [as_json_value(match) for match in matches], "seconds": seconds}
 
     def _matches(self, matches: list[Match]) -> None:
         for match in matches:

@@ -15,16 +15,16 @@ from ..values import Key
 from .command import command
 from .inputs.files import packing_of
 from .options import (
-    group_named,
+    find_group,
     group_option,
     index_argument,
     json_option,
-    keys_named,
     keys_options,
     name_option,
     open_index,
+    parse_keys,
 )
-from .output import emit_json, escaped, json_line, plain, print_note
+from .output import as_json_value, emit_json, escaped, json_line, print_note
 from .outputs import open_output, replacing, room_for
 from .screen import Meter
 
@@ -50,10 +50,10 @@ def get(
     \b
     neardup get articles.db a1 a2
     """
-    wanted = keys_named(keys, file, key_type)
+    wanted = parse_keys(keys, file, key_type)
     found = 0
     with open_index(index_path, name) as index:
-        condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (group_named(index, group),))
+        condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (find_group(index, group),))
         for key in wanted:
             document = next(_documents(index, condition, (key, *more)), None)
             if document is None:
@@ -105,7 +105,8 @@ def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Itera
                 document["code"] = document["code"].hex()
             if document["codes"] is not None:
                 document["codes"] = json.loads(document["codes"])
-            yield {name: plain(value) for name, value in document.items() if value is not None or name not in _WHERE_THERE}
+            shown = {name: value for name, value in document.items() if value is not None or name not in _WHERE_THERE}
+            yield {name: as_json_value(value) for name, value in shown.items()}
     except UnicodeDecodeError as error:
         raise undecodable(error) from error
 

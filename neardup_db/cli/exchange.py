@@ -17,10 +17,19 @@ from .documents import write_lines
 from .feed import warnings_as_notes
 from .inputs.files import STDOUT
 from .inputs.records import format_of
-from .options import if_exists_option, index_argument, is_new, json_option, name_option, open_index, parts_of, removed_if_unused
-from .output import counted, emit, emit_json, note_problems, plain
+from .options import (
+    if_exists_option,
+    index_argument,
+    index_files,
+    is_new,
+    json_option,
+    name_option,
+    open_index,
+    removed_if_unused,
+)
+from .output import as_json_value, count_text, emit, emit_json, note_problems
 from .outputs import check_kind, check_output
-from .wording import about
+from .wording import naming_file
 
 
 @command("import")
@@ -58,7 +67,7 @@ def import_(
         files = FingerprintFiles(sources)
         if is_new(index_path):
             scheme, rules = files.scheme, files.rules
-        stack.enter_context(about(index_path))
+        stack.enter_context(naming_file(index_path))
         stack.enter_context(removed_if_unused(index_path))
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, **known))
         stack.enter_context(warnings_as_notes())
@@ -67,10 +76,10 @@ def import_(
     seconds = time.monotonic() - started
     note_problems(", ".join(map(str, sources)), 0, report.skipped, ())
     if as_json:
-        emit_json({**asdict(report), "problems": plain(report.problems), "seconds": seconds})
+        emit_json({**asdict(report), "problems": as_json_value(report.problems), "seconds": seconds})
         return
     emit(
-        f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored, "
+        f"{count_text(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored, "
         f"{report.skipped:,} skipped; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
     )
 
@@ -119,7 +128,7 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
     if as_json:
         emit_json({"exported": count})
     else:
-        emit(f"{counted(count, 'document')} exported")
+        emit(f"{count_text(count, 'document')} exported")
 
 
 def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> None:
@@ -131,4 +140,4 @@ def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> 
     if format_of(output) not in (None, "jsonl"):
         raise click.UsageError(f"{output}: -o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet")
     check_kind(output, folder=False)
-    check_output(output, force, parts_of(index_path))
+    check_output(output, force, index_files(index_path))

@@ -26,7 +26,7 @@ from .options import (
     open_index,
     parse_key,
 )
-from .output import columns, counted, emit, emit_json, escaped, plain
+from .output import as_json_value, columns, count_text, emit, emit_json, escaped
 from .report import check_page, write_page
 from .screen import Screen
 
@@ -99,7 +99,7 @@ def explain(
     if html is not None:
         write_page(html, match.html())
     if as_json:
-        emit_json({**plain(match), "jaccard": match.jaccard})
+        emit_json({**as_json_value(match), "jaccard": match.jaccard})
     elif html is None:
         show(match, Screen(highlight=False))
 
@@ -109,7 +109,7 @@ def _argument(text: str) -> str:
 
 
 def _explain_query(explanation: Explanation, as_json: bool) -> None:
-    query = plain(explanation)
+    query = as_json_value(explanation)
     if as_json:
         emit_json(query)
     else:
@@ -138,7 +138,7 @@ def show(match: MatchExplanation, console: Console) -> None:
         show_side_by_side(console, match.text_a, match.text_b, *keys)
     if match.shared is not None and match.only_a is not None and match.only_b is not None:
         emit()
-        console.print(f"{counted(len(match.shared), 'shingle')} in both", soft_wrap=True)
+        console.print(f"{count_text(len(match.shared), 'shingle')} in both", soft_wrap=True)
         _shingles(console, f"only in {keys[0]}", match.only_a, REMOVED)
         _shingles(console, f"only in {keys[1]}", match.only_b, ADDED)
 
@@ -148,7 +148,7 @@ def _verdict(match: MatchExplanation) -> Text:
 
 
 def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: str) -> None:
-    text = Text(f"{counted(len(shingles), 'shingle')} {title}")
+    text = Text(f"{count_text(len(shingles), 'shingle')} {title}")
     for shingle in shingles[:MOST]:
         text.append("\n  ")
         text.append_text(mark(escaped(shingle), style, has_colours(console)))

@@ -20,10 +20,10 @@ from .inputs.passes import in_pieces
 from .inputs.source import InputRecord, Source
 from .output import print_note
 from .screen import Meter
-from .wording import worded
+from .wording import in_command_terms
 
 
-def added(first: AddReport, second: AddReport, before: int) -> AddReport:
+def sum_of_reports(first: AddReport, second: AddReport, before: int) -> AddReport:
     """The sum of two reports, the second of which starts after the first `before` records."""
     later = (replace(problem, record=before + problem.record) for problem in second.problems)
     return AddReport(
@@ -61,7 +61,7 @@ def feed(
         with index.transaction():
             for piece in in_pieces(chain([first], islice(records, commit_every - 1)), limits.PIECE_RECORDS):
                 told = _add(index, source, piece, [arguments(record) for record in piece], options)
-                report = added(report, told, meter.records)
+                report = sum_of_reports(report, told, meter.records)
                 taken += len(piece)
                 piece_bytes = sum(record.size_bytes for record in piece)
                 size_bytes += piece_bytes
@@ -82,7 +82,7 @@ def warnings_as_notes() -> Iterator[None]:
         warnings.showwarning = lambda message, *_, **__: told.append(str(message))
         yield
     for message in told:
-        print_note(worded(message))
+        print_note(in_command_terms(message))
 
 
 _PLACE = re.compile(r"record (\d+): ")
@@ -106,9 +106,9 @@ def _add(
         place = _PLACE.match(str(error))
         if place is None:
             raise
-        raise RecordError(source.problem(piece[int(place[1])], worded(str(error)[place.end() :]))) from error
+        raise RecordError(source.problem(piece[int(place[1])], in_command_terms(str(error)[place.end() :]))) from error
     for problem in report.problems:
-        source.add_problem(source.problem(piece[problem.record], worded(problem.reason)))
+        source.add_problem(source.problem(piece[problem.record], in_command_terms(problem.reason)))
     return report
 
 

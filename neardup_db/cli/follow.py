@@ -28,8 +28,8 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import FIRST_PROBLEMS, counted, emit, emit_json, escaped, plain, print_note
-from .wording import about, called, worded
+from .output import FIRST_PROBLEMS, as_json_value, count_text, emit, emit_json, escaped, print_note
+from .wording import in_command_terms, naming_file, renaming_arguments
 
 COMMIT_EVERY = 20_000
 """Rows in a transaction, chosen so that the application waits at most about two seconds."""
@@ -66,12 +66,12 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
     known: dict[str, Any] = {"store_text": True} if options.pop("store_text") else {}
     if options.pop("no_record_matches"):
         known["record_matches"] = False
-    with about(database), warnings_as_notes():
+    with naming_file(database), warnings_as_notes():
         how = {"text": rules, "name": name, **known}
-        with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
+        with renaming_arguments(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
             _create(database, scheme, table, options, how)
         with Index(database, scheme, attach=True, **how) as index:
-            with called(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
+            with renaming_arguments(table="TABLE", key="--key", text="--text", group="--group", where="--where"):
                 index.follow(table, **options)
             report, seconds = (SyncReport(complete=False), 0.0) if later else _synced(index, None, False, COMMIT_EVERY)
     _report(report, seconds, as_json)
@@ -139,14 +139,15 @@ def _synced(index: Index, limit: int | None, full: bool, commit_every: int) -> t
 
 def _report(report: SyncReport, seconds: float, as_json: bool) -> None:
     if as_json:
-        emit_json({**plain(report), "seconds": seconds})
+        emit_json({**as_json_value(report), "seconds": seconds})
         return
     for problem in report.problems[:FIRST_PROBLEMS]:
-        print_note(f"row {'without a key' if problem.key is None else escaped(problem.key)} skipped: {worded(problem.reason)}")
+        key = "without a key" if problem.key is None else escaped(problem.key)
+        print_note(f"row {key} skipped: {in_command_terms(problem.reason)}")
     if report.compared:
-        emit(f"all rows were compared ({escaped(worded(report.compared))}): {report.found:,} documents differed")
+        emit(f"all rows were compared ({escaped(in_command_terms(report.compared))}): {report.found:,} documents differed")
     emit(
-        f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
+        f"{count_text(report.added, 'document')} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
         f"{report.unchanged:,} unchanged, {report.skipped:,} skipped; {report.matched:,} with a near-duplicate among the "
         f"earlier ones; {seconds:.1f} s"
     )

@@ -27,9 +27,9 @@ from .options import (
     INPUT_NAMES,
     Count,
     all_groups_option,
-    group_asked,
     group_listed,
     group_option,
+    group_to_query,
     index_argument,
     input_options,
     json_option,
@@ -42,9 +42,9 @@ from .options import (
     read_options,
     refuse_given,
 )
-from .output import columns, emit, emit_json, escaped, measure, note_problems, plain, print_note, without_words
+from .output import as_json_value, columns, emit, emit_json, escaped, note_problems, print_note, similarity_text, without_words
 from .outputs import room_in
-from .wording import worded
+from .wording import in_command_terms
 
 
 @command()
@@ -111,11 +111,11 @@ def query(
     if wordless:
         print_note(f"the text is one {nothing}, so nothing matches it, not even the same text")
     if options["as_json"]:
-        emit_json({"matches": plain(matches)})
+        emit_json({"matches": as_json_value(matches)})
     else:
         for match in matches:
             part = "" if match.part is None else f"  part {escaped(match.part)}"
-            emit(f"{measure(match.similarity, match.distance)}  {escaped(match.key)}{part}")
+            emit(f"{similarity_text(match.similarity, match.distance)}  {escaped(match.key)}{part}")
     return 0 if matches else 1
 
 
@@ -137,17 +137,17 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
         stored, group = parse_key(key, options["key_type"]), ANY_GROUP if options["all_groups"] else None
         how = {name: options[name] for name in ("threshold", "measure", "limit")}
         return index.matches(stored, group=group, **how)
-    question = _question(index, options)
+    question = _query_arguments(index, options)
     if index.scheme.takes_text:
         return list(index.query(content, **question))
     code = content.decode("ascii", "replace") if isinstance(content, bytes) else content
     return list(index.query_code(code.strip(), **question))
 
 
-def _question(index: Index, options: dict[str, Any]) -> dict[str, Any]:
+def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a query except the text or code."""
     question = {name: options[name] for name in ("threshold", "max_distance", "limit")}
-    question["any"], question["group"] = options["any_"], group_asked(index, options["group"], options["all_groups"])
+    question["any"], question["group"] = options["any_"], group_to_query(index, options["group"], options["all_groups"])
     if index.scheme.takes_text:
         return {**question, "measure": options["measure"]}
     if options["measure"] is not None:
@@ -162,9 +162,9 @@ def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str,
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:
         with room_in(Path(folder).parent, "name a folder for temporary files on another one with the variable TMPDIR"):
             source = open_source(sources, reading, Path(folder))
-        question = _question(index, options)
-        for piece in in_pieces(_askable(index, source), limits.PIECE_RECORDS):
-            for record, matches in zip(piece, _answers(index, piece, question), strict=True):
+        question = _query_arguments(index, options)
+        for piece in in_pieces(_queryable_records(index, source), limits.PIECE_RECORDS):
+            for record, matches in zip(piece, _matches_of_records(index, piece, question), strict=True):
                 has_matches = has_matches or bool(matches)
                 for match in matches:
                     _print_match(record, match, as_json)
@@ -174,21 +174,21 @@ def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str,
 
 def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
     if as_json:
-        emit_json({"id": record.key, **plain(match)})
+        emit_json({"id": record.key, **as_json_value(match)})
     else:
         distance = "" if match.distance is None else match.distance
         part = "" if match.part is None else f"\t{escaped(match.part)}"
         emit(f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}")
 
 
-def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
+def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
     """The records of a source. For an index of codes, a record without a valid code raises RecordError or is skipped."""
     for record in source:
         if not index.scheme.takes_text:
             try:
                 index.scheme.code_value(record.text.strip())
             except ParameterError as error:
-                problem = source.problem(record, worded(str(error)))
+                problem = source.problem(record, in_command_terms(str(error)))
                 if source.options.on_error != "skip":
                     raise RecordError(problem) from error
                 source.skipped += 1
@@ -197,7 +197,7 @@ def _askable(index: Index, source: Source) -> Iterator[InputRecord]:
         yield record
 
 
-def _answers(index: Index, piece: Sequence[InputRecord], question: dict[str, Any]) -> Iterator[Sequence[Match]]:
+def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: dict[str, Any]) -> Iterator[Sequence[Match]]:
     """The matches of each record. A record with very many matches is queried again by itself, so that at most one such result is
     in memory."""
     ask, ask_many = (index.query, index.query_many) if index.scheme.takes_text else (index.query_code, index.query_codes)
@@ -233,7 +233,7 @@ def clusters(
             count += 1
             keys = cluster.keys[:members]
             if as_json:
-                emit_json(plain({"size": len(cluster), "representative": cluster.representative, "keys": keys}))
+                emit_json(as_json_value({"size": len(cluster), "representative": cluster.representative, "keys": keys}))
                 continue
             emit(f"{len(cluster):6,}  {escaped(keys[0])}")
             _indented(escaped(key) for key in keys[1:])
@@ -258,7 +258,7 @@ def stats(index_path: Path, name: str, as_json: bool) -> None:
     neardup stats articles.db
     """
     with open_index(index_path, name) as index:
-        statistics = plain(index.stats())
+        statistics = as_json_value(index.stats())
     if as_json:
         emit_json(statistics)
     else:

@@ -18,11 +18,11 @@ from ..store.database.errors import system_error
 from ..store.database.files import MODE, new_file
 from ..values import AddReport
 from .command import command
-from .feed import added
-from .options import if_exists_option, is_new, json_option, name_option, opened, removed_if_unused
-from .output import counted, emit, emit_json, plain
+from .feed import sum_of_reports
+from .options import if_exists_option, is_new, json_option, name_option, open_existing, removed_if_unused
+from .output import as_json_value, count_text, emit, emit_json
 from .screen import Meter
-from .wording import about
+from .wording import naming_file
 
 
 @command()
@@ -56,7 +56,7 @@ def merge(
     report = AddReport()
     with contextlib.ExitStack() as stack:
         others = [stack.enter_context(_source(path, name)) for path in sources]
-        stack.enter_context(about(into))
+        stack.enter_context(naming_file(into))
         whole = commit_every is None and not os.path.lexists(into)
         target = stack.enter_context(_new_target(into)) if whole else into
         stack.enter_context(removed_if_unused(into))
@@ -76,15 +76,15 @@ def merge(
                 told = index.merge(other, if_exists=if_exists, commit_every=commit_every, progress=moved)  # type: ignore[arg-type]
             except DuplicateKeyError as error:
                 raise DuplicateKeyError(f"{path}: {error}") from error
-            report = added(report, told, taken)
+            report = sum_of_reports(report, told, taken)
             taken += total
             meter.records += told.total
     seconds = time.monotonic() - started
     if as_json:
-        emit_json({**asdict(report), "problems": plain(report.problems), "seconds": seconds})
+        emit_json({**asdict(report), "problems": as_json_value(report.problems), "seconds": seconds})
         return
     emit(
-        f"{counted(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored; "
+        f"{count_text(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored; "
         f"{report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
     )
 
@@ -108,8 +108,8 @@ def _new_target(into: Path) -> Iterator[Path]:
 
 
 def _source(path: Path, name: str) -> Index:
-    with about(path):
-        return opened(path, name)
+    with naming_file(path):
+        return open_existing(path, name)
 
 
 def _target(into: Path, name: str, first: Index, no_record_matches: bool) -> Index:

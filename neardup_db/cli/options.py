@@ -27,7 +27,7 @@ from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
 from .output import print_note
-from .wording import about, in_options
+from .wording import in_options, naming_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -109,7 +109,7 @@ keys_options = _all_options(
 """Document keys; `keys_named` reads them."""
 
 
-def group_named(index: Index, given: str) -> Key:
+def find_group(index: Index, given: str) -> Key:
     """The group for --group: the group with this text as its name, else the one with this integer. Groups named by bytes are not
     supported."""
     sql = f"SELECT 1 FROM {index.name}_group WHERE name = ?"
@@ -121,7 +121,7 @@ def group_named(index: Index, given: str) -> Key:
     return given
 
 
-def group_asked(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
+def group_to_query(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
     """The group to query."""
     if all_groups and group is not None:
         raise click.UsageError("--group and --all-groups cannot be combined")
@@ -132,7 +132,7 @@ def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
     """The group for --group. Without the option, a note with the remedy is printed if the index has groups, because they are not
     searched."""
     if group is not None:
-        return group_named(index, group)
+        return find_group(index, group)
     if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
         print_note(f"the index has groups, and only documents without a group were searched: {remedy}")
     return None
@@ -140,10 +140,10 @@ def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
 
 def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
     """The group whose documents a command lists; all groups without --group."""
-    return ANY_GROUP if group is None else group_named(index, group)
+    return ANY_GROUP if group is None else find_group(index, group)
 
 
-def keys_named(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
+def parse_keys(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
     """The keys given by the options of `keys_options`."""
     try:
         wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
@@ -305,7 +305,7 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
     )
 
 
-def parts_of(path: Path) -> list[Path]:
+def index_files(path: Path) -> list[Path]:
     """The files that may belong to an index."""
     return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
 
@@ -313,11 +313,11 @@ def parts_of(path: Path) -> list[Path]:
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
     """Open an existing index as `opened` does. Errors in the block name the file."""
-    with about(path), opened(path, name, write=write) as index:
+    with naming_file(path), open_existing(path, name, write=write) as index:
         yield index
 
 
-def opened(path: Path, name: str, *, write: bool = False) -> Index:
+def open_existing(path: Path, name: str, *, write: bool = False) -> Index:
     """An existing index.
 
     A writable file is opened for writing even to read it, because only a writable last connection removes -wal and -shm.

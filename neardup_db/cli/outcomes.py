@@ -16,9 +16,9 @@ from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
 from .inputs.records import format_of
 from .inputs.source import InputRecord, Source
-from .output import add_afterword, json_line, plain
+from .output import add_afterword, as_json_value, json_line
 from .outputs import check_kind, check_output, open_output, replacing, room_for
-from .wording import worded
+from .wording import in_command_terms
 
 
 class OutcomeFile:
@@ -50,7 +50,7 @@ class OutcomeFile:
             ):
                 try:
                     yield
-                    self._tell_unread()
+                    self._write_unread()
                     self.write(0)
                 except BaseException as raised:
                     if not self._committed or self._is_incomplete:
@@ -72,9 +72,9 @@ class OutcomeFile:
 
     def record_outcome(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None:
         """Add the outcome of the next record that was read."""
-        self._tell_unread()
+        self._write_unread()
         place = self._read.popleft()
-        reason = worded(match.reason) if isinstance(match, Skipped) else None
+        reason = in_command_terms(match.reason) if isinstance(match, Skipped) else None
         self._write_line(place, key, outcome, match if isinstance(match, Match) else None, reason)
 
     def write(self, committed: int) -> None:
@@ -86,15 +86,15 @@ class OutcomeFile:
         self._is_incomplete = False
         self._told = []
 
-    def _tell_unread(self) -> None:
+    def _write_unread(self) -> None:
         while self._read and self._read[0].reason:
             place = self._read.popleft()
             self._write_line(place, place.key, "skipped", None, place.reason)
 
     def _write_line(self, place: Problem, key: Key | None, outcome: Outcome, match: Match | None, reason: str | None) -> None:
-        found = (None, None, None) if match is None else (plain(match.key), match.similarity, match.distance)
+        found = (None, None, None) if match is None else (as_json_value(match.key), match.similarity, match.distance)
         line = {
-            "key": plain(key),
+            "key": as_json_value(key),
             "outcome": outcome,
             **dict(zip(("match", "similarity", "distance"), found, strict=True)),
             "reason": reason,

@@ -42,12 +42,12 @@ def json_line(value: Any) -> str:
 
 def emit(line: str = "", keep: str = "\t") -> None:
     """Write a line to standard output; tabs, or the characters in `keep`, are not escaped."""
-    click.echo(harmless(line, keep))
+    click.echo(escape_unprintable(line, keep))
 
 
 def print_note(line: str) -> None:
     """Write a line to standard error, for messages that are not results."""
-    click.echo(f"neardup: {harmless(line)}", err=True)
+    click.echo(f"neardup: {escape_unprintable(line)}", err=True)
 
 
 def prepare_streams() -> None:
@@ -119,7 +119,7 @@ def afterword(error: BaseException | None) -> str:
     return f"; {text}" if text else ""
 
 
-def harmless(text: str, keep: str = "") -> str:
+def escape_unprintable(text: str, keep: str = "") -> str:
     """The text with unprintable characters escaped, except the characters in `keep`.
 
     >>> from neardup_db.cli.output import harmless
@@ -146,7 +146,7 @@ class GuardedStream:
 
     def write(self, text: str) -> int:
         """Write text. Returns its length."""
-        self._stream.write(harmless(text, "\n\t"))
+        self._stream.write(escape_unprintable(text, "\n\t"))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -155,27 +155,27 @@ class GuardedStream:
 
 def escaped(value: object) -> str:
     """A value on one line, with unprintable characters escaped; bytes as x'6869'."""
-    return f"x'{value.hex()}'" if isinstance(value, bytes) else harmless(str(value))
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else escape_unprintable(str(value))
 
 
-def plain(value: Any) -> Any:
+def as_json_value(value: Any) -> Any:
     """A value for JSON: dataclasses as objects, tuples and arrays as lists, bytes as {"hex": "..."}. A match has a part if its
     code is named."""
     if hasattr(value, "__dataclass_fields__"):
-        values = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        values = {name: as_json_value(getattr(value, name)) for name in value.__dataclass_fields__}
         if isinstance(value, Match) and value.part is None:
             del values["part"]
         return values
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): as_json_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [as_json_value(item) for item in value]
     if isinstance(value, bytes):
         return {"hex": value.hex()}
-    return plain(value.tolist()) if hasattr(value, "tolist") else value
+    return as_json_value(value.tolist()) if hasattr(value, "tolist") else value
 
 
-def measure(similarity: float, distance: int | None) -> str:
+def similarity_text(similarity: float, distance: int | None) -> str:
     """The similarity, and the distance in bits if there is one, in columns of equal width."""
     return f"{similarity:.4f}" if distance is None else f"{similarity:.4f}  {distance:4d} bits"
 
@@ -187,7 +187,7 @@ def columns(rows: list[tuple[str, Any]]) -> None:
         emit(f"{name:<{width}}  {escaped(value)}")
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
     """'1 record', '2,000 records'."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
@@ -210,10 +210,10 @@ def bytes_text(size_bytes: float) -> str:
 def note_problems(name: str, invalid: int, total: int, problems: Sequence[object]) -> None:
     """Print on standard error how many records were invalid UTF-8 and how many were skipped, and list the first."""
     if invalid:
-        print_note(f"{name}: {counted(invalid, 'line')} with invalid UTF-8, read as U+FFFD; --encoding names another")
+        print_note(f"{name}: {count_text(invalid, 'line')} with invalid UTF-8, read as U+FFFD; --encoding names another")
     if not total:
         return
-    print_note(f"{name}: {counted(total, 'record')} skipped")
+    print_note(f"{name}: {count_text(total, 'record')} skipped")
     for problem in problems[:FIRST_PROBLEMS]:
         print_note(f"  {problem}")
     if len(problems) > FIRST_PROBLEMS:

@@ -26,11 +26,11 @@ def open_output(path: Path, packing: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with cast(IO[bytes], _opened(path, packing)) as file:
+    with cast(IO[bytes], _open_packed(path, packing)) as file:
         yield file
 
 
-def _opened(path: Path, packing: str | None) -> Any:
+def _open_packed(path: Path, packing: str | None) -> Any:
     if packing == "gzip":
         return _GzipOutput(path)
     return zstandard_for(path).open(path, "wb") if packing == "zstd" else open(path, "wb")
@@ -102,11 +102,11 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
             stack.enter_context(output)
         yield [path if output is None else output.new for path, output in zip(paths, outputs, strict=True)]
         for output in made:
-            with _named(output.path):
+            with _naming_output(output.path):
                 output.prepare()
         try:
             for output in made:
-                with _named(output.path):
+                with _naming_output(output.path):
                     output.replace()
                 replaced.append(output.path)
         except BaseException as error:
@@ -154,7 +154,7 @@ class _Output:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _naming_output(path: Path) -> Iterator[None]:
     """Converts system errors to errors that name the output instead of a temporary path."""
     try:
         yield

@@ -36,7 +36,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import emit, emit_json, escaped, note_problems, plain
+from .output import as_json_value, emit, emit_json, escaped, note_problems
 from .outputs import room_in
 from .wording import in_options
 
@@ -86,11 +86,11 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
     else:
         refuse_given(context, ("name", "group"), "is for an index, and these are records")
     count = 0
-    with _of_index(paths[0], options) if is_index else _of_records(paths, options) as found:
+    with _index_pairs(paths[0], options) if is_index else _record_pairs(paths, options) as found:
         for pair in itertools.islice(found, options["limit"]):
             count += 1
             if options["as_json"]:
-                emit_json(plain(pair))
+                emit_json(as_json_value(pair))
             else:
                 distance = "" if pair.distance is None else str(pair.distance)
                 emit(f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}")
@@ -108,14 +108,14 @@ def _is_index(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _of_index(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
+def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
     """The pairs of an index."""
     with open_index(path, options["name"]) as index:
         yield index.pairs(options["threshold"], group=group_listed(index, options["group"]))
 
 
 @contextlib.contextmanager
-def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
+def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
     """The pairs of records, with ids as keys."""
     rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
@@ -127,7 +127,7 @@ def _of_records(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iter
             with in_options():
                 comparison = Comparison(passes, folder, threshold=threshold, recall=options["recall"], rules=rules)
             with warnings_as_notes():
-                index = stack.enter_context(comparison.compared())
+                index = stack.enter_context(comparison.temporary_index())
         yield (
             Pair(name_of(index, int(pair.key_a))[0], name_of(index, int(pair.key_b))[0], pair.similarity, pair.distance)
             for pair in index.pairs()

@@ -10,7 +10,7 @@ from ..show.charts import charts
 from ..show.report import figures_of, report_page
 from .command import command
 from .inputs.files import STDOUT
-from .options import Count, index_argument, name_option, open_index, parts_of
+from .options import Count, index_argument, index_files, name_option, open_index
 from .output import print_note
 from .outputs import check_output, write_text
 
@@ -70,7 +70,7 @@ def report(
 def check_page(path: Path | None, force: bool, index_path: Path) -> None:
     """Raises an error for an existing file, unless `force`, and for the index file."""
     if path is not None and path != STDOUT:
-        check_output(path, force, parts_of(index_path))
+        check_output(path, force, index_files(index_path))
 
 
 def write_page(path: Path, html: str) -> None:

@@ -13,8 +13,8 @@ import click
 from ..index import Index
 from .command import command
 from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
-from .output import counted, emit, emit_json, escaped, plain, print_note
-from .wording import called
+from .output import as_json_value, count_text, emit, emit_json, escaped, print_note
+from .wording import renaming_arguments
 
 
 @command()
@@ -45,7 +45,7 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
         for a, b in index.dismissed():
             found = 0
             if as_json:
-                emit_json(plain({"key_a": a, "key_b": b}))
+                emit_json(as_json_value({"key_a": a, "key_b": b}))
             else:
                 emit(f"{escaped(a)}\t{escaped(b)}")
     return found
@@ -82,14 +82,14 @@ def _decide(
     if len(keys) not in (1, 2):
         raise click.UsageError("Give two KEYs, or the KEY of one document")
     parsed = [parse_key(key, key_type) for key in keys]
-    with open_index(index_path, name, write=True) as index, called(key_a="the first KEY", key_b="the second KEY"):
+    with open_index(index_path, name, write=True) as index, renaming_arguments(key_a="the first KEY", key_b="the second KEY"):
         done = decide(index, *parsed)
     if as_json:
-        emit_json(plain({**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}))
+        emit_json(as_json_value({**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}))
     elif len(keys) == 2:
         emit(f"{' and '.join(map(escaped, parsed))}: {told[0] if done else told[1]}")
     else:
-        emit(f"{escaped(parsed[0])}: {counted(done, 'pair')} {told[0]}")
+        emit(f"{escaped(parsed[0])}: {count_text(done, 'pair')} {told[0]}")
     return 0 if done else 1
 
 
@@ -128,12 +128,12 @@ def allow(
             raise click.UsageError("--list cannot be combined with TEXT, --key or --note")
         return _list_allowed(index_path, name, as_json)
     chosen = _text_or_key(text, key, key_type)
-    with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", note="--note"):
+    with open_index(index_path, name, write=True) as index, renaming_arguments(text="TEXT", key="--key", note="--note"):
         count = index.allow(**chosen, note=note)
     if as_json:
         emit_json({"documents": count})
     else:
-        emit(f"allowed: {counted(count, 'stored document')} now {'matches' if count == 1 else 'match'} nothing")
+        emit(f"allowed: {count_text(count, 'stored document')} now {'matches' if count == 1 else 'match'} nothing")
     return 0
 
 
@@ -159,12 +159,12 @@ def disallow(
     if number is not None and (text is not None or key is not None):
         raise click.UsageError("Give one of TEXT, --key and --id")
     chosen = {"id": number} if number is not None else _text_or_key(text, key, key_type)
-    with open_index(index_path, name, write=True) as index, called(text="TEXT", key="--key", id="--id"):
+    with open_index(index_path, name, write=True) as index, renaming_arguments(text="TEXT", key="--key", id="--id"):
         count = index.disallow(**chosen)
     if as_json:
         emit_json({"texts": count})
     else:
-        emit(f"{counted(count, 'allowed text')} withdrawn")
+        emit(f"{count_text(count, 'allowed text')} withdrawn")
     return 0 if count else 1
 
 
@@ -183,7 +183,7 @@ def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
         texts = index.allowed()
     for one in texts:
         if as_json:
-            emit_json(plain(asdict(one)))
+            emit_json(as_json_value(asdict(one)))
         else:
             emit(f"{one.id}\t{_time_text(one.allowed_at)}\t{escaped(one.note or '')}\t{escaped(one.text or '')}")
     return 0 if texts else 1
@@ -214,14 +214,14 @@ def changes(index_path: Path, since: str | None, forget: bool, name: str, as_jso
             return 0 if done else 1
         found, more = 1, True
         while more:
-            with called(since="--since"):
+            with renaming_arguments(since="--since"):
                 page = index.changes(since)
             since, more = page.token, page.more
             for what, rows in _review_groups(page):
                 for row in rows:
                     found = 0
                     if as_json:
-                        emit_json(plain({"change": what, **row}))
+                        emit_json(as_json_value({"change": what, **row}))
                     else:
                         emit("\t".join([what, *("none" if value is None else escaped(value) for value in row.values())]))
     if as_json:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.segment import Segment
 
 from ..system import is_reader_gone
-from .output import harmless, leave_stdout
+from .output import escape_unprintable, leave_stdout
 
 
 class Screen(Console):
@@ -23,7 +23,7 @@ class Screen(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of a renderable, with escapes."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=harmless(segment.text, "\n\t"))
+            yield segment if segment.control else segment._replace(text=escape_unprintable(segment.text, "\n\t"))
 
 
     def print(self, *objects: Any, **options: Any) -> None:

@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from .command import command
 from .options import index_argument
 from .output import emit, print_note
-from .wording import about
+from .wording import naming_file
 
 
 @command()
@@ -36,7 +36,7 @@ def serve(index_path: Path, host: str, port: int, write: bool) -> None:
             raise
         raise ParameterError("neardup serve needs Datasette: pip install 'neardup-db[datasette]'") from error
     with serving.listen(host, port) as listener:
-        with about(index_path):
+        with naming_file(index_path):
             app, addresses = serving.application(index_path, host, listener.getsockname()[1], write)
         for address in addresses:
             emit(address)

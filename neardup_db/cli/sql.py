@@ -15,7 +15,7 @@ from ..errors import NearDupError, ReadOnlyError
 from ..system import is_reader_gone
 from .command import command
 from .options import index_argument, json_option, name_option, open_index
-from .output import GuardedStream, emit, emit_json, escaped, harmless, leave_stdout, plain
+from .output import GuardedStream, as_json_value, emit, emit_json, escape_unprintable, escaped, leave_stdout
 
 
 @command()
@@ -35,7 +35,7 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
     neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
     """
-    with open_index(index_path, name, write=write) as index, _told_of_write(index_path), contextlib.ExitStack() as stack:
+    with open_index(index_path, name, write=write) as index, _explaining_errors(index_path), contextlib.ExitStack() as stack:
         connection = index.connection
         if not write:
             stack.enter_context(_reading_only(connection))
@@ -50,8 +50,8 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
             shell.cmdloop()
         elif as_json:
             for names, row in _rows(connection, statement):
-                with _going_on(write):
-                    emit_json(dict(zip(names, map(plain, row), strict=True)))
+                with _finishing_writes(write):
+                    emit_json(dict(zip(names, map(as_json_value, row), strict=True)))
         elif sys.stdout.isatty():
             _table(connection, statement)
         else:
@@ -107,7 +107,7 @@ def _reading_only(connection: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _going_on(write: bool) -> Iterator[None]:
+def _finishing_writes(write: bool) -> Iterator[None]:
     """Statements that may write run to their end, even if the reader of the rows closes the pipe."""
     try:
         yield
@@ -122,7 +122,7 @@ def _guarded(stream: TextIO) -> Any:
 
 
 @contextlib.contextmanager
-def _told_of_write(path: Path) -> Iterator[None]:
+def _explaining_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (apsw.ReadOnlyError, apsw.AuthError) as error:
@@ -146,7 +146,7 @@ def _table(connection: Any, statement: str) -> None:
     import apsw.ext
 
     def clean(text: str) -> str:
-        return harmless(text, "\n\t")
+        return escape_unprintable(text, "\n\t")
 
     table = apsw.ext.format_query_table(
         connection, statement, colour=False, string_sanitize=clean, text_width=100, use_unicode=True
@@ -158,7 +158,7 @@ def _lines(connection: Any, statement: str, write: bool) -> None:
     """Print tab-separated columns after a header line; NULL is empty."""
     last: list[str] | None = None
     for names, row in _rows(connection, statement):
-        with _going_on(write):
+        with _finishing_writes(write):
             if names != last:
                 emit("\t".join(map(escaped, names)))
                 last = names

@@ -18,7 +18,7 @@ from .inputs.files import STDOUT
 from .inputs.opening import open_source
 from .inputs.source import ReadOptions, Source
 from .options import input_options, json_option, read_options
-from .output import counted, emit, emit_json, escaped, note_problems, plain, print_note
+from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems, print_note
 from .outputs import check_output, room_in, write_text
 from .screen import Meter
 
@@ -127,16 +127,16 @@ def _trial_as_json(trial: Trial) -> dict[str, Any]:
     borders = []
     for border in trial.borders:
         pairs = {side: [_example_as_json(one) for one in getattr(border, side)] for side in ("above", "below", "samples")}
-        borders.append({**plain(replace(border, above=(), below=(), samples=())), **pairs})
-    return {**plain(replace(trial, borders=())), "rules": plain(trial.rules.given), "borders": borders}
+        borders.append({**as_json_value(replace(border, above=(), below=(), samples=())), **pairs})
+    return {**as_json_value(replace(trial, borders=())), "rules": as_json_value(trial.rules.given), "borders": borders}
 
 
 def _example_as_json(example: Example) -> dict[str, Any]:
-    return {name: plain(getattr(example, name)) for name in ("key_a", "key_b", "similarity")}
+    return {name: as_json_value(getattr(example, name)) for name in ("key_a", "key_b", "similarity")}
 
 
 def _print(tuning: Tuning, name: str | None) -> None:
-    compared = f"{counted(tuning.texts, 'text')}, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
+    compared = f"{count_text(tuning.texts, 'text')}, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
     emit(compared + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
     for line in str(tuning).split("\n"):
         emit(line)
@@ -163,7 +163,7 @@ def _print_removed(trial: Trial, border: Border, sample: int) -> None:
     emit()
     emit(
         f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of "
-        f"{counted(sample, 'text')}; the largest cluster has {border.largest or 1:,}."
+        f"{count_text(sample, 'text')}; the largest cluster has {border.largest or 1:,}."
     )
     if border.samples:
         emit("Some of them, beside the text that stays:")
@@ -177,7 +177,7 @@ def _print_border(border: Border) -> None:
         share += f", {border.precision:.1%} of them known"
     if border.removed is not None:
         share += f"; {border.removed:,} removed"
-    emit(f"threshold {border.threshold:.2f}: {counted(border.pairs, 'pair')} at or above it{share}")
+    emit(f"threshold {border.threshold:.2f}: {count_text(border.pairs, 'pair')} at or above it{share}")
     for side, examples in (("above", border.above), ("below", border.below)):
         for example in examples[:1]:
             _print_example(side, example)

@@ -10,8 +10,8 @@ from ..errors import ParameterError
 from ..parameters import check_path
 from .command import command
 from .inputs.files import STDOUT, is_stream
-from .options import index_argument, json_option, name_option, open_index, parts_of
-from .output import counted, emit, emit_json
+from .options import index_argument, index_files, json_option, name_option, open_index
+from .output import count_text, emit, emit_json
 from .outputs import check_kind, check_output, replacing, room_for
 
 
@@ -33,7 +33,7 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
         raise ParameterError(f"{out}: an index cannot be written to a stream; name a file")
     check_kind(out, folder=False)
     check_path(str(out))
-    check_output(out, force, parts_of(index_path))
+    check_output(out, force, index_files(index_path))
     _refuse_log(out)
     with open_index(index_path, name) as index, room_for(out), replacing(out) as (new,):
         index.backup(new)
@@ -42,12 +42,12 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
     if as_json:
         emit_json({"bytes": size})
     else:
-        emit(f"{counted(size, 'byte')} written")
+        emit(f"{count_text(size, 'byte')} written")
 
 
 def _refuse_log(out: Path) -> None:
     """Raises an error if a write-ahead log exists beside the output, because SQLite would apply it to the copy."""
-    log = parts_of(out.resolve())[1]
+    log = index_files(out.resolve())[1]
     if log.exists():
         raise ParameterError(
             f"{out} is in use, or was left by a crash: its log {log} is there, and would damage the copy; close what uses it, "
@@ -74,4 +74,4 @@ def compact(index_path: Path, name: str, as_json: bool) -> None:
     if as_json:
         emit_json({"freed_bytes": freed, "bytes": size})
     else:
-        emit(f"{counted(freed, 'byte')} given back; the file has {size:,} bytes now")
+        emit(f"{count_text(freed, 'byte')} given back; the file has {size:,} bytes now")

@@ -36,8 +36,8 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import add_afterword, counted, emit_json, plain, print_note
-from .wording import about, worded
+from .output import add_afterword, as_json_value, count_text, emit_json, print_note
+from .wording import in_command_terms, naming_file
 
 MARKS = ("duplicate_of", "similarity")
 """The fields that --mark adds."""
@@ -101,7 +101,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
             known = {"durability": "normal", "record_matches": False}
         if scheme is None and is_new(index_path):
             scheme = MinHash()
-        stack.enter_context(about(index_path))
+        stack.enter_context(naming_file(index_path))
         stack.enter_context(removed_if_unused(index_path))
         index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, window=given, **known))
         if not index.scheme.takes_text:
@@ -168,10 +168,10 @@ class Passing:
             duplicate_of, similarity = self._offer(record)
         except ValueError as error:
             self._source.skipped += 1
-            self._source.add_problem(self._source.problem(record, worded(str(error))))
+            self._source.add_problem(self._source.problem(record, in_command_terms(str(error))))
             return
         if duplicate_of is None or self._mark:
-            self._taken.append((record, dict(zip(MARKS, (plain(duplicate_of), similarity), strict=True))))
+            self._taken.append((record, dict(zip(MARKS, (as_json_value(duplicate_of), similarity), strict=True))))
 
     def _offer(self, record: InputRecord) -> tuple[Key | None, float | None]:
         """Store a new record; for a duplicate, return the key and similarity of its match."""
@@ -199,7 +199,7 @@ class Passing:
                 self._output.write(line if line.endswith(b"\n") else line + b"\n")
             self._output.flush()
         except OSError as error:
-            add_afterword(error, f"up to {counted(stored, 'new record')} were stored and not passed on")
+            add_afterword(error, f"up to {count_text(stored, 'new record')} were stored and not passed on")
             raise
 
     def _begin(self) -> None:
@@ -221,10 +221,10 @@ class _RollBack(Exception):
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:
     if source.replaced:
-        print_note(f"{source.name}: {counted(source.replaced, 'line')} with invalid UTF-8, read as U+FFFD")
+        print_note(f"{source.name}: {count_text(source.replaced, 'line')} with invalid UTF-8, read as U+FFFD")
     if as_json:
-        emit_json({**plain(asdict(counts)), "seconds": seconds}, err=True)
+        emit_json({**as_json_value(asdict(counts)), "seconds": seconds}, err=True)
         return
-    parts = [counted(counts.duplicates, "near-duplicate")]
+    parts = [count_text(counts.duplicates, "near-duplicate")]
     parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} skipped"] * (counts.skipped > 0)
-    print_note(f"{counted(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")
+    print_note(f"{count_text(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")

@@ -11,7 +11,7 @@ from ..parameters import WindowSize
 from .command import command
 from .options import index_argument, json_option, name_option, open_index, parse_window
 from .output import emit, emit_json
-from .wording import called, duration
+from .wording import duration_text, renaming_arguments
 
 
 @command()
@@ -35,7 +35,7 @@ def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None
     given = None if size is None or size.lower() == "none" else parse_window(size, "SIZE", "none for all")
     with open_index(index_path, name, write=size is not None) as index:
         if size is not None:
-            with called(window="SIZE"):
+            with renaming_arguments(window="SIZE"):
                 index.set_window(given)
         now = index.window
         documents = len(index)
@@ -50,5 +50,5 @@ def _window_text(size: WindowSize | None) -> str:
     if size is None:
         return "all documents stay"
     if isinstance(size, timedelta):
-        return f"documents stay for {duration(size)}"
+        return f"documents stay for {duration_text(size)}"
     return f"the last {size:,} documents stay" if size > 1 else "the last document stays"

@@ -68,7 +68,7 @@ _QUOTED = r"(?<![\w'\"])'(?:[^'\\]|\\.)*'(?!\w)"
 _ARGUMENT = re.compile(rf"{_QUOTED}|\b({_NAME})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({_PLAIN_NAME})\b")
 
 
-def worded(message: str) -> str:
+def in_command_terms(message: str) -> str:
     """A package message with command options instead of Python arguments.
 
     >>> from neardup_db.cli.wording import worded
@@ -79,12 +79,12 @@ def worded(message: str) -> str:
         message = message.replace(phrase, better)
     message = _SCHEME.sub(lambda call: f"--scheme {call[1].lower()} {call[2].replace(', ', ' ')}".rstrip(), message)
     message = _NO_WINDOW.sub("neardup window none", message)
-    message = _TIME.sub(lambda time: duration(timedelta(**{name: int(n) for name, n in _PART.findall(time[1])})), message)
+    message = _TIME.sub(lambda time: duration_text(timedelta(**{name: int(n) for name, n in _PART.findall(time[1])})), message)
     message = _COMMAND.sub(lambda call: f"neardup {call[1]} {call[2]}".rstrip(), message)
     return _ARGUMENT.sub(_option, message)
 
 
-def duration(time: timedelta) -> str:
+def duration_text(time: timedelta) -> str:
     """A duration in the form that options accept.
 
     >>> from datetime import timedelta
@@ -121,12 +121,12 @@ def in_options() -> Iterator[None]:
     try:
         yield
     except NearDupError as error:
-        error.args = (worded(str(error)),)
+        error.args = (in_command_terms(str(error)),)
         raise
 
 
 @contextlib.contextmanager
-def called(**names: str) -> Iterator[None]:
+def renaming_arguments(**names: str) -> Iterator[None]:
     """Errors in the block name these Python arguments as the command does."""
     plain = "|".join(name for name in names if "_" in name) or "(?!)"  # without an underscore they are also ordinary words
     argument = re.compile(rf"{_QUOTED}|\b({'|'.join(names)})=(?=\S)|\b({plain})\b")
@@ -143,18 +143,18 @@ def called(**names: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def about(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """Errors in the block name the file and suggest commands. Input errors already name the input."""
     try:
         yield
     except InputError:
         raise
     except NearDupError as error:
-        error.args = (_named(path, worded(str(error))),)
+        error.args = (_with_file_name(path, in_command_terms(str(error))),)
         raise
     except apsw.Error as error:
-        raise NearDupError(_named(path, str(error))) from error
+        raise NearDupError(_with_file_name(path, str(error))) from error
 
 
-def _named(path: Path, message: str) -> str:
+def _with_file_name(path: Path, message: str) -> str:
     return message if str(path) in message else f"{path}: {message}"

@@ -72,7 +72,7 @@ class Tuner:
         self._size = check_integer("sample", sample, 2)
         self._seed = check_seed("seed", seed)
         self._truth = None if truth is None else _pairs_of(truth)
-        self._sample = Sample(self._size, self._seed, _first_of(self._truth or [], self._size // 2, self._seed))
+        self._sample = Sample(self._size, self._seed, _chosen_keys(self._truth or [], self._size // 2, self._seed))
 
     def add(self, key: Key, text: str | bytes) -> None:
         """Add a text."""
@@ -126,7 +126,7 @@ def _pairs_of(truth: Iterable[tuple[Key, Key]]) -> list[tuple[Key, Key]]:
     return pairs
 
 
-def _first_of(pairs: list[tuple[Key, Key]], most: int, seed: int) -> dict[Key, int]:
+def _chosen_keys(pairs: list[tuple[Key, Key]], most: int, seed: int) -> dict[Key, int]:
     """The keys of randomly chosen pairs, with ranks below 0 that keep each pair together."""
     chosen = random.Random(seed).sample(pairs, min(len(pairs), max(1, most // 2)))
     ranks: dict[Key, int] = {}

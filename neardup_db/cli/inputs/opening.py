@@ -66,7 +66,7 @@ def _remedy_for_an_address(source: Path) -> str:
 def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
     """The files that command arguments name, with their format."""
     paths = paths_named(sources)
-    name = _called(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    name = _display_name(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     groups = [list(_files_of(path, options, folder, i)) for i, path in enumerate(paths)]
     _refuse_twice(groups)
     files = [file for group in groups for file in group]
@@ -77,7 +77,7 @@ def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
     return Inputs(name, format_, files)
 
 
-def _called(path: Path) -> str:
+def _display_name(path: Path) -> str:
     return "standard input" if path == STDIN else str(path)
 
 
@@ -85,11 +85,11 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
     """The files of one path. Their keys are assigned later, when all files are known."""
     if path == STDIN or is_stream(path):
         if options.format is None and format_of_file(path) is None:
-            raise InputError(f"{_called(path)} has no name that shows its format; add --format {'|'.join(FORMATS)}")
+            raise InputError(f"{_display_name(path)} has no name that shows its format; add --format {'|'.join(FORMATS)}")
         nameless = path == STDIN or Path("/dev") in path.absolute().parents  # the 63 of /dev/fd/63 is no useful name
         spooled = spool(path, folder / f"input-{number}")
         below = Path("stdin" if nameless else path.name)
-        yield NamedFile(spooled, _called(path), below, path, packing=packing_by_content(spooled))
+        yield NamedFile(spooled, _display_name(path), below, path, packing=packing_by_content(spooled))
     elif path.is_dir():
         for file in _matching_files(path, options.glob):
             yield NamedFile(file, str(file), file.relative_to(path), file)

@@ -49,7 +49,7 @@ class Places:
         """Batches of the records selected by a mask, bool[n]: the open file, and lists of numbers, lines, starts and sizes."""
         source = self.source
         source.start_again()
-        for path, first, end in self._of_files(wanted):
+        for path, first, end in self._files_with_records(wanted):
             with source.opened(path) as file:
                 for places in self._chosen(wanted, first, end):
                     lines, starts, sizes = (
@@ -66,7 +66,7 @@ class Places:
 
     def runs(self, wanted: Any) -> Iterator[tuple[Path, Iterator[tuple[int, int]]]]:
         """For each file, the selected records as (start, end) of contiguous byte ranges."""
-        for path, first, end in self._of_files(wanted):
+        for path, first, end in self._files_with_records(wanted):
             yield path, self._runs(wanted, first, end)
 
     def _runs(self, wanted: Any, first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -101,7 +101,7 @@ class Places:
     def _columns(self) -> tuple[Numbers, Numbers, Numbers]:
         return self._lines, self._starts, self._sizes
 
-    def _of_files(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
+    def _files_with_records(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
         """Each file with selected records, and its range of record positions."""
         for path, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
             if path is not None and wanted[first:end].any():

@@ -35,7 +35,7 @@ class TablePasses(Passes):
         pass
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
-        rows_wanted = self._of_rows(wanted)
+        rows_wanted = self._row_mask(wanted)
         for rows, texts in self.source.text_rows(limits.PIECE_RECORDS, rows_wanted):
             here = rows_wanted[rows.place : rows.place + len(texts)]
             places = rows.place + np.flatnonzero(here)
@@ -43,12 +43,12 @@ class TablePasses(Passes):
                 yield from self.source.records(rows, texts, here, iter(self._numbers(places)))
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        mask = self._of_rows(kept)
+        mask = self._row_mask(kept)
         rows = self.source.rows(None, limits.PLACES_AT_ONCE, mask)
         self._write(rows, mask, output, self.source.files[0], marks, meter)
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        mask = self._of_rows(kept)
+        mask = self._row_mask(kept)
         left = dict(outputs)
         for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
             self._write(rows, mask, left.pop(path), path, marks, meter)
@@ -78,7 +78,7 @@ class TablePasses(Passes):
             with _writable(source):
                 table.close()
 
-    def _of_rows(self, of_records: Any) -> Any:
+    def _row_mask(self, of_records: Any) -> Any:
         """A mask of records, bool[n], as a mask of all rows; skipped rows are False."""
         left_out = self.source.left_out
         if not left_out:
