@@ -211,7 +211,7 @@ class KnownRecords:
         return answers
 
     def stop(self) -> None:
-        """Make a running `ask` in another thread return soon; its results must not be used."""
+        """Make a running `search` in another thread return soon; its results must not be used."""
         self._is_stopped = True
 
     def names(self, numbers: Sequence[int]) -> list[str | None]:

@@ -106,7 +106,7 @@ keys_options = _all_options(
     ),
     key_type_option,
 )
-"""Document keys; `keys_named` reads them."""
+"""Document keys; `parse_keys` reads them."""
 
 
 def find_group(index: Index, given: str) -> Key:
@@ -312,7 +312,7 @@ def index_files(path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    """Open an existing index as `opened` does. Errors in the block name the file."""
+    """Open an existing index as `open_existing` does. Errors in the block name the file."""
     with naming_file(path), open_existing(path, name, write=write) as index:
         yield index
 

@@ -122,8 +122,8 @@ def afterword(error: BaseException | None) -> str:
 def escape_unprintable(text: str, keep: str = "") -> str:
     """The text with unprintable characters escaped, except the characters in `keep`.
 
-    >>> from neardup_db.cli.output import harmless
-    >>> print(harmless("red: \x1b[31m, C1: \x9b, right to left: \u202e"))
+    >>> from neardup_db.cli.output import escape_unprintable
+    >>> print(escape_unprintable("red: \x1b[31m, C1: \x9b, right to left: \u202e"))
     red: \\u001b[31m, C1: \\u009b, right to left: \\u202e
     """
     if text.isprintable():

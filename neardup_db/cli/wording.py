@@ -71,8 +71,8 @@ _ARGUMENT = re.compile(rf"{_QUOTED}|\b({_NAME})=('[^']*'|[^\s,;:)]+)|(?<!--)\b({
 def in_command_terms(message: str) -> str:
     """A package message with command options instead of Python arguments.
 
-    >>> from neardup_db.cli.wording import worded
-    >>> worded("threshold=0.5 is below 0.8: make the index with MinHash(threshold=0.5, exact=True)")
+    >>> from neardup_db.cli.wording import in_command_terms
+    >>> in_command_terms("threshold=0.5 is below 0.8: make the index with MinHash(threshold=0.5, exact=True)")
     '--threshold 0.5 is below 0.8: make the index with --scheme minhash --threshold 0.5 --exact'
     """
     for phrase, better in _PHRASES:
@@ -88,8 +88,8 @@ def duration_text(time: timedelta) -> str:
     """A duration in the form that options accept.
 
     >>> from datetime import timedelta
-    >>> from neardup_db.cli.wording import duration
-    >>> duration(timedelta(days=1)), duration(timedelta(seconds=90)), duration(timedelta(weeks=1))
+    >>> from neardup_db.cli.wording import duration_text
+    >>> duration_text(timedelta(days=1)), duration_text(timedelta(seconds=90)), duration_text(timedelta(weeks=1))
     ('24h', '90s', '7d')
     """
     seconds = time.total_seconds()
