@@ -137,7 +137,7 @@ def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
 
 
 def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> list[float]:
-    """Of pairs of sets, which are given by their numbers."""
+    """The Jaccard similarity of each pair of sets, given by their positions."""
     held = [(pointer(one, "uint64_t[]"), len(one)) for one in sets]
     return [lib.nd_jaccard(*held[a], *held[b], 0.0) for a, b in pairs]
 
