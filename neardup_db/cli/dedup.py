@@ -100,8 +100,7 @@ def dedup(
     a file for each input file. IN may also be a folder of texts (the output is a folder), or - for standard input (with
     --format). Texts are near-duplicates if they share enough three-word runs; each pair found is verified by its exact
     similarity. Every removed record is a near-duplicate of a kept one. The bytes and the order of records do not change. Memory
-    does not grow with the texts, because the temporary index holds only the texts that may have a near-duplicate.
-    docs/how-to/dedup.md explains --keep, --mark, --connected and --against.
+    does not grow with the texts. docs/how-to/dedup.md explains --keep, --mark, --connected and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl

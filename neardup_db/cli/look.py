@@ -220,9 +220,9 @@ def clusters(
 ) -> int:
     """Print the clusters, the largest first.
 
-    A cluster is all documents of one group that chains of near-duplicates connect; without --group the clusters of every group
-    are printed. The first line of a cluster is its earliest document; the others follow. With --json each line is one cluster.
-    Exit code 1 if there is no cluster.
+    A cluster is all documents of one group that chains of near-duplicates connect. The first line of a cluster is its earliest
+    document. Without --group the clusters of every group are printed. With --json each line is one cluster. Exit code 1 if there
+    is no cluster.
 
     \b
     neardup clusters articles.db --min-size 3 --limit 10

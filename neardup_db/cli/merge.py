@@ -46,7 +46,7 @@ def merge(
 
     No text is fingerprinted again. Groups, metadata, texts, times and expiry are copied; expired documents are not. Documents are
     appended to INTO in the order of FROM. A new INTO gets the settings of the first FROM except its window, so no document is
-    evicted. The text rules and the scheme of all indexes must be equal, except for threshold and bands. FROM are not changed.
+    evicted. All indexes must have the same text rules and, except for threshold and bands, the same scheme. FROM are not changed.
 
     \b
     neardup merge articles.db monday.db tuesday.db

@@ -1,8 +1,8 @@
 """Command output: JSON for programs, aligned lines for users, messages on standard error.
 
-All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: a foreign
-file name, table name or key may contain characters that move the cursor, reverse a line or answer for the user. Records and pages
-that a command copies to standard output are data and are not changed.
+All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: those in
+foreign names and keys could move the cursor, reverse a line or answer for the user. Records and pages that a command copies to
+standard output are data and are not changed.
 """
 
 from __future__ import annotations

@@ -68,9 +68,9 @@ _TMPDIR = "name a folder for temporary files on another one with the variable TM
 def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) -> int:
     """Print all pairs of near-duplicates.
 
-    The pairs are of the documents of INDEX, or of the records of IN, which may be any input of neardup dedup. A temporary index
-    compares records, and each pair is verified by its exact similarity; text rules, --recall and input options apply to records
-    only. Both documents of a pair are in one group; without --group the pairs of every group are printed.
+    Compares the documents of INDEX, or the records of IN, which may be any input of neardup dedup. Record pairs are verified by
+    their exact similarity; text rules, --recall and input options apply to records only. Both documents of a pair are in one
+    group; without --group the pairs of every group are printed.
 
     Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty if the scheme has none),
     the earlier key, the later key; the keys of records are their ids. With --json each line is a JSON object. Exit code 1 if

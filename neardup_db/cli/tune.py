@@ -64,11 +64,10 @@ def tune(
     """Suggest text rules and a threshold for the texts of IN.
 
     Shingles of 1 to 3 words and of 3 to 7 characters are tried on a sample that keeps similar texts together. For each rule the
-    command prints: the number of pairs at each similarity, the similarity of unlike texts, the similarity of a copy with one word
-    in twenty changed, a suitable threshold between the two, the number of pairs that reach it, and the cost of an index (bytes
-    and microseconds a text). Then it prints its advice, the number of texts of the sample that deduplication would remove, some
-    of them beside the kept text, and the pairs just above and just below each threshold with their differences. Exit code 1 if no
-    rule separates near-duplicates from unlike texts.
+    command prints the number of pairs at each similarity, the similarity of unlike texts and of copies with one word in twenty
+    changed, a threshold between the two, the number of pairs that reach it, and the cost of an index (bytes and microseconds a
+    text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs just above and below
+    each threshold with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
 
     --html writes a page with the pairs under all rules side by side, so that you can decide which are duplicates. With --truth
     the threshold agrees best with known pairs, and recall and precision are printed.
