@@ -1,12 +1,9 @@
 """Faults put into the sources one at a time, and which test notices: `python tests/mutants.py FOLDER [--first N] [--count K]`.
 
-Run it with a Python that has what `pip install '.[dev]'` installs, on Linux. FOLDER, new or from before, keeps a copy
-of the checkout, a build folder and two environments, one with the fault and one without. All 60 take about 45 minutes on two
-quiet processors; `--first 20 --count 5` tries mutants 20 to 24.
-
-The seed and the sources alone decide about the mutants: half are in Python, half in C. An operator is turned round, a number is
-one larger, a statement is dropped or a condition is negated. Each is caught by the compiler, by a test that fails with it and
-not without it, or because tests hang; or it got away: then a test is missing, or the fault changes nothing that is promised.
+Run it on Linux with a Python that has what `pip install '.[dev]'` installs. FOLDER keeps a copy of the checkout, a build folder
+and two environments, one with the fault. All 60 take an hour or so on two quiet processors; `--first 20 --count 5` tries 20
+to 24. The seed and the sources alone decide about them: half are in Python, half in C; an operator is turned round, a number is
+one larger, a statement is dropped or a condition is negated. What got away needs a test, or changes nothing that is promised.
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ BOTH_WAYS = (("<", "<="), (">", ">="), ("==", "!="), ("is", "is not"), ("in", "n
              ("&", "|"), ("<<", ">>"), ("+=", "-="), ("*", "//"))  # fmt: skip
 TURNED = dict(BOTH_WAYS) | {new: old for old, new in BOTH_WAYS}
 KINDS = ("turned", "number", "dropped", "negated")
-
 LEFT_OUT = re.compile(
     r"neardup_db/(limits|system|__main__|_.*)\.py|neardup_db/(spark|demo)|"  # how work is cut; the platform; what needs Java
     r"csrc/kernels/(neon|cpu|dispatch)\.c|csrc/(python/system|sqlite/fork|text/unicode_data|text/stopwords)\.c"
@@ -58,9 +54,7 @@ FIRST = {
 """Tests for each folder of sources, those of tests/c among them. What they miss is shown to all others, but for those below."""
 NOT_THEN = """package readme docs understanding examples layers layers_c portable unicode text_core text_tiers join_large
 large_texts processes crash power_loss concurrency long_life hostile_files hostile_input"""  # they take long, or look at no code
-
 SECONDS = 900  # after which tests hang
-
 C_STATEMENT = re.compile(r"\s+(?!return|goto|free|sqlite3_free|assert)([a-zA-Z_][\w>.\[\]*-]*(\(.*\)| [-+|&^*]?= .+|\+\+|--));")
 C_CONDITION = re.compile(r"\s+(?:\} else )?(?:if|while) \((.*)\)(?: \{)?")
 C_OPERATOR = re.compile(r" ([<>=!]=|<<|>>|[<>+&|-]|&&|\|\||[+-]=) ")
@@ -150,10 +144,10 @@ class Bench:
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder, self.source, self.build, self.failing = folder, folder / "source", folder / "build", set[str]()
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        for path in subprocess.check_output(["git", "ls-files", "-z"], cwd=root, text=True).split("\0"):
-            if (root / path).is_file():
-                (self.source / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(root / path, self.source / path)
+        shutil.rmtree(self.source, ignore_errors=True)
+        for path in subprocess.check_output(["git", "ls-files"], cwd=root, text=True).splitlines():
+            (self.source / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / path, self.source / path)
         (folder / "start.py").write_text("import pytest\n\nraise SystemExit(pytest.main())\n")  # the sources are not on its path
         self.sites = {name: self.environment(folder / name) for name in ("whole", "tried")}
 
@@ -174,11 +168,10 @@ class Bench:
         if path.endswith(".py"):
             shutil.copyfile(self.source / path, self.sites["tried"] / path)
             return True
-        if subprocess.run(["ninja", "-C", self.build], capture_output=True).returncode != 0:
-            return False
-        for library in (self.sites["tried"] / "neardup_db").glob("*.so"):
+        built = subprocess.run(["ninja", "-C", self.build], capture_output=True).returncode == 0
+        for library in (self.sites["tried"] / "neardup_db").glob("*.so") if built else ():
             shutil.copyfile(self.build / library.name, library)
-        return True
+        return built
 
     def run(self, *command: str | Path) -> tuple[int | None, str]:
         """The exit code of a command, None if it does not end, and what it printed."""
@@ -198,21 +191,22 @@ class Bench:
             process.wait()
         return code, path.read_text(errors="replace")
 
-    def failed(self, name: str, *arguments: str) -> str | None:
-        """The first test that fails in an environment, or what else went wrong."""
+    def failed(self, name: str, *arguments: str) -> list[str]:
+        """The tests that fail in an environment, or what else went wrong."""
         leave = [f"--{'deselect' if '::' in test else 'ignore'}={test}" for test in self.failing]
-        options = ["-x", "-q", "-n", "2", "-p", "no:cacheprovider", "--no-header", *leave]
+        options = ["-q", "-n", "2", "-p", "no:cacheprovider", "--no-header", *leave]
         code, output = self.run(self.folder / name / "bin" / "python", self.folder / "start.py", *options, *arguments)
-        if code in (0, 5):
-            return None
-        test = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
-        return test[1] if test else f"a test that {'hangs' if code is None else 'ends pytest'}: {output.strip()[-300:]}"
+        found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
+        other = [] if code in (0, 5) else [f"a test that {'hangs' if code is None else 'ends pytest'}: {output.strip()[-300:]}"]
+        return found or other
 
     def caught(self, *arguments: str) -> str | None:
         """The first test that fails with the fault and passes without."""
-        while (test := self.failed("tried", *arguments)) and test.startswith("tests/") and self.failed("whole", test):
-            self.failing.add(test)
-        return test
+        while tests := self.failed("tried", "-x", *arguments):
+            if not tests[0].startswith("tests/") or not self.failed("whole", tests[0]):
+                return tests[0]
+            self.failing.update(tests[:1], self.failed("whole", tests[0].partition("::")[0]))
+        return None
 
     def caught_by(self, mutant: Mutant) -> str | None:
         """What catches a mutant."""
@@ -237,8 +231,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the first one to try")
-    parser.add_argument("--count", type=int, default=None, help="how many to try")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int)
     arguments = parser.parse_args()
     root, began, away = Path(__file__).resolve().parent.parent, time.monotonic(), 0
     mutants = list(enumerate(chosen(root, arguments.seed)))[arguments.first :][: arguments.count]
@@ -246,8 +240,7 @@ def main() -> None:
     for number, mutant in mutants:
         shown = f"{mutant[0]}:{mutant[1]} {mutant[2].strip()} -> {mutant[3].strip()}"
         print(number, shown, flush=True)
-        test = bench.caught_by(mutant)
-        away += test is None
+        away += (test := bench.caught_by(mutant)) is None
         print(f"    {f'caught by {test}' if test else f'GOT AWAY {shown}'} ({time.monotonic() - began:.0f} s)", flush=True)
     print(f"{len(mutants)} mutants, {away} got away")
 
