@@ -1,4 +1,4 @@
-/* neardup_abi.h: what the C core offers to Python (cffi parses this very text) and to the SQLite extension. Functions that only
+/* neardup_abi.h: the C core's interface for Python (cffi parses this file) and the SQLite extension. Functions that only
  * tests call are in neardup_testing.h. Declarations only; the one directive allowed here is "#define NAME number". <stdint.h>
  * and <stddef.h> come first.
  *
@@ -13,20 +13,20 @@
 #define ND_ERROR_DAMAGED 3   /* a stored value has the wrong length or order */
 #define ND_ERROR_CAPACITY 4  /* the caller's buffer is too small, or the answer would be unreasonably large */
 #define ND_DONE 5            /* nothing is left, no error */
-#define ND_ERROR_STOPPED 6   /* what nd_text_watch was given told to stop */
+#define ND_ERROR_STOPPED 6   /* the callback of nd_text_watch asked to stop */
 
 /* ---- version and CPU --------------------------------------------------------------------------------------------- */
 
-/* Version of everything that decides a fingerprint: text rules, Unicode tables, hash families. Stored in every file. */
-#define ND_ALGORITHM_VERSION 1     /* of the formulas: any change of a fingerprint raises it */
-#define ND_SCHEMA_VERSION 2        /* of the tables of a file */
-#define ND_OLDEST_SCHEMA_VERSION 2 /* the first one that was released */
+/* Version of all rules that decide a fingerprint: text rules, Unicode tables, hash families. Stored in every file. */
+#define ND_ALGORITHM_VERSION 1     /* raised by every change of a fingerprint */
+#define ND_SCHEMA_VERSION 2        /* version of a file's tables */
+#define ND_OLDEST_SCHEMA_VERSION 2 /* older files are refused */
 
-const char *nd_version(void);         /* of the package, "0.2.0" */
-const char *nd_unicode_version(void); /* of the Unicode Character Database that the tables come from, "15.0.0" */
+const char *nd_version(void);         /* package version, "0.2.0" */
+const char *nd_unicode_version(void); /* version of the Unicode Character Database, "15.0.0" */
 const char *nd_isa_name(void);        /* the active tier of kernels: "scalar", "avx2", ... */
 
-/* Gives memory that was freed back to the system, where the C library keeps it (glibc): much, after large work in several threads. */
+/* Returns freed memory to the system; glibc otherwise keeps much of it after large work in several threads. */
 void nd_memory_trim(void);
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
@@ -44,7 +44,7 @@ size_t nd_hash_size(int32_t hash); /* digest size: 8, 4, 8, 4, 16, 20, 32; 0 for
 /* The digest, big-endian. The seed is used by XXH3-64 only. */
 int nd_hash_bytes(int32_t hash, uint64_t seed, const uint8_t *data, size_t size, uint8_t *digest);
 uint64_t nd_xxh3_64(const uint8_t *data, size_t size, uint64_t seed);
-/* The same with seed 0 for each of `count` values, of which value i ends at ends[i] and begins where i - 1 ends. */
+/* The same with seed 0 for each of `count` values; value i ends at ends[i] and begins at the end of value i - 1. */
 void nd_hash_values(const uint8_t *bytes, const uint64_t *ends, size_t count, uint64_t *hashes);
 
 /* ---- text rules and shingles --------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ typedef struct nd_rules_spec {
     int32_t normalize;     /* ND_NORMALIZE_NONE, _NFC or _NFKC */
     int32_t fold;          /* ND_CASE_* */
     int32_t tokens;        /* ND_TOKENS_* */
-    int32_t nonword;       /* ND_NONWORD_*, of tokens = CHARS */
+    int32_t nonword;       /* ND_NONWORD_*, for tokens = CHARS */
     int32_t short_text;    /* ND_SHORT_*: fewer than `shingle` tokens, at least one */
     int32_t strip_accents; /* 0 or 1 */
     int32_t hash;          /* ND_HASH_* */
@@ -86,12 +86,12 @@ typedef struct nd_rules_spec {
 typedef struct nd_rules nd_rules;
 typedef struct nd_text nd_text;
 
-int nd_rules_new(const nd_rules_spec *spec, nd_rules **out); /* copies what it needs */
+int nd_rules_new(const nd_rules_spec *spec, nd_rules **out); /* copies the specification */
 void nd_rules_free(nd_rules *rules);
 
 nd_text *nd_text_new(void); /* a workspace; it holds the result of the last run; NULL if memory is out */
 void nd_text_free(nd_text *work);
-/* From now on long work calls `stopped` every few milliseconds, and ends with ND_ERROR_STOPPED if it returns other than 0.
+/* From now on long work calls `stopped` every few milliseconds, and ends with ND_ERROR_STOPPED if it returns nonzero.
  * nd_values_watch and nd_keys_watch do the same for the computation of slots. */
 void nd_text_watch(nd_text *work, int (*stopped)(void *context), void *context);
 
@@ -113,19 +113,19 @@ size_t nd_text_shingle_count(const nd_text *work, const nd_rules *rules);
 void nd_text_shingle(const nd_text *work, const nd_rules *rules, size_t index, const uint8_t **bytes, size_t *size);
 const uint64_t *nd_text_hashes(
     const nd_text *work); /* one a shingle: the digest's first 8 bytes as a big-endian number, or all 4 */
-const uint8_t *nd_text_digests(const nd_text *work); /* whole digests where they are wider than 8 bytes, else NULL */
+const uint8_t *nd_text_digests(const nd_text *work); /* whole digests if they are wider than 8 bytes, else NULL */
 
 /* ---- fingerprints ---------------------------------------------------------------------------------------------------- */
 
 #define ND_FAMILY_AFFINE32 0 /* docs/reference/format.md has the formula */
-#define ND_FAMILY_JAVA32 1   /* a*x + b in signed 32 bits, a and b from java.util.Random(seed): the article's */
+#define ND_FAMILY_JAVA32 1   /* a*x + b in signed 32 bits, a and b from java.util.Random(seed) */
 
 /* Digests big-endian, digest_size bytes each; weights may be NULL (all 1). Ties give 0. bits <= 8 * digest_size, a multiple of 8.
  * counters: scratch of `bits`. */
 int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights, int64_t *counters,
     uint8_t *code);
 int nd_minhash_coefficients(int32_t family, uint64_t seed, size_t num_perm, uint32_t *a, uint32_t *b);
-/* slots[num_perm]: full 32 bits; its low slot_bits are what a signature keeps. count >= 1. */
+/* slots[num_perm]: full 32 bits; a signature keeps the low slot_bits. count >= 1. */
 int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,
     uint32_t *slots);
 /* The k smallest distinct hashes, ascending. out holds k. */
@@ -140,17 +140,17 @@ size_t nd_equal_slots(const uint8_t *a, const uint8_t *b, size_t count, int32_t 
 /* |A and B| / |A or B| of two ascending arrays of distinct values; 0.0 as soon as it is certain that it is below threshold.
  * Two empty arrays give 0.0. threshold <= 0 never stops early. */
 double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold);
-/* Unbiased bottom-k estimate: common ones among the min(k, |A or B|) smallest of the union, over that number. */
+/* Unbiased bottom-k estimate: common hashes among the min(k, |A or B|) smallest of the union, divided by that number. */
 double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
-/* |A and B| / |A| of two ascending arrays of distinct values: how much of A is in B. 0.0 where A is empty. */
+/* |A and B| / |A| of two ascending arrays of distinct values: the share of A in B. 0.0 if A is empty. */
 double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count);
-/* The same of two sets of which the k smallest hashes are known, estimated from those that both fingerprints cover: an array of
- * fewer than k is the whole set, one of k covers the hashes up to its last. -1.0 where a covers none of them. */
+/* The same for two sets, estimated from their k smallest hashes in the range that both fingerprints cover: an array of fewer
+ * than k hashes is the whole set, one of k covers the hashes up to its last. -1.0 if A has no hash in that range. */
 double nd_containment_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
 
 /* ---- candidate keys ----------------------------------------------------------------------------------------------------- */
 
-uint64_t nd_neighbour_count(size_t bits, size_t radius); /* UINT64_MAX where it is above 2^63 */
+uint64_t nd_neighbour_count(size_t bits, size_t radius); /* UINT64_MAX if above 2^63 */
 /* All values within radius of chunk: itself, then one bit away (most significant bit first), then two, ... */
 int nd_neighbours(uint64_t chunk, size_t bits, size_t radius, uint64_t *out, size_t capacity, size_t *count);
 int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size, size_t bands, size_t rows, int32_t *buckets);
@@ -171,20 +171,20 @@ int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size,
 
 #define ND_EVIDENCE_NONE 0   /* MinHash: similarity = share of equal slots */
 #define ND_EVIDENCE_PACKED 1 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed */
-#define ND_EVIDENCE_HASHES 2 /* never stored: the numbers of such a value, ascending, 64 bits each, as joins compare them */
+#define ND_EVIDENCE_HASHES 2 /* never stored: the numbers of a packed value, ascending, 64 bits each, for joins */
 
 #define ND_MEASURE_FINGERPRINT 0
 #define ND_MEASURE_ESTIMATE 1
 
-/* The most that a scheme may have. */
+/* Upper bounds of a scheme's parameters. */
 #define ND_BITS_MAX 4096
 #define ND_NUM_PERM_MAX 65536
 #define ND_K_MAX 65536
 #define ND_BLOCKS_MAX 64
 #define ND_CHUNKS_MAX 256
 #define ND_CHUNK_BITS_MAX 64
-#define ND_TABLES_MAX 4096    /* of a plan of blocks */
-#define ND_PROBES_MAX 2000000 /* values that a query looks up in a plan of chunks */
+#define ND_TABLES_MAX 4096    /* plan BLOCKS */
+#define ND_PROBES_MAX 2000000 /* plan CHUNKS: values that a query looks up */
 
 typedef struct nd_scheme {
     int32_t kind; /* ND_SCHEME_* */
@@ -211,26 +211,26 @@ int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size)
 /* ND_OK if bytes can be a stored value of the scheme: length, ascending order. */
 int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t size);
 
-/* Of a value of ND_EVIDENCE_PACKED: how many hashes have so many bytes, 0 where none do; and these, ascending: 40 bits, then zeros.
- * numbers NULL: it is looked at only. ND_ERROR_DAMAGED if it is none. */
+/* For ND_EVIDENCE_PACKED: the number of hashes in a value of `size` bytes, 0 if no value has that size; and the hashes,
+ * ascending: 40 bits, then zeros. numbers NULL: the value is only checked. ND_ERROR_DAMAGED if it is not valid. */
 size_t nd_set_count(size_t size);
 int nd_set_read(const uint8_t *value, size_t size, uint64_t *numbers);
 
-/* The settings of a file that are words ("scheme", "plan", "text.case", ...): the word of a number, NULL where there is none, and the
- * number of a word, -1 where there is none. Numbers are those of ND_SCHEME_*, ND_PLAN_*, ND_CASE_*, ..., from 0 on. */
+/* Settings that a file stores as words ("scheme", "plan", "text.case", ...): the word for a number, or NULL, and the number for
+ * a word, or -1. The numbers are ND_SCHEME_*, ND_PLAN_*, ND_CASE_*, ... */
 const char *nd_setting_word(const char *name, int32_t number);
 int32_t nd_setting_number(const char *name, const char *word);
 
-/* What an index can be asked. `containment` 0: for what is similar, by the scheme's own measure; 1: how much of a text is in others. */
+/* Bounds of a query's arguments. `containment` 0: similarity by the scheme's measure; 1: the share of a text in others. */
 typedef struct nd_bounds {
-    double threshold;     /* of a query that gives none; -1.0: the distance alone decides */
-    double lowest;        /* that a query may give; of containment it has to be above that */
-    int64_t max_distance; /* the highest that a query may give, and that of one which gives none; -1: the scheme has none */
+    double threshold;     /* the default; -1.0: the distance alone decides */
+    double lowest;        /* the lowest that a query may give; for containment exclusive */
+    int64_t max_distance; /* the highest that a query may give, and the default; -1: the scheme has no distance */
 } nd_bounds;
 void nd_scheme_bounds(const nd_scheme *scheme, int containment, nd_bounds *out);
-/* Which sql/verify_NAME.sql answers; NULL where stored values do not tell it. */
+/* The NAME of sql/verify_NAME.sql; NULL if stored values cannot answer. */
 const char *nd_scheme_query(const nd_scheme *scheme, int containment);
-/* 1 where the rule is a Hamming distance; then similarity = max(0, 1 - slope * distance / bits). */
+/* 1 if the rule is a Hamming distance; then similarity = max(0, 1 - slope * distance / bits). */
 int nd_scheme_is_hamming(const nd_scheme *scheme);
 double nd_scheme_slope(const nd_scheme *scheme);
 
@@ -242,14 +242,14 @@ void nd_values_watch(nd_values *values, int (*stopped)(void *context), void *con
 void nd_values_clear(nd_values *values);
 size_t nd_values_count(const nd_values *values);
 const uint8_t *nd_values_bytes(const nd_values *values);
-const uint64_t *nd_values_ends(const nd_values *values);   /* where value i ends in the bytes; it begins where i - 1 ends */
+const uint64_t *nd_values_ends(const nd_values *values);   /* value i ends at byte ends[i], where value i + 1 begins */
 const uint64_t *nd_values_tokens(const nd_values *values); /* tokens of text i */
 
 /* Text -> value, appended; `work` is scratch. SimHash's bits must fit the hash of the rules, else ND_ERROR_PARAMETER. */
 int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
     const size_t *sizes, size_t count, nd_values *values);
-/* The values of texts as rows of `width` bytes, zeros where a text has none: empty[i] is then 1, else 0. What values held is lost.
- * ND_ERROR_PARAMETER where a value has another size. */
+/* The values of texts as rows of `width` bytes; a text without shingles has zeros, and empty[i] is 1, else 0. `values` is
+ * overwritten. ND_ERROR_PARAMETER if a value has another size. */
 int nd_scheme_text_rows(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
     const size_t *sizes, size_t count, nd_values *values, size_t width, uint8_t *rows, uint8_t *empty);
 /* The value of the shingles that the workspace holds (after nd_text_hash). */
@@ -260,8 +260,8 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
 
 /* Keys. low and high are integers as SQLite holds them.
  * Bands, prefixes: a row of the candidate table is filed under low = high (64-bit patterns signed, 32-bit buckets sign-extended);
- * table_no is 0. Codes stand in buckets, and a bucket is the rows of the candidate table with ids from low to high (ND_PART_BITS
- * below); table_no is that of the block table or of the chunk, 0 for a scan. */
+ * table_no is 0. Codes are in buckets; a bucket is the rows of the candidate table with ids from low to high (ND_PART_BITS
+ * below); table_no is the number of the block table or of the chunk, 0 for a scan. */
 typedef struct nd_key {
     int64_t table_no;
     int64_t low;
@@ -273,58 +273,62 @@ void nd_keys_free(nd_keys *keys);
 void nd_keys_watch(nd_keys *keys, int (*stopped)(void *context), void *context);
 size_t nd_keys_count(const nd_keys *keys);
 const nd_key *nd_keys_rows(const nd_keys *keys);
-/* All three replace what keys held, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the value is none of the scheme's.
- * group_id: of the fingerprint, or asked for; it decides where codes stand. */
+/* All three replace the keys, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the scheme cannot have made the
+ * value. group_id: the fingerprint's or the query's group; it decides the buckets of codes. */
 int nd_scheme_file_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys);
 int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys);
-/* What to look up for everything of which nd_containment_estimate(value, it, k) >= threshold, in a table that holds all hashes:
- * the first nd_prefix_count(its hashes, threshold). ND_ERROR_PARAMETER unless the scheme has `containment`, 0 < threshold <= 1. */
+/* The keys to look up for all fingerprints with nd_containment_estimate(value, fingerprint, k) >= threshold, in a table of all
+ * hashes: the first nd_prefix_count(its hashes, threshold). ND_ERROR_PARAMETER unless the scheme has `containment`, 0 <
+ * threshold <= 1. */
 int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, double threshold, nd_keys *keys);
-/* 1 where the candidate table holds buckets of codes: plans SCAN (one bucket a group), BLOCKS and CHUNKS. */
+/* 1 if the candidate table holds buckets of codes: plans SCAN (one bucket a group), BLOCKS and CHUNKS. */
 int nd_scheme_has_buckets(const nd_scheme *scheme);
 
-/* The file keys of many values of a plan of bands, in the layout of nd_values: `bands` of each, ascending; a value that has fewer
- * repeats the last, one of size 0 has zeros. ND_ERROR_PARAMETER for another plan. keys is scratch. */
+/* The file keys of many values of a plan of bands, in the layout of nd_values: `bands` of each, ascending; a value with fewer
+ * repeats the last, a value of size 0 has zeros. ND_ERROR_PARAMETER for another plan. keys is scratch. */
 int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, nd_keys *keys,
     int64_t *out);
 
-/* All that an index stores of one fingerprint. The pointers are into the handles, and hold until these are used again. */
+/* A fingerprint with everything that an index stores of it. The pointers are into the handles, valid until these are used
+ * again. */
 typedef struct nd_sketch {
-    const uint8_t *value; /* NULL where a text has no shingles: then all else but token_count is 0 too */
+    const uint8_t *value; /* NULL for a text without shingles: the other members but token_count are then 0 */
     size_t size;
-    uint64_t token_count; /* 0 where a value was given */
-    int64_t value_hash;   /* XXH3-64 of the value as a signed number, as SQLite holds it */
-    const int64_t *keys;  /* of a plan of bands, as nd_scheme_band_keys gives them; else NULL */
+    uint64_t token_count; /* 0 if a value was given */
+    int64_t value_hash;   /* XXH3-64 of the value as a signed number, as in SQLite */
+    const int64_t *keys;  /* plan BANDS: as in nd_scheme_band_keys; else NULL */
     size_t key_count;
 } nd_sketch;
 
-/* Of a text; `work` and what values held are scratch. */
+/* The sketch of a text; `work` and `values` are scratch. */
 int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *text, size_t size,
     nd_values *values, nd_keys *keys, nd_sketch *out);
-/* Of a value that was made already. ND_ERROR_DAMAGED if it is none of the scheme's. */
+/* The sketch of a value that was made already. ND_ERROR_DAMAGED if the scheme cannot have made it. */
 int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys, nd_sketch *out);
-/* Of many texts only the buckets of their bands, int32[count, bands], and their tokens. The buckets of a text ascend, and one that has
- * fewer repeats the last; those of a text without shingles are 0. ND_ERROR_PARAMETER unless the plan is one of bands. */
+/* Only the band buckets of many texts, int32[count, bands], and their token counts. The buckets of a text ascend; a text with
+ * fewer repeats the last, a text without shingles has zeros. ND_ERROR_PARAMETER unless the plan is BANDS. */
 int nd_scheme_text_buckets(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
     const size_t *sizes, size_t count, nd_values *values, nd_keys *keys, int32_t *buckets, uint64_t *token_counts);
 
-/* Outlines: the low bits of each slot of MinHash signatures, remembered by fingerprint id. Slots whose outlines differ differ. */
+/* Outlines: the low bits of each slot of MinHash signatures, remembered by fingerprint id. Slots with different outlines are
+ * different. */
 typedef struct nd_outlines nd_outlines;
 nd_outlines *nd_outlines_new(void);
 void nd_outlines_free(nd_outlines *outlines);
-/* Forgets all unless they are of this number, and of signatures of so many slots of slot_size bytes. */
+/* Forgets all outlines unless they have this number, and belong to signatures of `slots` slots of slot_size bytes. */
 void nd_outlines_begin(nd_outlines *outlines, int64_t number, size_t slots, size_t slot_size);
 int nd_outlines_are_of(const nd_outlines *outlines, int64_t number, size_t slots, size_t slot_size);
-/* Remembers a fingerprint, perhaps instead of another. */
+/* Remembers a fingerprint; may evict another. */
 void nd_outlines_keep(nd_outlines *outlines, int64_t id, const uint8_t *signature);
-/* 1 where the fingerprint is remembered and more than `most` of its slots differ from those that `outline` was drawn of. */
+/* 1 if the fingerprint is remembered and more than `most` of its slots differ from the slots behind `outline`. */
 int nd_outlines_tell_apart(const nd_outlines *outlines, int64_t id, const uint64_t *outline, size_t most);
 size_t nd_outline_words(size_t slots);
 void nd_outline_draw(const uint8_t *signature, size_t slots, size_t slot_size, uint64_t *outline);
-/* How many of the slots may differ, at most, where the share of equal ones is to be >= threshold; SIZE_MAX where it cannot be. */
+/* The most slots that may differ if the share of equal slots is to be >= threshold; SIZE_MAX if it never is. */
 size_t nd_slots_spared(size_t slots, double threshold);
 
-/* The keys of many values in the order of their candidate table: of codes low; else low, group; then as the values were added. */
+/* The keys of many values in the order of their candidate table: by low for codes, else by low and group; then in the order of
+ * adding. */
 typedef struct nd_filing nd_filing;
 typedef struct nd_filed {
     int64_t group_id;
@@ -337,27 +341,26 @@ typedef struct nd_filed {
 } nd_filed;
 nd_filing *nd_filing_new(void);
 void nd_filing_free(nd_filing *filing);
-/* Empties it. The keys under which values are filed, or with `probing` those that queries for them look up. */
+/* Empties it, for the keys under which values are filed, or with `probing` for the keys that queries for them look up. */
 void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing);
 /* crowd is handed through. */
 int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const uint8_t *value, size_t size);
-/* The same of keys that are known, of a plan with one table of numbers (bands, prefixes); one that is equal to the key before it
- * does not count. */
+/* The same for known keys, in a plan with one table of numbers (bands, prefixes); a key equal to the last is skipped. */
 int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const int64_t *keys, size_t count);
-/* Bytes of memory that the values added so far need, sorting included. */
+/* Memory in bytes for the values added so far, sorting included. */
 size_t nd_filing_memory(const nd_filing *filing);
 /* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */
 int nd_filing_sort(nd_filing *filing);
 int nd_filing_next(nd_filing *filing, nd_filed *out);
-/* The code of an item (where the scheme has buckets), bits / 8 bytes. */
+/* The code of an item, bits / 8 bytes, if the scheme has buckets of codes. */
 const uint8_t *nd_filing_code(const nd_filing *filing, size_t item);
 
 /* ---- buckets of codes ---------------------------------------------------------------------------------------------------- */
 
-/* The id of a row is table_no, bucket, part, from the most significant bits on. A bucket is the bits that its codes have in common,
- * where these are no more than ND_BUCKET_BITS and the group is 0; else a hash of them and the group. The latest entries are written
- * under the highest part; where there are more than it holds, earlier ones are moved to 0, 1, ..., as those of further groups are.
- * Once all under the highest are deleted, new ones go on under the last that is left. */
+/* The id of a row is table_no, bucket, part, from the most significant bits on. A bucket is the bits that its codes share, if
+ * these are at most ND_BUCKET_BITS and the group is 0; else a hash of the bits and the group. The latest entries are written
+ * under the highest part; if they overflow it, earlier entries move to 0, 1, ..., as do entries of further groups. Once all
+ * entries under the highest part are deleted, new entries continue under the last remaining part. */
 #define ND_BUCKET_BITS 30
 #define ND_PART_BITS 20 /* 2^20 rows of one bucket at most */
 
@@ -371,17 +374,17 @@ typedef struct nd_entries {
     size_t id_size;
 } nd_entries;
 
-/* ND_ERROR_DAMAGED where the bytes are no entries of codes of this size, or not those that were written. */
+/* ND_ERROR_DAMAGED if the bytes are not entries of codes of this size, or their hash is wrong. */
 int nd_entries_read(const uint8_t *bytes, size_t size, size_t code_size, nd_entries *out);
 int64_t nd_entries_id(const nd_entries *entries, size_t place);
 /* Places of the codes within max_distance of `code`, ascending; out has room for all. Returns how many. */
 size_t nd_entries_near(const nd_entries *entries, const uint8_t *code, uint64_t max_distance, uint32_t *out);
-/* Bytes that entries with these ids, none negative, need; and the entries themselves. */
+/* The size in bytes of entries with these ids, none negative; and the entries. */
 size_t nd_entries_size(const int64_t *ids, size_t count, size_t code_size);
 void nd_entries_write(const int64_t *ids, const uint8_t *codes, size_t count, size_t code_size, uint8_t *out);
 
-/* The entries nearest to a code, of all that are added: those within the smallest distance that holds `wanted` of them, so that
- * all ties at that distance are among them; every entry where there are no more. Memory for twice as many at most. */
+/* The added entries nearest to a code: all within the smallest distance that holds `wanted` of them, including all ties at that
+ * distance; every entry if there are no more. Memory for at most twice as many. */
 typedef struct nd_nearest nd_nearest;
 typedef struct nd_nearest_entry {
     int64_t id;
@@ -389,25 +392,25 @@ typedef struct nd_nearest_entry {
 } nd_nearest_entry;
 nd_nearest *nd_nearest_new(void);
 void nd_nearest_free(nd_nearest *nearest);
-/* Forgets what was added. code_size: 1 to ND_BITS_MAX / 8, else ND_ERROR_PARAMETER. */
+/* Forgets all entries. code_size: 1 to ND_BITS_MAX / 8, else ND_ERROR_PARAMETER. */
 int nd_nearest_begin(nd_nearest *nearest, const uint8_t *code, size_t code_size, uint64_t wanted);
 /* Entries of codes of that size. */
 int nd_nearest_add(nd_nearest *nearest, const nd_entries *entries);
 /* In no order; valid until the next addition. Returns how many. */
 size_t nd_nearest_entries(nd_nearest *nearest, const nd_nearest_entry **out);
 
-/* The rows of a bucket that change, in the making: the entries of one group after another, each in the order of their ids. */
+/* Builds the changed rows of a bucket from the entries of one group after another, each in the order of their ids. */
 typedef struct nd_packing nd_packing;
 typedef struct nd_packed {
     int64_t id;
     int64_t group_id;
-    const uint8_t *entries; /* until the next row is asked for; NULL: the row goes */
+    const uint8_t *entries; /* valid until the next row; NULL: delete the row */
     size_t size;
 } nd_packed;
-/* Where a bucket has room for parts. */
+/* Free part numbers of a bucket. */
 typedef struct nd_bucket_room {
     int64_t part; /* no part but the last one has this number or a higher one */
-    int taken;    /* the last number, which the latest entries of the group that has it stand under */
+    int taken;    /* 1: a group's latest entries have the last number */
 } nd_bucket_room;
 nd_packing *nd_packing_new(void);
 void nd_packing_free(nd_packing *packing);
@@ -416,13 +419,13 @@ void nd_packing_begin(nd_packing *packing, size_t code_size);
 void nd_packing_begin_group(nd_packing *packing);
 int nd_packing_add(nd_packing *packing, int64_t id, const uint8_t *code);
 size_t nd_packing_count(const nd_packing *packing); /* entries of the group so far */
-int nd_packing_fits(const nd_packing *packing);     /* 1 where one row holds them */
-/* Filing: the first `held` entries are those of the group's part `last` (-1: it has none), and what does not fit there goes into new
- * parts. The last one of these gets `high`, the bucket's last number, unless another group has it: most buckets are this one part,
- * which is found by its number alone. ND_ERROR_CAPACITY where no number is free. */
+int nd_packing_fits(const nd_packing *packing);     /* 1 if one row holds them */
+/* Filing: the first `held` entries come from the group's part `last` (-1: none); entries that do not fit there go into new
+ * parts. The last new part gets `high`, the bucket's last number, unless another group has it: most buckets have only this
+ * part, which is found by its number alone. ND_ERROR_CAPACITY if no number is free. */
 int nd_packing_file(nd_packing *packing, int64_t group_id, int64_t last, size_t held, int64_t high, nd_bucket_room *room);
-/* Taking out: the entries added since the part before stay, of `held` in part `id`. After the last part, where they fit into half as
- * many rows, all are packed anew. */
+/* Removal: part `id` with `held` entries keeps the entries added since the previous part. After the last part, all entries are
+ * repacked if they fit into half as many rows. */
 int nd_packing_keep(nd_packing *packing, int64_t id, int64_t group_id, size_t held);
 void nd_packing_take_out(nd_packing *packing);
 /* Gives row after row, then ND_DONE. */
@@ -431,8 +434,8 @@ int nd_packing_next(nd_packing *packing, nd_packed *out);
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
     double *similarity, int64_t *distance);
-/* Whether a value is similar to one of `count` others, in the layout of nd_values, by the rule of the scheme at its own bounds; they
- * are compared one by one. */
+/* Whether a value is similar to one of `count` others, in the layout of nd_values, by the scheme's rule at its bounds; compares
+ * them one by one. */
 int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size, const uint8_t *others, const uint64_t *ends,
     size_t count, int *like);
 
@@ -441,21 +444,21 @@ int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size
 typedef struct nd_components nd_components;
 nd_components *nd_components_new(void);
 void nd_components_free(nd_components *components);
-int64_t nd_components_find(const nd_components *components, int64_t member); /* the set's present name; itself if never joined */
+int64_t nd_components_find(const nd_components *components, int64_t member); /* the set's current name; else the member itself */
 int nd_components_has(const nd_components *components, int64_t member);      /* whether it was ever joined */
 int nd_components_join(nd_components *components, int64_t a, int64_t b);
 
-/* ---- deduplication: which of many records stay ----------------------------------------------------------------------------- */
+/* ---- deduplication: which of many records to keep -------------------------------------------------------------------- */
 
-/* Records come in the order of preference. One is a duplicate if it matches, by the rule of the scheme and in its candidate table, an
- * earlier one that stays; else it stays. Duplicates are not kept in memory. */
+/* Records come in the order of preference. A record is a duplicate if it matches an earlier kept record, by the scheme's rule
+ * and in its candidate table; else it is kept. Duplicates are not held in memory. */
 typedef struct nd_deduplicator nd_deduplicator;
 int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out);
 void nd_deduplicator_free(nd_deduplicator *deduplicator);
-/* The next records by their stored values, in the layout of nd_values; one of size 0 matches nothing and stays. groups: records match
- * within their group; NULL: all are of one. kept: of each record the number of the one that stays and is most similar to it, the
- * earlier of two; -1 where the record itself stays. Records are numbered from 0 on, in the order in which they were added.
- * similarities: to that one; 1.0 where the record stays. After an error the deduplicator can only be freed. */
+/* The next records by their stored values, in the layout of nd_values; a value of size 0 matches nothing and is kept. groups:
+ * records match within their group; NULL: one group. kept: for each record the number of the most similar kept record, the
+ * earlier of two; -1 if the record itself is kept. Records are numbered from 0, in the order of adding. similarities: to that
+ * record; 1.0 if the record is kept. After an error the deduplicator can only be freed. */
 int nd_deduplicator_add(nd_deduplicator *deduplicator, const uint8_t *data, const uint64_t *ends, size_t count,
     const int64_t *groups, int64_t *kept, double *similarities);
 
@@ -466,24 +469,24 @@ nd_pairs *nd_pairs_new(void);
 void nd_pairs_free(nd_pairs *pairs);
 size_t nd_pairs_count(const nd_pairs *pairs);
 const int64_t *nd_pairs_ids(const nd_pairs *pairs);         /* i, j, i, j, ...: i < j, ascending, each pair once */
-const double *nd_pairs_similarities(const nd_pairs *pairs); /* of a join of sets */
+const double *nd_pairs_similarities(const nd_pairs *pairs); /* for joins of sets */
 
-/* Of values that meet in buckets (those of a plan of bands, in the layout of nd_values) as many matching pairs as connect what
- * matches, by the scheme's own rule; a bucket that many share is connected part by part, and no pair is met that is connected already.
- * Row i says that value items[i] stands in bucket buckets[i]; buckets ascend. Values before `first` are not compared with each
- * other. known: of each value one that it is connected with already, perhaps itself; NULL: none are. ND_ERROR_DAMAGED if a value
- * that is compared is none of the scheme's. */
+/* Enough matching pairs to connect the matching values that share buckets (plan BANDS, in the layout of nd_values), by the
+ * scheme's rule; a large bucket is connected component by component, and connected pairs are not compared. Row i: value
+ * items[i] is in bucket buckets[i]; buckets ascend. Values before `first` are not compared with each other. known: for each
+ * value another that it is already connected with, perhaps itself; NULL: none. ND_ERROR_DAMAGED if a compared value is not
+ * valid. */
 int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, size_t first,
     const int64_t *buckets, const int64_t *items, size_t row_count, const int64_t *known, nd_pairs *pairs);
 
-/* All pairs of `count` codes of bits/8 bytes within max_distance. split: only the pairs with i < split <= j, of the first `split`
- * codes and the others; SIZE_MAX: all. blocks 0 = chosen by the function. */
+/* All pairs of `count` codes of bits/8 bytes within max_distance. split: only pairs with i < split <= j, between the first
+ * `split` codes and the others; SIZE_MAX: all. blocks 0 = chosen by the function. */
 int nd_find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks,
     nd_pairs *pairs);
 /* All pairs of ascending arrays (array i is values[ends[i-1]] .. values[ends[i]-1]) with Jaccard >= threshold; threshold > 0. They
- * come a piece at a time, so that memory does not grow with their number. values and ends must stay until the last piece. split: as
- * in nd_find_all. A new join begins once. next gives some more pairs, none perhaps, and ND_DONE after the last: a piece ends behind
- * the array with which there are `most`. */
+ * come in pieces, so memory does not grow with their number. values and ends must stay valid until the last piece. split: as in
+ * nd_find_all. Begin a join once. nd_set_join_next gives more pairs, perhaps none, and ND_DONE after the last: a piece ends
+ * after the array that brings it to `most`. */
 typedef struct nd_set_join nd_set_join;
 nd_set_join *nd_set_join_new(void);
 void nd_set_join_free(nd_set_join *join);

@@ -1,5 +1,5 @@
-/* neardup_join.h: what SQL alone calls of the core: the join of fingerprints that meet in the buckets of a candidate table. The
- * caller reads the table: the join asks for a bucket, and the caller hands over its rows.
+/* neardup_join.h: the join of fingerprints that share buckets of a candidate table, for the SQLite extension alone. The caller
+ * reads the table: the join asks for a bucket, and the caller supplies its rows.
  *
  * Fingerprints come in pages. The caller begins a page, adds fingerprints to it, and runs it against the whole table; then comes
  * the next page. */
@@ -14,15 +14,15 @@
 #endif
 
 typedef enum nd_bucket_mode {
-    ND_BUCKETS_CONNECT, /* pairs with a lower id, as many as it takes to connect what matches */
+    ND_BUCKETS_CONNECT, /* pairs with a lower id, enough to connect all matches */
     ND_BUCKETS_ALL,     /* all pairs with a higher id */
-    ND_BUCKETS_FOREIGN, /* all pairs: the page's fingerprints are of another table and have ids of their own */
+    ND_BUCKETS_FOREIGN, /* all pairs: the page's fingerprints belong to another table and have other ids */
 } nd_bucket_mode;
 
 typedef struct nd_bucket_join nd_bucket_join;
 
-/* What the join asks of its caller. Every status other than ND_OK ends the join, which returns it. ND_BUCKETS_CONNECT alone uses
- * crowds and visibility. */
+/* The caller's callbacks. Any status other than ND_OK ends the join, which returns it. Only ND_BUCKETS_CONNECT uses crowds and
+ * visibility. */
 typedef struct nd_bucket_reader {
     void *context;
     /* Hands over the rows under a probe, each with nd_bucket_join_take_id or, of codes, nd_bucket_join_take_entries, until one of
@@ -32,7 +32,7 @@ typedef struct nd_bucket_reader {
     int (*next_crowd)(void *context, const nd_filed *probe, int64_t *crowd);
     /* Hands over the ids of one crowd, the newest first, with nd_bucket_join_take_member, as read_bucket does. */
     int (*read_crowd)(void *context, const nd_filed *probe, int64_t crowd, nd_bucket_join *join);
-    /* The bytes of a fingerprint that are compared, valid until the next call. A size of 0: the fingerprint is gone. */
+    /* The bytes of a fingerprint for comparisons, valid until the next call. A size of 0: the fingerprint was deleted. */
     int (*read_value)(void *context, int64_t id, const uint8_t **bytes, size_t *size);
     int (*is_visible)(void *context, int64_t id, int *visible);
     int (*is_stopped)(void *context); /* 1: the join ends with ND_ERROR_STOPPED */
@@ -42,7 +42,7 @@ typedef struct nd_bucket_pair {
     int64_t id;
     int64_t other;
     double similarity;
-    int64_t distance; /* -1 where the scheme has none */
+    int64_t distance; /* -1 if the scheme has none */
 } nd_bucket_pair;
 
 /* NULL if memory is out. More than `most` pairs are ND_ERROR_CAPACITY. */
@@ -57,19 +57,19 @@ int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const
     const uint8_t *bytes, size_t size);
 int nd_bucket_join_is_full(const nd_bucket_join *join);
 
-/* Of a table of bands, a page may come from the table itself, for what a fingerprint looks up there is what it is filed under: all
+/* In a table of bands, a page may come from the table itself, since a fingerprint is filed under the keys that it looks up: all
  * rows in the order of key and group. The page holds the fingerprints from first_id to last_id, as many as fit; *next_id is the
- * first one behind them that has a row. Values are read when they are compared. */
+ * next fingerprint with a row. Values are read when they are compared. */
 void nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id);
 int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id);
 int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id);
 size_t nd_bucket_join_count(const nd_bucket_join *join); /* fingerprints of the page */
 
-/* Compares the fingerprints of the page with those that they meet. */
+/* Compares the fingerprints of the page with the fingerprints in their buckets. */
 int nd_bucket_join_run(nd_bucket_join *join);
 
-/* Of a table of keys, inside nd_bucket_join_run: the next key and group of the page's probes, in their order, each once; ND_DONE
- * behind the last. *place is 0 at first; each call finds what the one before has left. */
+/* In a table of keys, inside nd_bucket_join_run: the next key and group of the page's probes, in their order, each once;
+ * ND_DONE after the last. *place is 0 at first and belongs to this function. */
 int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id);
 
 /* ---- rows that the caller hands over ---------------------------------------------------------------------------------------- */
@@ -79,13 +79,13 @@ int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id);
 int nd_bucket_join_take_entries(nd_bucket_join *join, const nd_entries *entries);
 int nd_bucket_join_take_member(nd_bucket_join *join, int64_t id);
 
-/* ---- what comes out ------------------------------------------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------------------------------- */
 
 /* After the last page, once: the pairs, ascending, each once. The caller frees them with free(). */
 nd_bucket_pair *nd_bucket_join_pairs(nd_bucket_join *join, size_t *count);
 
-/* Whether reading a table of keys from end to end is quicker than looking up each probe of `count` fingerprints; by the stored value
- * of the last of the `filed` fingerprints that the table holds. */
+/* Whether reading a whole table of keys is quicker than looking up each probe of `count` fingerprints, estimated from the
+ * stored value of the last of the `filed` fingerprints in the table. */
 int nd_bucket_prefers_walk(const nd_scheme *scheme, const uint8_t *value, size_t size, int64_t filed, int64_t count, int *walk);
 
 #endif
