@@ -33,7 +33,7 @@ LEFT_OUT = re.compile(
 )
 
 FIRST = {
-    "csrc/arrays": "c/core scheme_core join deduplicator", "cli": "cli cli_merge choices seams serve watch sessions outcomes",
+    "csrc/arrays": "c/core scheme_core join deduplicator", "cli": "cli cli_merge choices direct seams serve watch outcomes",
     "csrc/hashes": "c/core hash fingerprint scheme_core", "store/upkeep": "check window erasure rebuilt_elsewhere changes",
     "csrc/joins": "c/joins c/connect c/deduplicator join joins bucket_values deduplicator crowds join_large hot_buckets",
     "csrc/kernels": "c/kernels c/text_kernels kernels scheme_core join join_large text_tiers",
