@@ -155,7 +155,7 @@ PROCESSES = THREADS = 8
 def test_eight_processes_and_eight_threads(tmp_path: Path, long_run: bool) -> None:
     """Eight processes, and eight threads of another one, add, ask, replace, delete and expire on one file: each finds what was
     acknowledged to it, no document is lost or doubled, each story is admitted once, and nobody is told that the file is busy."""
-    path, rounds = tmp_path / "index.db", 2500 if long_run else 30
+    path, rounds = tmp_path / "index.db", 2500 if long_run else 60
     index = Index(path, MinHash(threshold=0.8), durability="normal", timeout=600)
     processes = Together(
         "go()\n"

@@ -271,7 +271,7 @@ def test_a_reader_that_cannot_be_opened(index: Index, monkeypatch: pytest.Monkey
     def refuse() -> apsw.Connection:
         raise apsw.CantOpenError("too many open files")
 
-    monkeypatch.setattr(index._store.db, "another", refuse)
+    monkeypatch.setattr(index._store.db, "open_reader", refuse)
     with in_another_thread(index.transaction()):
         assert asked_meanwhile(lambda: len(index), 0.1) == []
     run_threads(*[lambda: len(index)] * 6)

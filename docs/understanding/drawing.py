@@ -77,7 +77,7 @@ def curve(name: str, text: str, drawn: Chart) -> Picture:
 
 def grid(scale: Scale, ticks: Sequence[float], percent: bool = False) -> list[str]:
     """Lines across, and the numbers on both axes."""
-    return [scale.grid(percent=percent), *(scale.below(tick, f"{tick:g}") for tick in ticks)]
+    return [scale.grid(percent=percent), *(scale.label_below(tick, f"{tick:g}") for tick in ticks)]
 
 
 def legend(ways: Iterable[tuple[str, str, str]], right: float = 0, down: float = 0) -> str:
