@@ -54,23 +54,23 @@ typedef struct preset {
     "('text.strip_accents',0),('text.hash','xxh3_64'),('text.hash_seed',0),('text.min_tokens',0)"
 
 static const preset presets[] = {
-    {"0001_code_bucket", "keys_code_bucket",
+    {"0002_code_bucket", "keys_code_bucket",
      "('scheme','simhash'),('plan','blocks'),('bits',64),('max_distance',3),('blocks',5)"},
-    {"0001_code_bucket", "keys_code_bucket",
+    {"0002_code_bucket", "keys_code_bucket",
      "('scheme','bitsampling'),('plan','blocks'),('bits',128),('max_distance',2),('blocks',4),"
      "('seed',1),('family','affine32')"},
-    {"0001_code_bucket", "keys_code_bucket",
+    {"0002_code_bucket", "keys_code_bucket",
      "('scheme','bitsampling'),('plan','chunks'),('bits',256),('max_distance',37),('chunks',16),('seed',1)"},
-    {"0001_code_bucket", NULL, "('scheme','binarycode'),('plan','scan'),('bits',64),('max_distance',8)"},
-    {"0001_minhash_band", "keys_minhash_band",
+    {"0002_code_bucket", NULL, "('scheme','binarycode'),('plan','scan'),('bits',64),('max_distance',8)"},
+    {"0002_minhash_band", "keys_minhash_band",
      "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
      "('seed',1),('threshold',0.5)"},
-    {"0001_minhash_band", "keys_minhash_band",
+    {"0002_minhash_band", "keys_minhash_band",
      "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
      "('seed',1),('threshold',0.5),('evidence','packed')"},
-    {"0001_bottomk_prefix", "keys_bottomk_prefix",
+    {"0002_bottomk_prefix", "keys_bottomk_prefix",
      "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},
-    {"0001_bottomk_prefix", "keys_bottomk_prefix",
+    {"0002_bottomk_prefix", "keys_bottomk_prefix",
      "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','estimate')"},
 };
 #define PRESETS (sizeof presets / sizeof presets[0])
@@ -158,7 +158,7 @@ static sqlite3 *make_index(const preset *of)
 {
     sqlite3 *db;
     PROMISE(sqlite3_open(":memory:", &db) == SQLITE_OK);
-    execute_text(db, "", "0001_index");
+    execute_text(db, "", "0002_index");
     execute_text(db, "", of->table);
     execute(db, "INSERT INTO i_setting VALUES ('schema_version',2),('algorithm_version',1),('generation',1),('created_at',5),('crowds',1)," TEXT_RULES);
     char *sql = sqlite3_mprintf("INSERT INTO i_setting VALUES %s", of->settings);
