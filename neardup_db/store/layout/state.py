@@ -115,8 +115,8 @@ class Store:
     All cached data of the file is here, with one of two lifetimes:
 
     - permanent: the name, and SQL texts that contain it;
-    - a generation: everything that `load` sets. The file stores a random generation number, which every rebuild, repair and
-    migration replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used again.
+    - a generation: everything that `load` sets. The file stores a random generation number, which each
+    `new_generation` replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used again.
     """
 
     scheme: Scheme
