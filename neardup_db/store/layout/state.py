@@ -116,7 +116,8 @@ class Store:
 
     - permanent: the name, and SQL texts that contain it;
     - a generation: everything that `load` sets. The file stores a random generation number, which each
-    `new_generation` replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used again.
+    `new_generation` replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used
+    again.
     """
 
     scheme: Scheme
