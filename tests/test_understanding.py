@@ -20,6 +20,7 @@ from neardup_db.show.difference import differences
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "understanding"
 PICTURES = sorted(PAGES.glob("*.svg"))
 TEXTS = {page.name: page.read_text("utf-8") for page in sorted(PAGES.glob("*.md"))}
+README = (PAGES.parents[1] / "README.md").read_text("utf-8")
 SVG = "{http://www.w3.org/2000/svg}"
 PAIRS = re.findall(
     r"\*\*(.+)\*\*: (\d+) places in (\d+)\swords, one in (\d+)\.[^`]*`(.+?)`\sand\s`(.+?)`\)\.\n\n((?:> .*\n)+)",
@@ -42,6 +43,14 @@ def test_pictures_are_those_that_the_script_draws(drawn: Path) -> None:
     stored = {picture.name: picture.read_text("utf-8") for picture in PICTURES}
     assert sorted(stored) == sorted(now)
     assert [name for name in now if now[name] != stored[name]] == [], "run docs/understanding/draw.py"
+
+
+def test_the_readme_repeats_the_table_of_changed_words() -> None:
+    """Its rows are the columns that the page on thresholds computes: the median, and what the default MinHash finds."""
+    printed = [line.replace("%", "").split() for line in re.findall(r"^\d+% 0\.\d.*", TEXTS["thresholds.md"], re.MULTILINE)]
+    rows = re.findall(r"^\| .*?\|( .*)\|$", README[README.index("| words changed") :], re.MULTILINE)
+    shown = [[cell.strip(" %") for cell in row.split("|")] for row in rows[:4]]
+    assert len(printed) == 5 and shown == [list(column) for column in zip(*printed)][:4]
 
 
 def test_every_picture_is_shown_with_a_text_in_its_place() -> None:
