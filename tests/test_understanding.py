@@ -50,7 +50,7 @@ def test_the_readme_repeats_the_table_of_changed_words() -> None:
     printed = [line.replace("%", "").split() for line in re.findall(r"^\d+% 0\.\d.*", TEXTS["thresholds.md"], re.MULTILINE)]
     rows = re.findall(r"^\| .*?\|( .*)\|$", README[README.index("| words changed") :], re.MULTILINE)
     shown = [[cell.strip(" %") for cell in row.split("|")] for row in rows[:4]]
-    assert len(printed) == 5 and shown == [list(column) for column in zip(*printed)][:4]
+    assert len(printed) == 5 and shown == [list(column) for column in zip(*printed, strict=True)][:4]
 
 
 def test_every_picture_is_shown_with_a_text_in_its_place() -> None:
