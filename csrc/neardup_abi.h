@@ -104,6 +104,10 @@ int nd_text_tokenize(nd_text *work, const nd_rules *rules, const uint8_t *text, 
 int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count);
 /* Tokens -> hashes of the shingles; after one of the two above. */
 int nd_text_hash(nd_text *work, const nd_rules *rules);
+/* Where each token stands in the text: its bytes are starts[i] to ends[i] - 1, those between them included that it leaves out.
+ * Both have room for `most` tokens; *count: how many the text has. ND_ERROR_CAPACITY if these are more. */
+int nd_text_locate(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, uint64_t *starts, uint64_t *ends,
+    size_t most, size_t *count);
 /* Text -> hashes: nd_text_tokenize and nd_text_hash. */
 int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size);
 
@@ -155,19 +159,21 @@ uint64_t nd_neighbour_count(size_t bits, size_t radius); /* UINT64_MAX if above 
 int nd_neighbours(uint64_t chunk, size_t bits, size_t radius, uint64_t *out, size_t capacity, size_t *count);
 int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size, size_t bands, size_t rows, int32_t *buckets);
 
-/* ---- schemes: fingerprint + candidate tables + rule, the one place that knows all five ------------------------------------- */
+/* ---- schemes: fingerprint + candidate tables + rule, the one place that knows all six ------------------------------------- */
 
 #define ND_SCHEME_SIMHASH 0
 #define ND_SCHEME_MINHASH 1
 #define ND_SCHEME_BOTTOMK 2
 #define ND_SCHEME_BITSAMPLING 3
 #define ND_SCHEME_BINARYCODE 4
+#define ND_SCHEME_PASSAGES 5
 
 #define ND_PLAN_SCAN 0   /* all codes of a group in one bucket: popcount over them */
 #define ND_PLAN_BLOCKS 1 /* permuted block tables */
 #define ND_PLAN_CHUNKS 2 /* multi-index chunk tables */
 #define ND_PLAN_BANDS 3
 #define ND_PLAN_PREFIX 4
+#define ND_PLAN_WINNOW 5
 
 #define ND_EVIDENCE_NONE 0   /* MinHash: similarity = share of equal slots */
 #define ND_EVIDENCE_PACKED 1 /* exact: the stored value is the set of the first 40 bits of the hashes, mixed */
@@ -180,6 +186,8 @@ int nd_band_buckets(const uint8_t *signature, size_t num_perm, size_t slot_size,
 #define ND_BITS_MAX 4096
 #define ND_NUM_PERM_MAX 65536
 #define ND_K_MAX 65536
+#define ND_SHORTEST_MIN 3
+#define ND_SHORTEST_MAX 1000
 #define ND_BLOCKS_MAX 64
 #define ND_CHUNKS_MAX 256
 #define ND_CHUNK_BITS_MAX 64
@@ -199,11 +207,12 @@ typedef struct nd_scheme {
     int32_t slot_bits;   /* 16 or 32 */
     int32_t family;      /* ND_FAMILY_* */
     int32_t evidence;    /* ND_EVIDENCE_* */
-    int32_t k;           /* BottomK */
+    int32_t k;           /* BottomK: hashes; Passages: tokens of a hashed run */
     int32_t measure;     /* ND_MEASURE_* */
     int32_t containment; /* BottomK: 0, or 1 = all k hashes are filed, not only the prefix */
+    int32_t shortest;    /* Passages: tokens of the shortest one */
     uint64_t seed;
-    double threshold; /* MinHash, BottomK */
+    double threshold; /* MinHash, BottomK; Passages: 0 where one passage is enough */
 } nd_scheme;
 
 /* ND_OK, or ND_ERROR_PARAMETER with a sentence for people in message (always terminated). */
@@ -434,6 +443,25 @@ int nd_packing_next(nd_packing *packing, nd_packed *out);
 /* Similarity of two stored values and, for Hamming schemes, the distance (else -1). */
 int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
     double *similarity, int64_t *distance);
+/* Passages: runs of `shortest` tokens or more that two texts share, both given as stored values. The text asked for is indexed
+ * once, and stays where it is until the next one. ND_ERROR_DAMAGED if a size is not a multiple of 4. */
+typedef struct nd_passages nd_passages;
+typedef struct nd_passage { /* in tokens */
+    uint64_t start;
+    uint64_t other_start;
+    uint64_t tokens;
+} nd_passage;
+nd_passages *nd_passages_new(void);
+void nd_passages_free(nd_passages *passages);
+int nd_passages_begin(nd_passages *passages, const uint8_t *value, size_t size, size_t shortest);
+/* How many tokens of each lie in common passages. */
+int nd_passages_compare(nd_passages *passages, const uint8_t *other, size_t size, uint64_t *covered, uint64_t *other_covered);
+/* The share of the shorter text's tokens that lie in common passages; of two of equal length the larger share. */
+double nd_passage_share(uint64_t covered, size_t count, uint64_t other_covered, size_t other_count);
+/* Each run of the text asked for that occurs in the other and cannot be longer at either end, where the other has it first; the
+ * longest first, then by start. Valid until the next call. */
+int nd_passages_find(nd_passages *passages, const uint8_t *other, size_t size, const nd_passage **out, size_t *count);
+
 /* Whether a value is similar to one of `count` others, in the layout of nd_values, by the scheme's rule at its bounds; compares
  * them one by one. */
 int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size, const uint8_t *others, const uint64_t *ends,

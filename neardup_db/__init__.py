@@ -35,7 +35,7 @@ from .errors import (
 )
 from .index import Index
 from .native import lib, text_of
-from .schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
+from .schemes import BinaryCode, BitSampling, BottomK, MinHash, Passages, SimHash
 from .store.database.open import extension_path, load
 from .text import TextRules
 from .values import (
@@ -66,7 +66,7 @@ __all__ = [
     "ANY_GROUP", "AddReport", "AllowedText", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport",
     "ClosedError", "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation",
     "FormatError", "Index", "Key",
-    "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError",
+    "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError", "Passages",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
     "extension_path", "load", "tune",
 ]  # fmt: skip

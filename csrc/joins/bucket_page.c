@@ -240,7 +240,7 @@ int nd_bucket_compare(const nd_bucket_join *join, const nd_bucket_item *item, co
     }
     if (nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance) != ND_OK)
         return 0;
-    return *distance >= 0 ? *distance <= rule->max_distance : *similarity >= rule->threshold;
+    return *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
 }
 
 void nd_bucket_free_page(nd_bucket_join *join)

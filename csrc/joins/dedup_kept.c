@@ -150,7 +150,7 @@ static int compare(nd_deduplicator *deduplicator, uint32_t record, double *simil
     else
         status = nd_scheme_similarity(rule, deduplicator->bytes, deduplicator->size, other, size, similarity, distance);
     if (status == ND_OK)
-        *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= rule->threshold;
+        *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
     return status;
 }
 

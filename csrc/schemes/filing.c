@@ -115,7 +115,7 @@ int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd
 
 int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const int64_t *keys, size_t count)
 {
-    if (filing->scheme.plan != ND_PLAN_BANDS && filing->scheme.plan != ND_PLAN_PREFIX)
+    if (filing->by_table)
         return ND_ERROR_PARAMETER;
     if (filing->item_count >= UINT32_MAX || count > SIZE_MAX - filing->record_count)
         return ND_ERROR_CAPACITY;

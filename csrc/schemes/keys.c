@@ -167,6 +167,20 @@ static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
     return first_hashes(value, !probing && scheme->containment ? count : nd_prefix_count(count, scheme->threshold), keys);
 }
 
+/* Of each hash that is selected the first 48 bits, as SQLite stores them in 6 bytes. */
+static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
+{
+    uint64_t *selected;
+    size_t count;
+    const int status =
+        nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count);
+    if (status != ND_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        selected[i] = (uint64_t)((int64_t)selected[i] >> 16);
+    return append_distinct(keys, selected, count);
+}
+
 int nd_scheme_has_buckets(const nd_scheme *scheme)
 {
     return scheme->plan == ND_PLAN_SCAN || scheme->plan == ND_PLAN_BLOCKS || scheme->plan == ND_PLAN_CHUNKS;
@@ -206,6 +220,9 @@ int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
         break;
     case ND_PLAN_PREFIX:
         status = prefix_keys(scheme, value, size, probing, keys);
+        break;
+    case ND_PLAN_WINNOW:
+        status = winnow_keys(scheme, value, size, keys);
         break;
     default:
         status = ND_ERROR_PARAMETER;

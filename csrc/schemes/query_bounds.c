@@ -1,4 +1,6 @@
 /* query_bounds.c: what an index of a scheme can be asked, within which bounds, and which query answers. */
+#include <float.h>
+
 #include "schemes/schemes.h"
 
 #define CONTAINMENT_DEFAULT 0.8 /* not the index's own threshold, which is for another measure */
@@ -14,10 +16,17 @@ double nd_scheme_slope(const nd_scheme *scheme)
     return scheme->kind == ND_SCHEME_BITSAMPLING ? 2.0 : 1.0;
 }
 
+double nd_scheme_threshold(const nd_scheme *scheme)
+{
+    return scheme->kind == ND_SCHEME_PASSAGES && scheme->threshold == 0 ? DBL_MIN : scheme->threshold;
+}
+
 static const char *containment_query(const nd_scheme *scheme)
 {
     if (scheme->kind == ND_SCHEME_BOTTOMK)
         return scheme->containment ? "prefix_containment" : NULL;
+    if (scheme->kind == ND_SCHEME_PASSAGES)
+        return "passages_containment";
     if (scheme->kind != ND_SCHEME_MINHASH || scheme->evidence == ND_EVIDENCE_NONE)
         return NULL;
     return "scan_packed_containment";
@@ -29,6 +38,8 @@ const char *nd_scheme_query(const nd_scheme *scheme, int containment)
         return containment_query(scheme);
     if (scheme->plan == ND_PLAN_BANDS)
         return scheme->evidence == ND_EVIDENCE_PACKED ? "bands_packed" : "bands";
+    if (scheme->plan == ND_PLAN_WINNOW)
+        return "passages";
     if (scheme->plan == ND_PLAN_PREFIX)
         return scheme->measure == ND_MEASURE_ESTIMATE ? "prefix_estimate" : "prefix";
     return "buckets";
@@ -36,7 +47,7 @@ const char *nd_scheme_query(const nd_scheme *scheme, int containment)
 
 void nd_scheme_bounds(const nd_scheme *scheme, int containment, nd_bounds *out)
 {
-    *out = (nd_bounds){.threshold = scheme->threshold, .lowest = scheme->threshold, .max_distance = -1};
+    *out = (nd_bounds){.threshold = nd_scheme_threshold(scheme), .lowest = nd_scheme_threshold(scheme), .max_distance = -1};
     if (containment) {
         out->threshold = CONTAINMENT_DEFAULT;
         out->lowest = 0;

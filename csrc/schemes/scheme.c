@@ -1,12 +1,13 @@
-/* scheme.c: what the five schemes are: their parameters, the layout of a stored value, and the rule that verifies.
+/* scheme.c: what the six schemes are: their parameters, the layout of a stored value, and the rule that verifies.
  *
  * Stored values, by scheme:
  *     SimHash, one-bit samples, codes   bits / 8 bytes, the code
  *     MinHash                           num_perm slots of slot_bits / 8 bytes: the signature
  *     MinHash, evidence PACKED          40 bits of each distinct shingle hash, mixed, as nd_set_write lays them out; the signature is
  *                                       computed from them
+ *     passages                          4 bytes for each token: its hash, in their order
  *     bottom-k                          8 bytes for each of the k smallest distinct hashes, ascending
- * Every number is little-endian. No text without shingles has a value. */
+ * Every number is little-endian. No text without shingles has a value, and none that is shorter than a passage. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,18 @@ static int check_bottomk(const complaint *to, const nd_scheme *scheme)
     return status;
 }
 
+static int check_passages(const complaint *to, const nd_scheme *scheme)
+{
+    int status = check_range(to, "shortest", scheme->shortest, ND_SHORTEST_MIN, ND_SHORTEST_MAX);
+    if (status == ND_OK)
+        status = check_range(to, "k", scheme->k, 1, scheme->shortest);
+    if (status == ND_OK && scheme->threshold != 0)
+        status = check_threshold(to, scheme->threshold);
+    if (status == ND_OK && scheme->plan != ND_PLAN_WINNOW)
+        status = refuse(to, "plan is %d; passages are found by winnowing (%d)", scheme->plan, ND_PLAN_WINNOW);
+    return status;
+}
+
 int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size)
 {
     complaint to = {message, message_size};
@@ -156,9 +169,11 @@ int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size)
         return check_minhash(&to, scheme);
     case ND_SCHEME_BOTTOMK:
         return check_bottomk(&to, scheme);
+    case ND_SCHEME_PASSAGES:
+        return check_passages(&to, scheme);
     default:
         return refuse(&to, "kind of scheme is %d; it must be from %d to %d", scheme->kind, ND_SCHEME_SIMHASH,
-            ND_SCHEME_BINARYCODE);
+            ND_SCHEME_PASSAGES);
     }
 }
 
@@ -177,6 +192,8 @@ int nd_scheme_value_check(const nd_scheme *scheme, const uint8_t *value, size_t 
     size_t expected;
     if (scheme->kind == ND_SCHEME_BOTTOMK)
         return check_ascending(value, size, (size_t)scheme->k);
+    if (scheme->kind == ND_SCHEME_PASSAGES)
+        return size % 4 == 0 && size / 4 >= (size_t)scheme->shortest ? ND_OK : ND_ERROR_DAMAGED;
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_HASHES)
         return check_ascending(value, size, SIZE_MAX);
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
@@ -212,6 +229,8 @@ int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_siz
     *distance = -1;
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
         return packed_similarity(a, a_size, b, b_size, similarity);
+    if (scheme->kind == ND_SCHEME_PASSAGES)
+        return nd_passages_similarity(a, a_size, b, b_size, (size_t)scheme->shortest, similarity);
     if (scheme->kind == ND_SCHEME_BOTTOMK && scheme->measure == ND_MEASURE_ESTIMATE) {
         *similarity = nd_jaccard_estimate_bytes(a, a_size / 8, b, b_size / 8, (size_t)scheme->k);
     } else if (scheme->kind == ND_SCHEME_BOTTOMK ||

@@ -102,6 +102,32 @@ double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t
 /* Smallest c with (double)c / count >= threshold; count + 1 if there is none. */
 size_t nd_share_needed(size_t count, double threshold);
 
+/* ---- passages: sequences of token hashes, 4 bytes each --------------------------------------------------------------------- */
+
+static inline uint32_t nd_token_hash(const uint8_t *value, size_t token)
+{
+    uint32_t hash;
+    memcpy(&hash, value + 4 * token, sizeof hash);
+    return hash;
+}
+
+/* The hashes that winnowing selects, in their order; a hash that is selected at two places is there twice. */
+int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_scratch *scratch, uint64_t **selected,
+    size_t *selected_count);
+
+int nd_passages_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, size_t shortest, double *similarity);
+
+/* A suffix automaton: tokens are added with their ascending places, run by run, each after a restart. */
+typedef struct nd_runs nd_runs;
+nd_runs *nd_runs_new(void);
+void nd_runs_free(nd_runs *runs);
+int nd_runs_begin(nd_runs *runs);
+void nd_runs_restart(nd_runs *runs);
+int nd_runs_add(nd_runs *runs, uint32_t token, size_t place);
+/* One token of another sequence: from the state, at first 0, and the length of the longest run that ended before it and was added
+ * to those behind it. end: the place of the last token of that run where it occurs first. */
+void nd_runs_step(const nd_runs *runs, uint32_t token, uint32_t *state, size_t *length, size_t *end);
+
 /* ---- schemes ------------------------------------------------------------------------------------------------------------- */
 
 /* Values of all chunks that a query within `distance` looks up; UINT64_MAX where that overflows. */
@@ -109,6 +135,8 @@ uint64_t nd_chunk_probe_count(size_t bits, size_t chunks, size_t distance);
 /* Ranges that a query of a Hamming scheme looks up: tables, or neighbours of all chunks; UINT64_MAX where that overflows. */
 uint64_t nd_scheme_probe_count(const nd_scheme *scheme);
 
+/* The least similarity of a match: above 0 where any passage is enough. */
+double nd_scheme_threshold(const nd_scheme *scheme);
 /* Tables that a value has keys in. */
 size_t nd_scheme_table_count(const nd_scheme *scheme);
 /* The keys of a checked value in tables first_table to end_table - 1. */

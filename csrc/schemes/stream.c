@@ -16,7 +16,7 @@ int nd_scheme_streams(const nd_scheme *scheme, const nd_rules *rules)
 {
     if (scheme->kind == ND_SCHEME_SIMHASH)
         return nd_hash_size(rules->spec.hash) <= 8;
-    return scheme->kind == ND_SCHEME_BITSAMPLING || scheme->kind == ND_SCHEME_BOTTOMK ||
+    return scheme->kind == ND_SCHEME_BITSAMPLING || scheme->kind == ND_SCHEME_BOTTOMK || scheme->kind == ND_SCHEME_PASSAGES ||
            (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_NONE);
 }
 
@@ -42,6 +42,17 @@ static int add_smallest(stream *to, const uint64_t *hashes, size_t count)
     return status;
 }
 
+/* The low 4 bytes of each behind the others. */
+static int add_tokens(stream *to, const uint64_t *hashes, size_t count)
+{
+    uint64_t *room;
+    const int status = nd_scratch_hashes(to->scratch, (to->count + 1) / 2, &room);
+    uint8_t *const out = (uint8_t *)room + 4 * (to->count - count);
+    for (size_t i = 0; i < count && status == ND_OK; i++)
+        memcpy(out + 4 * i, &hashes[i], 4);
+    return status;
+}
+
 static int take(void *context, const uint64_t *hashes, size_t count)
 {
     stream *const to = context;
@@ -51,6 +62,8 @@ static int take(void *context, const uint64_t *hashes, size_t count)
         nd_kernels_active()->count_bits64(hashes, count, to->ones);
     else if (scheme->kind == ND_SCHEME_BOTTOMK)
         return add_smallest(to, hashes, count);
+    else if (scheme->kind == ND_SCHEME_PASSAGES)
+        return add_tokens(to, hashes, count);
     else
         return nd_scheme_add_minima(scheme, to->scratch, hashes, count);
     return ND_OK;
@@ -59,7 +72,9 @@ static int take(void *context, const uint64_t *hashes, size_t count)
 static int finish(stream *from, size_t hash_bits, size_t token_count, nd_values *values)
 {
     const nd_scheme *const scheme = from->scheme;
-    const size_t size = from->count == 0                    ? 0
+    const size_t least = scheme->kind == ND_SCHEME_PASSAGES ? (size_t)scheme->shortest : 1;
+    const size_t size = from->count < least                  ? 0
+                        : scheme->kind == ND_SCHEME_PASSAGES ? 4 * from->count
                         : scheme->kind == ND_SCHEME_BOTTOMK ? 8 * from->kept
                         : scheme->kind == ND_SCHEME_MINHASH ? nd_signature_size(scheme)
                                                             : (size_t)scheme->bits / 8;
@@ -71,7 +86,7 @@ static int finish(stream *from, size_t hash_bits, size_t token_count, nd_values 
         nd_simhash_finish(from->ones + 64 - hash_bits, (size_t)scheme->bits, from->count, out);
         return ND_OK;
     }
-    if (scheme->kind == ND_SCHEME_BOTTOMK) {
+    if (scheme->kind == ND_SCHEME_BOTTOMK || scheme->kind == ND_SCHEME_PASSAGES) {
         memcpy(out, from->scratch->hashes, size);
         return ND_OK;
     }

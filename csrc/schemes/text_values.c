@@ -84,6 +84,17 @@ static int append_bottom_k(const nd_scheme *scheme, const shingles *from, size_t
     return status;
 }
 
+/* The shingles are the tokens. */
+static int append_tokens(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+{
+    uint8_t *out;
+    const size_t count = from->count < (size_t)scheme->shortest ? 0 : from->count;
+    const int status = nd_values_append(values, 4 * count, token_count, &out);
+    for (size_t i = 0; i < count && status == ND_OK; i++)
+        memcpy(out + 4 * i, &from->hashes[i], 4);
+    return status;
+}
+
 static int append_shingles(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
 {
     size_t before = values->count;
@@ -103,6 +114,9 @@ static int append_shingles(const nd_scheme *scheme, const shingles *from, size_t
         break;
     case ND_SCHEME_BITSAMPLING:
         status = append_bit_sample(scheme, from, token_count, values);
+        break;
+    case ND_SCHEME_PASSAGES:
+        status = append_tokens(scheme, from, token_count, values);
         break;
     default:
         status = ND_ERROR_PARAMETER; /* codes are brought, not made from text */

@@ -7,8 +7,8 @@ typedef struct setting {
 } setting;
 
 static const setting settings[] = {
-    {"scheme", {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}},
-    {"plan", {"scan", "blocks", "chunks", "bands", "prefix"}},
+    {"scheme", {"simhash", "minhash", "bottomk", "bitsampling", "binarycode", "passages"}},
+    {"plan", {"scan", "blocks", "chunks", "bands", "prefix", "winnow"}},
     {"family", {"affine32", "java32"}},
     {"evidence", {"none", "packed"}},
     {"measure", {"fingerprint", "estimate"}},

@@ -41,12 +41,14 @@ static const char visible_sql[] =
 
 /* What stands under a probe, without the rows of crowds: ?1 group, ?2 low, ?3 high. */
 #define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
+#define HASHES_OF_BUCKET(table) "SELECT fingerprint_id FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd = 0"
 static const char *const range_sql[] = {
     [ND_PLAN_SCAN] = ENTRIES_OF_BUCKET,
     [ND_PLAN_BLOCKS] = ENTRIES_OF_BUCKET,
     [ND_PLAN_CHUNKS] = ENTRIES_OF_BUCKET,
     [ND_PLAN_BANDS] = "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0",
-    [ND_PLAN_PREFIX] = "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = 0",
+    [ND_PLAN_PREFIX] = HASHES_OF_BUCKET("bottomk_prefix"),
+    [ND_PLAN_WINNOW] = HASHES_OF_BUCKET("passage_hash"),
 };
 
 /* All rows of a table of bands. Without a WHERE each takes half the steps of SQLite that one of ordered_sql takes. */
@@ -56,6 +58,12 @@ static const char rows_sql[] =
 /* The table in its order, from a place on: ?1 key, ?2 group; of codes ?1 low. Of the plans with rows of keys also the next crowd of
  * a bucket, and the rows of a crowd. */
 #define BUCKETS_IN_ORDER "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id"
+#define HASHES_IN_ORDER(table)                                                                                                   \
+    {"SELECT group_id, hash, fingerprint_id, crowd FROM %s_" table " WHERE (hash, group_id) >= (?1, ?2) "                        \
+     "ORDER BY hash, group_id, crowd, fingerprint_id",                                                                           \
+        "SELECT min(crowd) FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",                                  \
+        "SELECT fingerprint_id FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "                              \
+        "ORDER BY fingerprint_id DESC"}
 static const char *const ordered_sql[][3] = {
     [ND_PLAN_SCAN] = {BUCKETS_IN_ORDER},
     [ND_PLAN_BLOCKS] = {BUCKETS_IN_ORDER},
@@ -65,19 +73,19 @@ static const char *const ordered_sql[][3] = {
         "SELECT min(crowd) FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd > ?3",
         "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = ?3 "
         "ORDER BY fingerprint_id DESC"},
-    [ND_PLAN_PREFIX] = {"SELECT group_id, hash, fingerprint_id, crowd FROM %s_bottomk_prefix "
-                        "WHERE (hash, group_id) >= (?1, ?2) ORDER BY hash, group_id, crowd, fingerprint_id",
-        "SELECT min(crowd) FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",
-        "SELECT fingerprint_id FROM %s_bottomk_prefix WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "
-        "ORDER BY fingerprint_id DESC"},
+    [ND_PLAN_PREFIX] = HASHES_IN_ORDER("bottomk_prefix"),
+    [ND_PLAN_WINNOW] = HASHES_IN_ORDER("passage_hash"),
 };
 
 /* ND_BUCKETS_FOREIGN: only the rows under the keys of the page. ?1 the join. */
+#define HASHES_SOUGHT(table)                                                                                                     \
+    "SELECT b.group_id, b.hash, b.fingerprint_id FROM nd_sought(?1) AS p "                                                       \
+    "CROSS JOIN %s_" table " AS b WHERE b.hash = p.low AND b.group_id = p.group_id"
 static const char *const sought_sql[] = {
     [ND_PLAN_BANDS] = "SELECT b.group_id, b.bucket, b.fingerprint_id FROM nd_sought(?1) AS p "
                       "CROSS JOIN %s_minhash_band AS b WHERE b.bucket = p.low AND b.group_id = p.group_id",
-    [ND_PLAN_PREFIX] = "SELECT b.group_id, b.hash, b.fingerprint_id FROM nd_sought(?1) AS p "
-                       "CROSS JOIN %s_bottomk_prefix AS b WHERE b.hash = p.low AND b.group_id = p.group_id",
+    [ND_PLAN_PREFIX] = HASHES_SOUGHT("bottomk_prefix"),
+    [ND_PLAN_WINNOW] = HASHES_SOUGHT("passage_hash"),
 };
 
 static int prepare(join_reader *reader, enum join_statement which, const char *format)
@@ -104,7 +112,7 @@ static int ask_number(join_reader *reader, const char *format, int64_t *out)
 static int prepare_all(join_reader *reader, int *crowds)
 {
     int64_t expiring = 0, labels = 0;
-    int plan = reader->settings->scheme.plan, keyed = plan == ND_PLAN_BANDS || plan == ND_PLAN_PREFIX;
+    int plan = reader->settings->scheme.plan, keyed = !nd_scheme_has_buckets(&reader->settings->scheme);
     int status = ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &expiring);
     if (status == ND_OK)
         status = ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &labels);

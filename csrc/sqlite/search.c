@@ -154,6 +154,8 @@ static int bind_question(sqlite3_stmt *statement, const nd_question *q)
             code = sqlite3_bind_int(statement, i, scheme->slot_bits);
         else if (strcmp(name, ":k") == 0)
             code = sqlite3_bind_int(statement, i, scheme->k);
+        else if (strcmp(name, ":shortest") == 0)
+            code = sqlite3_bind_int(statement, i, scheme->shortest);
         else if (strcmp(name, ":group_id") == 0)
             code = sqlite3_bind_int64(statement, i, q->group_id);
         else if (strcmp(name, ":outlined") == 0 || strcmp(name, ":settled") == 0)

@@ -9,7 +9,7 @@
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
 static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
-    "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "seed", "family", "evidence", "measure", "containment",
+    "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "shortest", "seed", "family", "evidence", "measure", "containment",
     "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword", "text.short",
     "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens", "table.part",
     "table.allowed"};
@@ -204,6 +204,7 @@ static void build_scheme(setting_rows *rows, nd_scheme *scheme)
     scheme->rows = (int32_t)get_optional(rows, "rows", INT32_MIN, INT32_MAX);
     scheme->slot_bits = (int32_t)get_optional(rows, "slot_bits", INT32_MIN, INT32_MAX);
     scheme->k = (int32_t)get_optional(rows, "k", INT32_MIN, INT32_MAX);
+    scheme->shortest = (int32_t)get_optional(rows, "shortest", INT32_MIN, INT32_MAX);
     scheme->seed = (uint64_t)get_optional(rows, "seed", 0, INT64_MAX);
     scheme->family = get_optional_word(rows, "family");
     scheme->evidence = get_optional_word(rows, "evidence");
@@ -287,7 +288,8 @@ static void set_joiner(setting_rows *rows, nd_rules_spec *spec)
     }
 }
 
-static void build_rules(setting_rows *rows, nd_rules **out)
+/* of_tokens: a scheme whose shingles are the tokens. */
+static void build_rules(setting_rows *rows, int of_tokens, nd_rules **out)
 {
     nd_rules_spec spec;
     stopwords words;
@@ -301,6 +303,8 @@ static void build_rules(setting_rows *rows, nd_rules **out)
     spec.strip_accents = (int32_t)get_integer(rows, "text.strip_accents", 0, 1);
     spec.hash = get_word(rows, "text.hash");
     spec.shingle = (int32_t)get_integer(rows, "text.shingle", 1, 1000);
+    if (of_tokens)
+        spec.shingle = 1;
     spec.min_tokens = (int32_t)get_integer(rows, "text.min_tokens", 0, 1000000);
     spec.hash_seed = (uint64_t)get_integer(rows, "text.hash_seed", 0, INT64_MAX);
     (void)get_optional_word(rows, "text.filter");
@@ -344,7 +348,7 @@ int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings
         out->has_parts = get_optional(&rows, "table.part", 0, 1) != 0;
         out->allows = get_optional(&rows, "table.allowed", 0, 1) != 0;
         if (rows.code == SQLITE_OK && with_rules && out->scheme.kind != ND_SCHEME_BINARYCODE)
-            build_rules(&rows, &out->rules);
+            build_rules(&rows, out->scheme.kind == ND_SCHEME_PASSAGES, &out->rules);
     }
     for (size_t i = 0; i < SETTING_COUNT; i++)
         sqlite3_value_free(rows.values[i]);

@@ -96,6 +96,8 @@ static const char *rows_sql(const nd_settings *settings, int of_crowd)
         return "SELECT id, group_id, entries FROM %s_code_bucket WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
     if (settings->scheme.plan == ND_PLAN_BANDS)
         return of_crowd ? ROWS_OF("minhash_band", "bucket") " AND b.crowd = ?3" : ROWS_OF("minhash_band", "bucket");
+    if (settings->scheme.plan == ND_PLAN_WINNOW)
+        return of_crowd ? ROWS_OF("passage_hash", "hash") " AND b.crowd = ?3" : ROWS_OF("passage_hash", "hash");
     return of_crowd ? ROWS_OF("bottomk_prefix", "hash") " AND b.crowd = ?3" : ROWS_OF("bottomk_prefix", "hash");
 }
 

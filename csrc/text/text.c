@@ -51,8 +51,7 @@ static void clear(nd_text *work)
     work->drained = 0;
 }
 
-/* Makes the workspace ready for a text of `size` bytes. */
-static int begin(nd_text *work, const nd_rules *rules, size_t size)
+int nd_text_begin(nd_text *work, const nd_rules *rules, size_t size)
 {
     clear(work);
     work->points.count = work->spare.count = 0;
@@ -106,7 +105,7 @@ int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text,
     static const nd_sink sink = {bytes_ascii, bytes_code_points, NULL};
     *out = NULL;
     *out_size = 0;
-    int status = begin(work, rules, size);
+    int status = nd_text_begin(work, rules, size);
     if (status == ND_OK)
         status = nd_text_each_span(work, rules, text, size, &sink);
     if (status == ND_OK) {
@@ -125,7 +124,7 @@ static int read_tokens(nd_text *work, const nd_rules *rules, const uint8_t *text
 
 int nd_text_tokenize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    int status = begin(work, rules, size);
+    int status = nd_text_begin(work, rules, size);
     if (status == ND_OK)
         status = read_tokens(work, rules, text, size);
     if (status != ND_OK)
@@ -141,7 +140,7 @@ int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text,
 
 int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count)
 {
-    int status = begin(work, rules, count);
+    int status = nd_text_begin(work, rules, count);
     if (status == ND_OK)
         status = nd_tokens_reserve(work, count);
     const size_t joiner_size = rules->spec.joiner_size;
@@ -173,7 +172,7 @@ int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *byte
 int nd_text_drain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_drain *drain,
     size_t *token_count)
 {
-    int status = begin(work, rules, ND_DRAIN_SIZE);
+    int status = nd_text_begin(work, rules, ND_DRAIN_SIZE);
     work->drain = drain;
     if (status == ND_OK)
         status = read_tokens(work, rules, text, size);

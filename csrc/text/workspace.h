@@ -161,6 +161,12 @@ int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *t
 /* Normalises, folds and strips a text, span by span, into the sink. */
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink);
 
+/* Makes the workspace ready for a text of `size` bytes. */
+int nd_text_begin(nd_text *work, const nd_rules *rules, size_t size);
+
+/* The shortest span from `at` on through all steps to the tokens; *end: where it ends. */
+int nd_text_next_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t at, size_t *end);
+
 /* ---- tokens ------------------------------------------------------------------------------------------------------------ */
 
 extern const nd_sink nd_words_sink;

@@ -11,11 +11,12 @@ from .binarycode import BinaryCode
 from .bitsampling import BitSampling
 from .bottomk import BottomK
 from .minhash import MinHash
+from .passages import Passages
 from .simhash import SimHash
 
-__all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Scheme", "SimHash", "scheme_from_settings"]
+__all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Passages", "Scheme", "SimHash", "scheme_from_settings"]
 
-SCHEMES: dict[str, type[Scheme]] = {scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode)}
+SCHEMES: dict[str, type[Scheme]] = {scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode, Passages)}
 """Schemes by the names that files have for them."""
 
 

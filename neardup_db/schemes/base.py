@@ -55,7 +55,7 @@ class Scheme(Immutable, ABC):
     """
 
     name: ClassVar[str]
-    """The value of the setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling' or 'binarycode'."""
+    """The value of the setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode' or 'passages'."""
 
     takes_text: ClassVar[bool] = True
     """False if the application supplies the fingerprints (`BinaryCode`)."""
@@ -120,6 +120,10 @@ class Scheme(Immutable, ABC):
     def _state(cls, stored: StoredSettings) -> dict[str, Any]:
         """The scheme's attributes from the settings of a file."""
 
+    def rules_for(self, rules: TextRules) -> TextRules:
+        """The rules by which this scheme cuts texts, given those of the index."""
+        return rules
+
     def for_index(self, rules: TextRules) -> Scheme:
         """This scheme with the parameters that depend on the text rules (bits from the hash).
 
@@ -162,18 +166,20 @@ class Scheme(Immutable, ABC):
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
         """The stored values of texts. to_file: compute their hashes and keys too."""
-        values = values_of(self.native, texts, rules)
+        values = values_of(self.native, texts, self.rules_for(rules))
         made = TextValues(values.split(), values.tokens.tolist())
         return replace(made, hashes=values.hashes(), keys=self.keys_of(values)) if to_file else made
 
     def value_maker(self, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
         """A function from one text to (stored value, token count), as a query needs it."""
+        rules = self.rules_for(rules)
         if rules.custom:
             return partial(value_of, self.native, rules=rules)
         return native.value_maker(self.native, rules.native)
 
     def sketch(self, text: str | bytes, rules: TextRules) -> NativeSketch:
         """The stored value of one text with its hash and keys, computed in one call."""
+        rules = self.rules_for(rules)
         if not rules.custom:
             return native.sketch_of_text(self.native, rules.native, text)
         value, token_count = value_of(self.native, text, rules)
@@ -227,7 +233,7 @@ class Scheme(Immutable, ABC):
         uint8 (8,)
         uint64 (7,)
         """
-        rules = rules_of(rules)
+        rules = self.rules_for(rules_of(rules))
         scheme = self.for_fingerprints(rules)
         value, _ = value_of(scheme.fingerprint_native, text, rules)
         return None if value is None else scheme.decoded(value, rules)
@@ -243,7 +249,7 @@ class Scheme(Immutable, ABC):
         >>> rows.shape, empty.tolist()
         ((3, 128), [False, True, False])
         """
-        rules = rules_of(rules)
+        rules = self.rules_for(rules_of(rules))
         scheme = self.for_fingerprints(rules)
         made, empty = scheme.fingerprint_texts(list_of_texts(texts), rules)
         return (made, empty) if return_empty else made

@@ -266,7 +266,7 @@ class BucketTable(CandidateTable):
         return [number for number, entries in rows if not isinstance(entries, bytes) or not native.is_row(entries, size)]
 
 
-_BUCKETS = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
+_BUCKETS = {"minhash_band": "bucket", "bottomk_prefix": "hash", "passage_hash": "hash"}
 """The bucket column of each table of keys."""
 
 TABLES = ("code_bucket", *_BUCKETS)

@@ -1,0 +1,359 @@
+/* vtab_passages.c: what two texts share, of an index of passages.
+ *
+ * neardup_passage_share(value, fingerprint, shortest) -> the share of the shorter text's tokens that lie in common passages, and
+ * neardup_passage_containment(value, fingerprint, shortest) -> that of the fingerprint's tokens, each of two stored values; 0.0
+ * where they share no passage. The fingerprint is indexed once a statement.
+ *
+ * neardup_passages(index, text [, threshold [, max_results [, measure [, group]]]]) -> key, start, end, other_start, other_end,
+ * tokens, document_id: the passages that the text shares with each document that neardup_search finds, the longest first. start and
+ * end are in the text, other_start and other_end in the document's, in characters as substr() counts them, from 0, or in tokens
+ * where the index stores no texts. document_id, fingerprint and shortest are for Python: this document alone; the value of the text
+ * where that is NULL; a longer shortest passage. */
+#include "sqlite/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- shares ---------------------------------------------------------------------------------------------------------------- */
+
+/* The fingerprint of a statement. */
+typedef struct asked {
+    nd_passages *passages;
+    int64_t shortest;
+    size_t size;
+    uint8_t bytes[];
+} asked;
+
+static void asked_free(void *data)
+{
+    asked *question = data;
+    nd_passages_free(question->passages);
+    sqlite3_free(question);
+}
+
+static asked *begin(sqlite3_context *context, sqlite3_value *value, int64_t shortest)
+{
+    const uint8_t *bytes;
+    size_t size;
+    if (sqlite3_value_type(value) != SQLITE_BLOB || !nd_value_bytes(value, &bytes, &size)) {
+        nd_fail(context, "a blob of token hashes is needed, not %s", nd_type_name(value));
+        return NULL;
+    }
+    asked *question = sqlite3_malloc64(sizeof *question + size);
+    if (question == NULL) {
+        sqlite3_result_error_nomem(context);
+        return NULL;
+    }
+    *question = (asked){.passages = nd_passages_new(), .shortest = shortest, .size = size};
+    if (size > 0)
+        memcpy(question->bytes, bytes, size);
+    int status = question->passages == NULL ? ND_ERROR_MEMORY
+                                            : nd_passages_begin(question->passages, question->bytes, size, (size_t)shortest);
+    if (status != ND_OK) {
+        asked_free(question);
+        (void)nd_fail_status(context, status);
+        return NULL;
+    }
+    sqlite3_set_auxdata(context, 1, question, asked_free);
+    question = sqlite3_get_auxdata(context, 1);
+    if (question == NULL)
+        sqlite3_result_error_nomem(context);
+    return question;
+}
+
+static void share(sqlite3_context *context, int argc, sqlite3_value **argv, int containment)
+{
+    const uint8_t *bytes;
+    size_t size;
+    int64_t shortest;
+    uint64_t own, others;
+    if (nd_any_null(argc, argv) ||
+        !nd_argument_integer(context, "shortest", argv[2], ND_SHORTEST_MIN, ND_SHORTEST_MAX, &shortest))
+        return;
+    asked *question = sqlite3_get_auxdata(context, 1);
+    if (question == NULL || question->shortest != shortest)
+        question = begin(context, argv[1], shortest);
+    if (question == NULL)
+        return;
+    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || !nd_value_bytes(argv[0], &bytes, &size)) {
+        nd_fail(context, "a blob of token hashes is needed, not %s", nd_type_name(argv[0]));
+        return;
+    }
+    const int status = nd_passages_compare(question->passages, bytes, size, &own, &others);
+    const size_t tokens = question->size / 4;
+    if (status == ND_ERROR_DAMAGED)
+        nd_fail(context, "a blob of %d bytes does not hold token hashes of 4 bytes", sqlite3_value_bytes(argv[0]));
+    else if (nd_fail_status(context, status))
+        sqlite3_result_double(context, own == 0     ? 0.0
+                                       : containment ? (double)own / (double)tokens
+                                                     : nd_passage_share(own, tokens, others, size / 4));
+}
+
+static void sql_share(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    share(context, argc, argv, 0);
+}
+
+static void sql_containment(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    share(context, argc, argv, 1);
+}
+
+const nd_scalar_spec nd_passage_scalars[] = {
+    {"neardup_passage_share", 3, 0, sql_share},
+    {"neardup_passage_containment", 3, 0, sql_containment},
+    {NULL, 0, 0, NULL},
+};
+
+/* ---- passages ---------------------------------------------------------------------------------------------------------------- */
+
+enum { DOCUMENT_ID = ND_SEARCH_INPUTS, FINGERPRINT, SHORTEST, INPUTS };
+
+typedef struct passage_row {
+    sqlite3_int64 document_id;
+    size_t key; /* of the cursor's */
+    uint64_t start, end, other_start, other_end, tokens;
+} passage_row;
+
+/* Where tokens begin and end in a text, in characters. */
+typedef struct located {
+    uint64_t *starts, *ends;
+    size_t starts_capacity, ends_capacity, count;
+} located;
+
+typedef struct passages_cursor {
+    nd_cursor head;
+    nd_passages *passages;
+    passage_row *rows;
+    size_t row_count, row_capacity;
+    sqlite3_value **keys;
+    size_t key_count, key_capacity;
+    located own, other;
+} passages_cursor;
+
+static void drop_rows(passages_cursor *cursor)
+{
+    for (size_t i = 0; i < cursor->key_count; i++)
+        sqlite3_value_free(cursor->keys[i]);
+    cursor->row_count = cursor->key_count = 0;
+}
+
+/* Turns ascending places in bytes into places in characters. */
+static void count_characters(const uint8_t *text, uint64_t *places, size_t count)
+{
+    uint64_t at = 0, characters = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (; at < places[i]; at++)
+            characters += (text[at] & 0xC0) != 0x80;
+        places[i] = characters;
+    }
+}
+
+static int locate(nd_table *table, const uint8_t *text, size_t size, size_t tokens, located *out)
+{
+    int code = nd_buffer_reserve((void **)&out->starts, &out->starts_capacity, tokens, sizeof(uint64_t));
+    if (code == SQLITE_OK)
+        code = nd_buffer_reserve((void **)&out->ends, &out->ends_capacity, tokens, sizeof(uint64_t));
+    if (code != SQLITE_OK)
+        return code;
+    const int status = nd_text_locate(table->workspace->work, table->cache.settings.rules, text, size, out->starts, out->ends,
+        tokens, &out->count);
+    if (status == ND_ERROR_CAPACITY || (status == ND_OK && out->count != tokens))
+        return nd_table_fail(table, "a stored text is not the one that its fingerprint was made of");
+    if (status != ND_OK)
+        return nd_table_fail_status(table, status);
+    count_characters(text, out->starts, tokens);
+    count_characters(text, out->ends, tokens);
+    return SQLITE_OK;
+}
+
+static void place(const located *where, uint64_t first, uint64_t tokens, uint64_t *start, uint64_t *end)
+{
+    *start = where == NULL ? first : where->starts[first];
+    *end = where == NULL ? first + tokens : where->ends[first + tokens - 1];
+}
+
+/* The passages of one document: key, id, value, value_hash, text. */
+static int add_document(passages_cursor *cursor, const nd_question *q, const located *own, sqlite3_stmt *statement)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    const nd_passage *found;
+    size_t count;
+    if (!nd_column_is_intact(statement, 2))
+        return nd_table_fail(table, "a fingerprint is damaged: it is not the one that its hash was made of");
+    const size_t size = (size_t)sqlite3_column_bytes(statement, 2);
+    int status = nd_passages_find(cursor->passages, sqlite3_column_blob(statement, 2), size, &found, &count);
+    if (status != ND_OK)
+        return nd_table_fail_status(table, status);
+    if (count == 0)
+        return SQLITE_OK;
+    const located *other = NULL;
+    int code = SQLITE_OK;
+    if (sqlite3_column_type(statement, 4) == SQLITE_TEXT && q->settings->rules != NULL) {
+        const uint8_t *text = sqlite3_column_text(statement, 4);
+        if (text == NULL)
+            return SQLITE_NOMEM;
+        code = locate(table, text, (size_t)sqlite3_column_bytes(statement, 4), size / 4, &cursor->other);
+        other = &cursor->other;
+    }
+    if (code == SQLITE_OK)
+        code = nd_buffer_reserve((void **)&cursor->rows, &cursor->row_capacity, cursor->row_count + count, sizeof(passage_row));
+    if (code == SQLITE_OK)
+        code = nd_buffer_reserve((void **)&cursor->keys, &cursor->key_capacity, cursor->key_count + 1, sizeof(sqlite3_value *));
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_value *key = sqlite3_value_dup(sqlite3_column_value(statement, 0));
+    if (key == NULL)
+        return SQLITE_NOMEM;
+    cursor->keys[cursor->key_count] = key;
+    for (size_t i = 0; i < count; i++) {
+        passage_row *row = &cursor->rows[cursor->row_count++];
+        *row = (passage_row){.document_id = sqlite3_column_int64(statement, 1), .key = cursor->key_count};
+        row->tokens = found[i].tokens;
+        place(own, found[i].start, found[i].tokens, &row->start, &row->end);
+        place(other, found[i].other_start, found[i].tokens, &row->other_start, &row->other_end);
+    }
+    cursor->key_count++;
+    return SQLITE_OK;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const passage_row *one = a, *other = b;
+    if (one->tokens != other->tokens)
+        return one->tokens > other->tokens ? -1 : 1;
+    if (one->document_id != other->document_id)
+        return one->document_id < other->document_id ? -1 : 1;
+    return one->start < other->start ? -1 : one->start > other->start;
+}
+
+#define DOCUMENT "d.key, d.id, f.value, f.value_hash, d.text"
+
+/* The documents to compare with: one, or all that a search finds. */
+static int prepare(passages_cursor *cursor, sqlite3_stmt **out)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    const char *index = table->cache.settings.index;
+    const int alone = !nd_input_is_null(&cursor->head, DOCUMENT_ID);
+    char *sql = alone ? sqlite3_mprintf("SELECT " DOCUMENT " FROM %s_document AS d CROSS JOIN %s_fingerprint AS f "
+                                        "WHERE d.id = ?1 AND f.id = d.fingerprint_id",
+                            index, index)
+                      : sqlite3_mprintf("SELECT " DOCUMENT " FROM neardup_search(?1, ?2, ?3, NULL, ?5, ?6) AS s "
+                                        "CROSS JOIN %s_document AS d CROSS JOIN %s_fingerprint AS f "
+                                        "WHERE d.id = s.document_id AND f.id = d.fingerprint_id",
+                            index, index);
+    if (sql == NULL)
+        return SQLITE_NOMEM;
+    int code = sqlite3_prepare_v2(table->cache.db, sql, -1, out, NULL);
+    sqlite3_free(sql);
+    if (code == SQLITE_OK && alone)
+        return sqlite3_bind_value(*out, 1, cursor->head.inputs[DOCUMENT_ID]);
+    for (int i = 0; i < ND_SEARCH_INPUTS && code == SQLITE_OK; i++)
+        if (i != ND_SEARCH_LIMIT && !nd_input_is_null(&cursor->head, i))
+            code = sqlite3_bind_value(*out, i + 1, cursor->head.inputs[i]);
+    return code;
+}
+
+/* The value that is compared, and where its tokens stand if the text was given. */
+static int read_question(passages_cursor *cursor, nd_question *q, const located **own)
+{
+    nd_cursor *base = &cursor->head;
+    nd_table *table = nd_table_of(base);
+    int64_t shortest;
+    *own = NULL;
+    int code = nd_question_read(base, q);
+    if (code != SQLITE_OK)
+        return code;
+    const nd_scheme *scheme = &q->settings->scheme;
+    if (scheme->kind != ND_SCHEME_PASSAGES)
+        return nd_table_fail(table, "index \"%s\" does not file passages: make it with Passages()", q->settings->index);
+    code = nd_input_integer(base, SHORTEST, "shortest", scheme->shortest, ND_SHORTEST_MAX, scheme->shortest, &shortest);
+    if (code != SQLITE_OK)
+        return code;
+    if (!nd_input_is_null(base, FINGERPRINT)) {
+        if (sqlite3_value_type(base->inputs[FINGERPRINT]) != SQLITE_BLOB)
+            return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(base->inputs[FINGERPRINT]));
+        (void)nd_value_bytes(base->inputs[FINGERPRINT], &q->fingerprint, &q->fingerprint_size);
+    } else if (q->fingerprint_size > 0) {
+        const uint8_t *text;
+        size_t size;
+        (void)nd_value_bytes(base->inputs[ND_SEARCH_TEXT], &text, &size);
+        code = locate(table, text, size, q->fingerprint_size / 4, &cursor->own);
+        *own = &cursor->own;
+    }
+    if (code != SQLITE_OK)
+        return code;
+    const int status = nd_passages_begin(cursor->passages, q->fingerprint, q->fingerprint_size, (size_t)shortest);
+    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+}
+
+static int passages_fill(nd_cursor *base)
+{
+    passages_cursor *cursor = (passages_cursor *)base;
+    nd_table *table = nd_table_of(base);
+    nd_question q;
+    const located *own;
+    sqlite3_stmt *statement = NULL;
+    drop_rows(cursor);
+    int code = read_question(cursor, &q, &own);
+    if (code != SQLITE_OK || q.fingerprint_size == 0)
+        return code;
+    code = prepare(cursor, &statement);
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        code = add_document(cursor, &q, own, statement);
+    if (code != SQLITE_DONE)
+        (void)nd_table_fail_database(table, code);
+    sqlite3_finalize(statement);
+    if (code != SQLITE_DONE)
+        return code;
+    if (cursor->row_count > 1)
+        qsort(cursor->rows, cursor->row_count, sizeof(passage_row), longest_first);
+    base->count = q.limit >= 0 && (uint64_t)q.limit < cursor->row_count ? (size_t)q.limit : cursor->row_count;
+    return SQLITE_OK;
+}
+
+static int passages_open(nd_cursor *base)
+{
+    nd_table *table = nd_table_of(base);
+    passages_cursor *cursor = (passages_cursor *)base;
+    cursor->passages = nd_passages_new();
+    if (table->workspace == NULL)
+        table->workspace = nd_workspace_new(table->cache.db);
+    return table->workspace == NULL || cursor->passages == NULL ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static void passages_close(nd_cursor *base)
+{
+    passages_cursor *cursor = (passages_cursor *)base;
+    drop_rows(cursor);
+    nd_passages_free(cursor->passages);
+    sqlite3_free(cursor->rows);
+    sqlite3_free(cursor->keys);
+    located *const both[] = {&cursor->own, &cursor->other};
+    for (int i = 0; i < 2; i++) {
+        sqlite3_free(both[i]->starts);
+        sqlite3_free(both[i]->ends);
+    }
+}
+
+static void passages_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const passages_cursor *cursor = (const passages_cursor *)base;
+    const passage_row *row = &cursor->rows[base->row];
+    const uint64_t numbers[] = {row->start, row->end, row->other_start, row->other_end, row->tokens, (uint64_t)row->document_id};
+    if (column == 0)
+        sqlite3_result_value(context, cursor->keys[row->key]);
+    else
+        sqlite3_result_int64(context, (int64_t)numbers[column - 1]);
+}
+
+const nd_table_spec nd_passages_function = {
+    .name = "neardup_passages",
+    .declaration = "CREATE TABLE x(\"key\", start INTEGER, \"end\" INTEGER, other_start INTEGER, other_end INTEGER, "
+                   "tokens INTEGER, document_id INTEGER, index_name HIDDEN, text HIDDEN, threshold HIDDEN, max_results HIDDEN, "
+                   "measure HIDDEN, group_name HIDDEN, of_document HIDDEN, fingerprint HIDDEN, shortest HIDDEN)",
+    .columns = {7, 2, INPUTS, 10},
+    .reads = ND_READS_INDEX,
+    .with_rules = 1,
+    .cursor = {sizeof(passages_cursor), passages_open, passages_close, passages_fill, NULL, passages_column},
+};

@@ -1,0 +1,113 @@
+"""Passages: texts as sequences of token hashes, found by winnowing (Schleimer, Wilkerson and Aiken 2003), compared token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from .. import native
+from ..arrays import np
+from ..errors import ParameterError
+from ..immutable import records_given
+from ..parameters import check_fraction, check_integer
+from ..settings import StoredSettings
+from ..text import TextRules
+from .base import EXPECTED_MAX, SetScheme, fingerprint_array, values_of
+
+_SHORTEST_MIN: int = native.lib.ND_SHORTEST_MIN
+_SHORTEST_MAX: int = native.lib.ND_SHORTEST_MAX
+
+_USUAL_RUN = 8
+"""Tokens in a hashed run. Runs of eight words that two texts share by chance are rare; longer runs leave shorter windows, which
+select more of them."""
+
+
+class Passages(SetScheme):
+    """Match texts that share a passage: a run of at least `shortest` consecutive tokens. No such pair is missed, and none is false.
+
+    shortest: 3 to 1,000 tokens, which are the words or characters of the index's `TextRules`; their `shingle` is not used. A text
+    with fewer tokens matches nothing. threshold: the least share of the shorter text's tokens that lie in common passages, above 0
+    to 1; None: one passage is enough. expected: the planned number of documents.
+
+    `Match.similarity` is that share, of two texts of equal length the larger one; with `measure="containment"` it is the share of
+    the text asked for. `Index.passages` returns the passages themselves.
+
+    Tokens are compared by 32 bits of their hashes, so two different runs of t tokens are equal with a probability of 2^-32t.
+    `fingerprint` returns these hashes in the order of the text, uint32[tokens].
+
+    >>> scheme = Passages(shortest=3)
+    >>> a, b = scheme.fingerprint("one two three four"), scheme.fingerprint("zero one two three five six")
+    >>> len(a), scheme.similarity(a, b)
+    (4, 0.75)
+    """
+
+    name: ClassVar[str] = "passages"
+    names: ClassVar[tuple[str, ...]] = ("shortest", "threshold", "expected")
+    row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "k")
+    always_shown: ClassVar[tuple[str, ...]] = ("shortest",)
+    same_values: ClassVar[tuple[str, ...]] = ("shortest",)
+
+    shortest: int
+    k: int
+    threshold: float | None  # type: ignore[assignment]
+
+    @records_given()
+    def __init__(self, shortest: int = 25, threshold: float | None = None, expected: int = 1_000_000) -> None:
+        shortest = check_integer("shortest", shortest, _SHORTEST_MIN, _SHORTEST_MAX, "tokens in the shortest passage")
+        self._set(
+            shortest=shortest,
+            threshold=None if threshold is None else check_fraction("threshold", threshold),
+            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
+            k=min(shortest - shortest // 4, max(_USUAL_RUN, shortest // 4)),
+            plan="winnow",
+        )
+        self.native  # noqa: B018 (checks the rest)
+
+    @classmethod
+    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
+        shortest = stored.integer("shortest", _SHORTEST_MIN, _SHORTEST_MAX)
+        return {
+            "plan": stored.text("plan", ("winnow",)),
+            "shortest": shortest,
+            "k": stored.integer("k", 1, shortest),
+            "threshold": None if stored.settings.get("threshold") is None else stored.fraction("threshold"),
+            "expected": stored.integer("expected", 1, EXPECTED_MAX),
+        }
+
+    def rules_for(self, rules: TextRules) -> TextRules:
+        """Shingles of one token."""
+        return rules._cached("of_tokens", lambda: rules.changed(shingle=1))  # type: ignore[no-any-return]
+
+    @property
+    def table(self) -> str:
+        return "passage_hash"
+
+    @property
+    def keys_at_once(self) -> int:  # type: ignore[override]
+        return 1024
+
+    def query_parameters(self) -> dict[str, Any]:
+        return {"shortest": self.shortest}
+
+    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+        return np.frombuffer(value, "<u4")
+
+    def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
+        values = values_of(self.native, texts, rules)
+        hashes = self.decoded(values.data, rules)
+        ends = (values.ends // np.uint64(4)).tolist()
+        return [hashes[start:end] for start, end in pairwise([0, *ends])], values.sizes() == 0
+
+    def encoded(self, name: str, fingerprint: Any) -> bytes:
+        array = fingerprint_array(name, fingerprint)
+        if array.ndim != 1 or array.dtype != np.uint32 or array.size < self.shortest:
+            raise ParameterError(
+                f"{name} is {array.dtype}{list(array.shape)}: give uint32[n] of at least shortest={self.shortest} token hashes"
+            )
+        return array.astype("<u4").tobytes()
+
+    def similarity(self, a: Any, b: Any) -> float:
+        if a is None or b is None or not len(a) or not len(b):
+            return 0.0
+        return super().similarity(a, b)
