@@ -4,20 +4,25 @@
  * tokens are the same, and what a span adds to them stands in its bytes. */
 #include "text/workspace.h"
 
-/* Notes what became of the tokens while the bytes from `start` to `end` went through. */
-static int note(nd_text *work, size_t count, size_t written, size_t start, size_t end, uint64_t *starts, uint64_t *ends,
-    size_t most)
+/* What stands in the workspace before a span. */
+typedef struct before {
+    size_t token_count, written;
+} before;
+
+/* Notes what became of the tokens while the bytes from `start` to `end` went through. A stop word that was dropped left its place to
+ * the next token. */
+static void note(const nd_text *work, before was, size_t start, size_t end, uint64_t *starts, uint64_t *ends, size_t most)
 {
-    if (work->token_count + nd_token_is_open(work) > most)
-        return ND_ERROR_CAPACITY;
-    for (size_t i = count; i < work->token_count + nd_token_is_open(work); i++) {
-        const size_t first = work->starts[i], last = i < work->token_count ? work->starts[i + 1] : work->bytes.count;
-        if (first >= written) /* begun here; a stop word that was dropped leaves its place to the next token */
+    const size_t count = work->token_count + (size_t)nd_token_is_open(work);
+    for (size_t i = was.token_count; i < count && i < most; i++) {
+        const size_t first = work->starts[i];
+        const size_t last = i < work->token_count ? work->starts[i + 1] - work->joiner_size : work->bytes.count;
+        const int begun = first >= was.written || i == work->first_dropped;
+        if (begun)
             starts[i] = start;
-        if (last - (i < work->token_count ? work->joiner_size : 0) > written || first >= written)
+        if (begun || last > was.written)
             ends[i] = end;
     }
-    return ND_OK;
 }
 
 int nd_text_locate(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, uint64_t *starts, uint64_t *ends,
@@ -25,15 +30,16 @@ int nd_text_locate(nd_text *work, const nd_rules *rules, const uint8_t *text, si
 {
     int status = nd_text_begin(work, rules, size);
     for (size_t at = 0, end; at < size && status == ND_OK; at = end) {
-        const size_t tokens = work->token_count, written = work->bytes.count;
+        const before was = {work->token_count, work->bytes.count};
+        work->first_dropped = SIZE_MAX;
         status = nd_text_next_span(work, rules, text, size, at, &end);
         if (status == ND_OK && end / ND_DRAIN_SIZE > at / ND_DRAIN_SIZE)
             status = nd_watched(&work->watch);
         if (status == ND_OK)
-            status = note(work, tokens, written, at, end, starts, ends, most);
+            note(work, was, at, end, starts, ends, most);
     }
     if (status == ND_OK)
         status = nd_token_close(work, rules, 0);
     *count = work->token_count;
-    return status;
+    return status == ND_OK && *count > most ? ND_ERROR_CAPACITY : status;
 }

@@ -21,6 +21,7 @@ int nd_token_close(nd_text *work, const nd_rules *rules, size_t room)
     const size_t start = work->starts[work->token_count];
     if (rules->stopword_count > 0 && nd_rules_is_stopword(rules, work->bytes.items + start, work->bytes.count - start)) {
         work->bytes.count = start;
+        work->first_dropped = work->token_count < work->first_dropped ? work->token_count : work->first_dropped;
         return ND_OK;
     }
     const size_t joiner_size = rules->spec.joiner_size;

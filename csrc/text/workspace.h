@@ -109,6 +109,7 @@ struct nd_text {
     uint32_t *starts;
     size_t starts_capacity;
     size_t token_count;
+    size_t first_dropped; /* of locate.c: the least place at which a stop word was dropped */
     size_t joiner_size;
     nd_token_state state;
     nd_code_points points; /* the span; `spare` takes the result of each step, then the two change places */
