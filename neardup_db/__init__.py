@@ -45,6 +45,7 @@ from .values import (
     Changes,
     CheckReport,
     Cluster,
+    CommonPassage,
     Count,
     Document,
     Explanation,
@@ -52,6 +53,7 @@ from .values import (
     Match,
     MatchExplanation,
     Pair,
+    Passage,
     Skipped,
     Stats,
     SyncReport,
@@ -64,9 +66,9 @@ __version__: str = text_of(lib.nd_version())
 
 __all__ = [
     "ANY_GROUP", "AddReport", "AllowedText", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport",
-    "ClosedError", "Cluster", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation",
+    "ClosedError", "Cluster", "CommonPassage", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation",
     "FormatError", "Index", "Key",
-    "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError", "Passages",
+    "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError", "Passage", "Passages",
     "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
     "extension_path", "load", "tune",
 ]  # fmt: skip

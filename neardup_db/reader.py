@@ -24,7 +24,7 @@ from .parameters import (
     quoted,
     storable,
 )
-from .querying import QueryMethods
+from .passage_methods import PassageMethods
 from .store.asking import deduplication, statistics
 from .store.asking.containing import containers
 from .store.asking.explain import explain_pair, explain_query
@@ -47,7 +47,7 @@ from .values import (
 )
 
 
-class Reader(QueryMethods):
+class Reader(PassageMethods):
     """The reading methods; `Index` adds the writing ones."""
 
     # ---- pairs and clusters ------------------------------------------------------------------------------------------

@@ -114,6 +114,30 @@ class Cluster:
         return _facts([("documents", f"{len(self):,}"), ("representative", _label(self.representative)), ("keys", keys)])
 
 
+class Passage(NamedTuple):
+    """A passage that two texts share: in the text asked for from `start` to `end`, in that of document `key` from `other_start` to
+    `other_end`, in characters or tokens."""
+
+    key: Key
+    start: int
+    end: int
+    other_start: int
+    other_end: int
+    tokens: int
+
+
+class CommonPassage(NamedTuple):
+    """A passage that `texts` different texts share: where document `key` has it, in characters, with the text of the passage; in
+    tokens, without it, if the index stores no texts."""
+
+    key: Key
+    start: int
+    end: int
+    tokens: int
+    texts: int
+    text: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     """The number of stored near-duplicates of a query, and their times. False if there are none.

@@ -267,7 +267,9 @@ static int read_question(passages_cursor *cursor, nd_question *q, const located 
     const nd_scheme *scheme = &q->settings->scheme;
     if (scheme->kind != ND_SCHEME_PASSAGES)
         return nd_table_fail(table, "index \"%s\" does not file passages: make it with Passages()", q->settings->index);
-    code = nd_input_integer(base, SHORTEST, "shortest", scheme->shortest, ND_SHORTEST_MAX, scheme->shortest, &shortest);
+    shortest = scheme->shortest;
+    if (!nd_input_is_null(base, SHORTEST))
+        code = nd_input_integer(base, SHORTEST, "shortest", scheme->shortest, ND_SHORTEST_MAX, shortest, &shortest);
     if (code != SQLITE_OK)
         return code;
     if (!nd_input_is_null(base, FINGERPRINT)) {

@@ -1,0 +1,111 @@
+"""The passages that texts share, in an index of `Passages`: the SQL of neardup_passages, and the passages that most texts have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import limits, native
+from ...arrays import np
+from ...errors import ParameterError
+from ...schemes import Passages
+from ...values import CommonPassage, Key, Passage
+from ..layout.state import Store
+from .documents import DocumentRow
+from .search import Search
+
+_SHARED = """SELECT key, start, "end", other_start, other_end, tokens
+    FROM neardup_passages(:index, :text, NULL, :limit, NULL, :group, :document_id, :fingerprint, :shortest)"""
+
+_SAMPLED = 16
+"""Texts that tell how far a common passage reaches: the part of the first one that at least half of the others have."""
+
+
+def require_passages(store: Store) -> Passages:
+    """The scheme of the index. Raises ParameterError if it has no passages."""
+    if not isinstance(store.scheme, Passages):
+        raise ParameterError(f"the index has {store.scheme!r}, which does not tell passages; make an index with Passages()")
+    if store.rules.custom:
+        raise ParameterError(
+            "passages need built-in text rules, which tell where a token stands in its text; query() works with your own, too"
+        )
+    return store.scheme
+
+
+def passages_of_text(
+    search: Search, text: bytes, document: DocumentRow | None, group: Key | None, shortest: int | None, limit: int | None
+) -> list[Passage]:
+    """The passages that a text shares with one document, or with all that match it, longest first."""
+    return _shared(search, {"text": text, "group": group, "document_id": document and document.id}, shortest, limit)
+
+
+def passages_of_documents(search: Search, a: DocumentRow, b: DocumentRow, shortest: int | None) -> list[Passage]:
+    """The passages of document a that document b has, longest first."""
+    if a.fingerprint_id is None or b.fingerprint_id is None:
+        return []
+    text = search.documents.text(a.id)
+    given = {"fingerprint": search.documents.value(a.fingerprint_id)} if text is None else {"text": native.text_bytes(text)}
+    return _shared(search, {**given, "document_id": b.id}, shortest, None)
+
+
+def _shared(search: Search, given: dict[str, Any], shortest: int | None, limit: int | None) -> list[Passage]:
+    places = dict.fromkeys(("text", "group", "document_id", "fingerprint"))
+    parameters = {**places, **given, "index": search.store.name, "shortest": shortest, "limit": limit}
+    return [Passage(*row) for row in search.rows(_SHARED, parameters)]
+
+
+def common_passages(search: Search, at_least: int, limit: int) -> list[CommonPassage]:
+    """The passages that at least so many texts have, the most frequent first."""
+    require_passages(search.store)
+    frequent = search.store.sql(
+        "SELECT hash, group_id FROM {index}_passage_hash GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash "
+        "LIMIT ?"
+    )
+    found: dict[bytes, CommonPassage] = {}
+    for bucket in search.rows(frequent, (at_least, limits.FREQUENT_HASHES * limit)):
+        document_id, value = _common_stretch(search, *bucket)
+        if not value or any(value in other for other in found):
+            continue
+        texts = _count(search, *bucket, value)
+        if texts >= at_least:
+            found[value] = _describe(search, document_id, value, texts)
+    return sorted(found.values(), key=lambda passage: (-passage.texts, -passage.tokens))[:limit]
+
+
+def _common_stretch(search: Search, hash: int, group_id: int) -> tuple[int, bytes]:
+    """Of the texts with a selected hash, a document of the first one, and its tokens around the hash that half of the others share
+    with it; b"" if these are no passage."""
+    sql = """SELECT (SELECT min(d.id) FROM {index}_document AS d WHERE d.fingerprint_id = h.fingerprint_id), h.fingerprint_id
+             FROM {index}_passage_hash AS h WHERE h.hash = ? AND h.group_id = ? ORDER BY h.fingerprint_id LIMIT ?"""
+    (document_id, first), *others = search.rows(search.store.sql(sql), (hash, group_id, 1 + _SAMPLED))
+    value = search.documents.value(first)
+    sharing = np.zeros(len(value) // 4 + 2, np.int64)  # for each token, the texts that share it
+    for other_id, _ in others:
+        inside = np.zeros(len(sharing), np.bool_)
+        for passage in _shared(search, {"fingerprint": value, "document_id": other_id}, None, None):
+            inside[1 + passage.start : 1 + passage.end] = True
+        sharing += inside
+    common = (2 * sharing >= len(others)) & (sharing > 0)
+    edges = np.flatnonzero(common[1:] != common[:-1]).tolist()
+    keys = search.store.sql("SELECT 1 FROM neardup_keys('{index}', ?) WHERE low = ?")
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        stretch = value[4 * start : 4 * end]
+        if search.rows(keys, (stretch, hash)):
+            return document_id, stretch
+    return document_id, b""
+
+
+def _count(search: Search, hash: int, group_id: int, passage: bytes) -> int:
+    """How many texts have the whole passage."""
+    sql = """SELECT count(*) FROM {index}_passage_hash AS h CROSS JOIN {index}_fingerprint AS f
+             WHERE h.hash = ? AND h.group_id = ? AND f.id = h.fingerprint_id
+                 AND neardup_passage_containment(f.value, ?, ?) = 1.0"""
+    shortest = min(len(passage) // 4, native.lib.ND_SHORTEST_MAX)
+    count: int = search.rows(search.store.sql(sql), (hash, group_id, passage, shortest))[0][0]
+    return count
+
+
+def _describe(search: Search, document_id: int, value: bytes, texts: int) -> CommonPassage:
+    passage = _shared(search, {"fingerprint": value, "document_id": document_id}, None, 1)[0]
+    text = search.documents.text(document_id)
+    start, end = passage.other_start, passage.other_end
+    return CommonPassage(passage.key, start, end, passage.tokens, texts, None if text is None else text[start:end])
