@@ -245,8 +245,3 @@ COPIED_BYTES = 1 << 20
 
 GROUP_BYTES = 64 * 1024 * 1024
 """Bytes of a written Parquet row group; larger groups are split."""
-
-# ---- passages --------------------------------------------------------------------------------------------------------------
-
-FREQUENT_HASHES = 20
-"""The frequent hashes that are looked at for each common passage wanted; several belong to one passage."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, Passages, SimHash, TextRules
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
@@ -99,11 +99,26 @@ PAST, SOON, LATER = time.time() - 100_000, time.time() + 100_000, time.time() + 
 """Unix seconds."""
 
 
+def covered(a: Sequence[Any], b: Sequence[Any], shortest: int) -> int:
+    """How many tokens of a lie in runs of so many that b has."""
+    windows = {tuple(b[i : i + shortest]) for i in range(len(b) - shortest + 1)}
+    places = [i for i in range(len(a) - shortest + 1) if tuple(a[i : i + shortest]) in windows]
+    return len({i + j for i in places for j in range(shortest)})
+
+
+def passage_share(a: Sequence[Any], b: Sequence[Any], shortest: int) -> float:
+    """The share of the shorter one that lies in common passages; the larger share of two of equal length."""
+    shares = [covered(x, y, shortest) / len(x) for x, y in ((a, b), (b, a)) if len(x) <= len(y)]
+    return max(shares)
+
+
 def measured(scheme: Any, a: Any, b: Any) -> Verdict:
     """How a scheme measures two prepared contents."""
     if isinstance(a, int):
         distance, bits = (a ^ b).bit_count(), scheme.bits or 64  # a SimHash that says nothing is as wide as the hash
         return max(0.0, 1.0 - (2.0 if scheme.name == "bitsampling" else 1.0) * distance / bits), distance
+    if scheme.name == "passages":
+        return passage_share(a, b, scheme.shortest), None
     if scheme.name == "bottomk":
         return (jaccard(a, b) if scheme.measure == "fingerprint" else estimate(a, b, scheme.k)), None
     return (jaccard(a[0], b[0]) if scheme.exact else int(np.sum(a == b)) / len(a)), None
@@ -114,6 +129,8 @@ def verdict(scheme: Any, a: Any, b: Any) -> Verdict | None:
     alike, distance = measured(scheme, a, b)
     if distance is not None:
         return (alike, distance) if distance <= scheme.max_distance else None
+    if scheme.name == "passages":
+        return (alike, None) if alike > 0 and alike >= (scheme.threshold or 0) else None
     meets = scheme.name == "bottomk" or not scheme.exact or bool((a[1] == b[1]).any())
     return (alike, None) if meets and alike >= scheme.threshold else None
 
@@ -129,14 +146,18 @@ def case_of(scheme: Any, rules: TextRules = WORDS, name: str = "", codes: bool =
             return None
         if scheme.takes_codes:
             return int.from_bytes(bytes(sketch), "big")
+        if scheme.name == "passages":
+            return tuple(shingles(content, rules.changed(shingle=1)))
         if scheme.name == "bottomk":
             return set(sketch.tolist())
         return (set(shingles(content, rules)), sketch) if scheme.exact else sketch
 
     def contains(a: Any, b: Any) -> float | None:
+        if scheme.name == "passages":
+            return covered(a, b, scheme.shortest) / len(a)
         return containment_estimate(a, b, scheme.k) if scheme.name == "bottomk" else containment(a[0], b[0])
 
-    tells = scheme.containment if scheme.name == "bottomk" else scheme.name == "minhash" and scheme.exact
+    tells = scheme.containment if scheme.name == "bottomk" else scheme.name == "passages" or getattr(scheme, "exact", False)
     compare = functools.partial(verdict, scheme)
     order = None if scheme.name == "minhash" and not scheme.exact else functools.partial(measured, scheme)
     return Case(name or repr(scheme), scheme, rules, prepare, compare, codes, store_text, contains if tells else None, order)
@@ -176,6 +197,8 @@ CASES = {
     "bottomk-estimate": case_of(BottomK(k=6, threshold=0.6, measure="estimate")),
     "bottomk-containment": case_of(BottomK(k=4, threshold=0.6, containment=True)),
     "bitsampling": case_of(BitSampling(bits=64, max_distance=17, chunks=8)),
+    "passages": case_of(Passages(shortest=3)),
+    "passages-threshold": case_of(Passages(shortest=3, threshold=0.6)),
     "binarycode": case_of(BinaryCode(bits=64, max_distance=5)),
     "binarycode-wide": case_of(BinaryCode(bits=256, max_distance=20)),
 }

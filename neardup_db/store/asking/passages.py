@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import limits, native
+from ... import native
 from ...arrays import np
 from ...errors import ParameterError
 from ...schemes import Passages
@@ -15,6 +15,9 @@ from .search import Search
 
 _SHARED = """SELECT key, start, "end", other_start, other_end, tokens
     FROM neardup_passages(:index, :text, NULL, :limit, NULL, :group, :document_id, :fingerprint, :shortest)"""
+
+_FREQUENT = 20
+"""Frequent hashes that are looked at for each passage wanted: several belong to one."""
 
 _SAMPLED = 16
 """Texts that tell how far a common passage reaches: the part of the first one that at least half of the others have."""
@@ -61,7 +64,7 @@ def common_passages(search: Search, at_least: int, limit: int) -> list[CommonPas
         "LIMIT ?"
     )
     found: dict[bytes, CommonPassage] = {}
-    for bucket in search.rows(frequent, (at_least, limits.FREQUENT_HASHES * limit)):
+    for bucket in search.rows(frequent, (at_least, _FREQUENT * limit)):
         document_id, value = _common_stretch(search, *bucket)
         if not value or any(value in other for other in found):
             continue
