@@ -10,7 +10,7 @@ import apsw
 import pytest
 from support import CASES, Case
 
-from neardup_db import BinaryCode, BottomK, CorruptIndexError, Index, MinHash, SimHash, TextRules
+from neardup_db import BinaryCode, BottomK, CorruptIndexError, Index, MinHash, Passages, SimHash, TextRules
 
 KEYS = """SELECT DISTINCT b.fingerprint_id, NULL FROM neardup_probe('neardup', :value) AS p CROSS JOIN neardup_{table} AS b
           WHERE b.{column} = p.low AND b.group_id = :group AND (:crowd IS NULL OR b.crowd = :crowd)"""
@@ -18,7 +18,7 @@ CODES = """SELECT DISTINCT n.value ->> 0, n.value ->> 1 FROM neardup_probe('near
            CROSS JOIN neardup_code_bucket AS b CROSS JOIN json_each(neardup_near(b.entries, :value, :distance)) AS n
            WHERE b.id BETWEEN p.low AND p.high AND b.group_id = :group"""
 STREAM = "SELECT fingerprint_id, distance FROM neardup_candidates('neardup', :value, :group, :crowd, :distance)"
-COLUMNS = {"minhash_band": "bucket", "bottomk_prefix": "hash"}
+COLUMNS = {"minhash_band": "bucket", "bottomk_prefix": "hash", "passage_hash": "hash"}
 WORDS = TextRules.words(shingle=1)
 
 
@@ -56,14 +56,14 @@ def test_candidates_are_those_of_the_join(case: Case) -> None:
                     assert set(stream) == set(db.execute(join, asked))
 
 
-@pytest.mark.parametrize("scheme", [MinHash(threshold=0.5), BottomK(threshold=0.5)], ids=["bands", "prefix"])
+@pytest.mark.parametrize("scheme", [MinHash(threshold=0.5), BottomK(threshold=0.5), Passages(shortest=8)], ids=["bands", "prefix", "winnow"])
 def test_candidates_of_one_crowd(scheme: Any) -> None:
     """Rows that another crowd has are left out; NULL leaves none out."""
     with Index(":memory:", scheme, text=WORDS) as index:
         for number in range(40):
             index.add(number, f"a b c d e f g h i j k l m n o p q r s t {number}")
         db, join = index.connection, oracle(index)
-        table = "minhash_band" if "minhash_band" in join else "bottomk_prefix"
+        (table,) = (name for name in COLUMNS if name in join)
         db.execute(f"UPDATE neardup_{table} SET crowd = fingerprint_id % 3")
         value = db.execute("SELECT value FROM neardup_fingerprint LIMIT 1").get
         counts = []
@@ -182,7 +182,7 @@ def test_candidates_are_looked_up_by_the_primary_key(case: Case) -> None:
         db.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: seen.append(event["sql"]))
         db.execute(STREAM, {"value": value, "group": 0, "crowd": None, "distance": 3}).fetchall()
         db.trace_v2(0)
-        inner = [sql for sql in seen if "code_bucket" in sql or "minhash_band" in sql or "bottomk_prefix" in sql]
+        inner = [sql for sql in seen if any(table in sql for table in ("code_bucket", *COLUMNS))]
         assert inner
         for sql in dict.fromkeys(inner):
             steps = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql, (None,) * sql.count("?"))]

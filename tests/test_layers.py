@@ -26,6 +26,7 @@ LAYERS = (
     ("store.following",),
     ("store.upkeep",),
     ("querying",),
+    ("passage_methods",),
     ("reader",),
     ("adding",),
     ("editing",),
