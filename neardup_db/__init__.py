@@ -66,11 +66,10 @@ __version__: str = text_of(lib.nd_version())
 
 __all__ = [
     "ANY_GROUP", "AddReport", "AllowedText", "BinaryCode", "BitSampling", "BottomK", "BusyError", "Changes", "CheckReport",
-    "ClosedError", "Cluster", "CommonPassage", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError", "Explanation",
-    "FormatError", "Index", "Key",
-    "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError", "NearDupError", "Pair", "ParameterError", "Passage", "Passages",
-    "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped", "Stats", "SyncReport", "TextRules", "Tuning", "__version__",
-    "extension_path", "load", "tune",
+    "ClosedError", "Cluster", "CommonPassage", "CorruptIndexError", "Count", "DiskFullError", "Document", "DuplicateKeyError",
+    "Explanation", "FormatError", "Index", "Key", "KeyNotFoundError", "Match", "MatchExplanation", "MinHash", "MismatchError",
+    "NearDupError", "Pair", "ParameterError", "Passage", "Passages", "ReadOnlyError", "ShortTextsWarning", "SimHash", "Skipped",
+    "Stats", "SyncReport", "TextRules", "Tuning", "__version__", "extension_path", "load", "tune",
 ]  # fmt: skip
 
 

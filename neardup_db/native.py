@@ -544,6 +544,27 @@ def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tu
     return buckets, tokens
 
 
+class KeySet:
+    """Keys of a candidate table of passages, to tell which of many texts may share a passage with a text that has one of them."""
+
+    def __init__(self, keys: Array) -> None:
+        self._handle = _owned(lib.nd_key_set_new(ffi.from_buffer("int64_t[]", keys), len(keys)), lib.nd_key_set_free)
+
+    def meet(self, scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
+        """Which of these texts have one of the keys, bool[n], and their token counts, uint64[n], mostly without the interpreter
+        lock."""
+        mine, start = _thread_buffers(), 0
+        met, tokens = np.empty(len(texts), np.bool_), np.empty(len(texts), np.uint64)
+        while start < len(texts):
+            pointers, sizes, _owners = _located(texts, start)
+            end = start + len(sizes)
+            out = pointer(met[start:end], "uint8_t[]"), pointer(tokens[start:end], "uint64_t[]")
+            counts = pointers, sizes, len(sizes), mine.values, mine.keys
+            check(lib.nd_key_set_meet(self._handle, scheme, rules, mine.text, *counts, *out), "passages of texts")
+            start = end
+        return met, tokens
+
+
 def band_buckets(signatures: Array, bands: int, rows: int) -> Array:
     """The bucket of each band of signatures (uint16 or uint32 [n, num_perm], little-endian): int32[n, bands]."""
     count, num_perm = signatures.shape

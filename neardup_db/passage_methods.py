@@ -24,12 +24,12 @@ class PassageMethods(QueryMethods):
     ) -> list[Passage]:
         """The passages that a text shares with stored documents, the longest first; equally long ones in insertion order.
 
-        A passage is a run of tokens of `text` that also occurs in the document and cannot be longer at either end; `other_start` is
-        its first place there. key: only with this document, whether it matches or not. shortest: only passages of so many tokens,
-        at least the index's `shortest`. limit: the most passages (None: all). group: the group to search, without `key`.
+        A passage is a run of tokens of `text` that also occurs in the document and cannot be longer at either end; `other_start`
+        is its first place there. key: only with this document, whether it matches or not. shortest: only passages of so many
+        tokens, at least the index's `shortest`. limit: the most passages (None: all). group: the group to search, without `key`.
 
-        Places are characters of both texts; in the document's text tokens, if the index does not store texts. Raises ParameterError
-        for an index of another scheme or with a tokenizer of your own, KeyNotFoundError.
+        Places are characters of both texts; in the document's text tokens, if the index does not store texts. Raises
+        ParameterError for an index of another scheme or with a tokenizer of your own, KeyNotFoundError.
 
         >>> from neardup_db import Index, Passages
         >>> with Index(":memory:", Passages(shortest=4), store_text=True) as index:
@@ -63,9 +63,9 @@ class PassageMethods(QueryMethods):
     def common_passages(self, at_least: int = 100, *, limit: int = 100) -> list[CommonPassage]:
         """The passages that at least so many different texts share, such as footers and licences, the most frequent first.
 
-        Copies of a text count once. Of texts around a frequent run of words, the stretch that half of a sample have in common is a
-        passage; the texts that have all of it are counted. Reads the whole candidate table, and keeps at most a few thousand of its
-        hashes in memory.
+        Copies of a text count once. Of texts around a frequent run of words, the stretch that half of a sample have in common is
+        a passage; the texts that have all of it are counted. Reads the whole candidate table, and keeps at most a few thousand of
+        its hashes in memory.
 
         >>> from neardup_db import Index, Passages
         >>> with Index(":memory:", Passages(shortest=4), store_text=True) as index:

@@ -115,8 +115,8 @@ class Cluster:
 
 
 class Passage(NamedTuple):
-    """A passage that two texts share: in the text asked for from `start` to `end`, in that of document `key` from `other_start` to
-    `other_end`, in characters or tokens."""
+    """A passage that two texts share: in the text asked for from `start` to `end`, in that of document `key` from `other_start`
+    to `other_end`, in characters or tokens."""
 
     key: Key
     start: int

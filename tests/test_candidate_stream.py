@@ -56,7 +56,9 @@ def test_candidates_are_those_of_the_join(case: Case) -> None:
                     assert set(stream) == set(db.execute(join, asked))
 
 
-@pytest.mark.parametrize("scheme", [MinHash(threshold=0.5), BottomK(threshold=0.5), Passages(shortest=8)], ids=["bands", "prefix", "winnow"])
+@pytest.mark.parametrize(
+    "scheme", [MinHash(threshold=0.5), BottomK(threshold=0.5), Passages(shortest=8)], ids=["bands", "prefix", "winnow"]
+)
 def test_candidates_of_one_crowd(scheme: Any) -> None:
     """Rows that another crowd has are left out; NULL leaves none out."""
     with Index(":memory:", scheme, text=WORDS) as index:

@@ -167,7 +167,6 @@ static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
     return first_hashes(value, !probing && scheme->containment ? count : nd_prefix_count(count, scheme->threshold), keys);
 }
 
-/* Of each hash that is selected the first 48 bits, as SQLite stores them in 6 bytes. */
 static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)
 {
     uint64_t *selected;
@@ -177,7 +176,7 @@ static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
     if (status != ND_OK)
         return status;
     for (size_t i = 0; i < count; i++)
-        selected[i] = (uint64_t)((int64_t)selected[i] >> 16);
+        selected[i] = (uint64_t)nd_winnow_key(selected[i]);
     return append_distinct(keys, selected, count);
 }
 

@@ -117,6 +117,12 @@ int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_
 
 int nd_passages_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, size_t shortest, double *similarity);
 
+/* The first 48 bits, which SQLite stores in 6 bytes. */
+static inline int64_t nd_winnow_key(uint64_t selected)
+{
+    return (int64_t)selected >> 16;
+}
+
 /* A suffix automaton: tokens are added with their ascending places, run by run, each after a restart. */
 typedef struct nd_runs nd_runs;
 nd_runs *nd_runs_new(void);

@@ -20,53 +20,59 @@ static inline uint64_t spread(const uint8_t *value, size_t token)
     return nd_token_hash(value, token) * SPREAD;
 }
 
-/* The runs of the window that may be selected: their hashes ascend, from the first of the queue to its last. */
-typedef struct queue {
-    uint64_t *hashes, *places; /* of `room` entries, in a ring */
-    size_t room, first, last;  /* entries first to last - 1 are in it */
-} queue;
-
-static inline void queue_add(queue *runs, uint64_t hash, uint64_t place)
+/* The hash of each run. */
+static void hash_runs(const uint8_t *value, size_t k, size_t runs, uint64_t *hashes)
 {
-    const size_t mask = runs->room - 1;
-    while (runs->last > runs->first && runs->hashes[(runs->last - 1) & mask] >= hash)
-        runs->last--;
-    runs->hashes[runs->last & mask] = hash;
-    runs->places[runs->last++ & mask] = place;
-}
-
-int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_scratch *scratch, uint64_t **selected,
-    size_t *selected_count)
-{
-    const size_t window = shortest - k + 1, runs = count < shortest ? 0 : count - k + 1;
-    queue open = {.room = 1};
-    while (open.room < window + 1)
-        open.room *= 2;
-    *selected_count = 0;
-    const int status = nd_scratch_hashes(scratch, 2 * open.room + runs, selected);
-    if (status != ND_OK || runs == 0)
-        return status;
-    open.hashes = *selected + runs; /* what is selected stands in front */
-    open.places = open.hashes + open.room;
     uint64_t sum = 0, highest = 1; /* BASE^(k - 1) */
-    size_t chosen = runs;          /* the place that was selected last */
     for (size_t i = 1; i < k; i++) {
         highest *= BASE;
         sum = sum * BASE + spread(value, i - 1);
     }
-    for (size_t place = 0; place < runs; place++) {
-        sum = sum * BASE + spread(value, place + k - 1);
-        queue_add(&open, mix(sum), place);
-        sum -= spread(value, place) * highest;
-        if (place + 1 < window)
-            continue;
-        const size_t mask = open.room - 1;
-        while (open.places[open.first & mask] + window <= place)
-            open.first++;
-        if (open.places[open.first & mask] != chosen) {
-            chosen = open.places[open.first & mask];
-            (*selected)[(*selected_count)++] = open.hashes[open.first & mask];
+    for (size_t run = 0; run < runs; run++) {
+        sum = sum * BASE + spread(value, run + k - 1);
+        hashes[run] = mix(sum);
+        sum -= spread(value, run) * highest;
+    }
+}
+
+/* For each run of a block the place of the smallest hash from it to the end of the block. */
+static void smallest_behind(const uint64_t *hashes, size_t start, size_t end, size_t *places)
+{
+    size_t smallest = end - 1;
+    for (size_t run = end; run-- > start;) {
+        smallest = hashes[run] < hashes[smallest] ? run : smallest;
+        places[run - start] = smallest;
+    }
+}
+
+/* A window is the end of one block of `window` runs and the beginning of the next: what is smallest in either is known. */
+int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_scratch *scratch, uint64_t **selected,
+    size_t *selected_count)
+{
+    const size_t window = shortest - k + 1, runs = count < shortest ? 0 : count - k + 1;
+    *selected_count = 0;
+    const int status = nd_scratch_hashes(scratch, 2 * runs + window, selected);
+    if (status != ND_OK || runs == 0)
+        return status;
+    uint64_t *const hashes = *selected + runs; /* what is selected stands in front */
+    size_t *const behind = (size_t *)(hashes + runs), windows = runs - window + 1;
+    size_t selected_run = runs, kept = 0;
+    hash_runs(value, k, runs, hashes);
+    for (size_t start = 0; start < windows; start += window) {
+        size_t before = start + window; /* the smallest of the next block so far */
+        smallest_behind(hashes, start, start + window, behind);
+        for (size_t first = start; first < start + window && first < windows; first++) {
+            const size_t last = first + window - 1;
+            size_t smallest = behind[first - start];
+            if (first > start) {
+                before = hashes[last] <= hashes[before] ? last : before;
+                smallest = hashes[before] <= hashes[smallest] ? before : smallest;
+            }
+            (*selected)[kept] = hashes[smallest];
+            kept += smallest != selected_run;
+            selected_run = smallest;
         }
     }
+    *selected_count = kept;
     return ND_OK;
 }

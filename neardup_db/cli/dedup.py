@@ -139,14 +139,14 @@ def dedup(
             raise ParameterError(f"{path}: pairs and clusters are written as JSON lines, CSV or TSV; name such a file")
     if index_path is not None:
         _check_index(index_path)
-    beside = tmp or _folder_for_temporary_files(output)
+    beside = tmp or folder_for_temporary_files(output)
     full = room_in(beside, "name a folder for temporary files on another one with --tmp", (OSError, *OF_DATABASE))
     with full, tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
         opened = open_source(paths, reading, Path(folder))
         for path in files:
             check_apart(path, opened.files)
         shards = to_folder and opened.format != "folder"
-        _check_kinds(opened, paths, output, shards)
+        check_kinds(opened, paths, output, shards)
         keep, mark = options["keep"], options["mark"]
         check_fields(opened, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = Path(folder) if mark else None
@@ -157,7 +157,7 @@ def dedup(
     _report(summary, plan, measure, as_json, to_stdout)
 
 
-def _folder_for_temporary_files(output: Path) -> Path:
+def folder_for_temporary_files(output: Path) -> Path:
     """The output's folder. For a stream it is the current folder or, if that is read-only, the system's temporary folder."""
     if output != STDOUT and not is_stream(output):
         return output.absolute().parent
@@ -173,7 +173,7 @@ def _check_index(path: Path) -> None:
             raise ParameterError(f"{path} is in use, or was not closed ({log} exists): close it, or name another file")
 
 
-def _check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:
+def check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:
     """Raises an error if the output name does not fit the input format, because records are copied unchanged."""
     if source.format == "folder" and len(paths) > 1:
         raise ParameterError(f"{source.name}: a folder of texts cannot be combined with other inputs, as it is copied")

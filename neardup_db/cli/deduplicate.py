@@ -113,7 +113,7 @@ def deduplicate(plan: Plan) -> Summary:
         with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
             if plan.shards:
-                plan.passes.write_shards(written, _shards(source, places[plan.output]), meter, marks)
+                plan.passes.write_shards(written, shard_paths(source, places[plan.output]), meter, marks)
             else:
                 plan.passes.write(written, places[plan.output], plan.output, meter, marks)
         if plan.pairs is not None:
@@ -166,9 +166,7 @@ def _persistent_index(comparison: Comparison, target: Path, places: Mapping[Path
         yield index
 
 
-def _chosen(
-    plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary
-) -> tuple[Any, Marks | None]:
+def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary) -> tuple[Any, Marks | None]:
     """Which records are removed, bool[n], and the marks of all records if requested. A record's number is its position + 1."""
     removed = np.zeros(summary.records, bool)
     removed[found.gone - 1] = True
@@ -202,7 +200,7 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
     return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), np.zeros(records), names, against)
 
 
-def _shards(source: Source, output: Path) -> dict[Path, Path]:
+def shard_paths(source: Source, output: Path) -> dict[Path, Path]:
     """The file in a new folder for each source file, with its relative path."""
     shards = {path: output / source.relative_path(path) for path in source.files}
     for folder in {output, *(path.parent for path in shards.values())}:

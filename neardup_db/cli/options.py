@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from ..errors import ParameterError
 from ..index import Index
 from ..parameters import check_key, quoted_key
-from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, SimHash
+from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, Passages, SimHash
 from ..schemes.base import Scheme
 from ..store.database.open import remove_unused
 from ..system import reachable, real_path
@@ -37,8 +37,10 @@ SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
     "bottomk": (BottomK, ("threshold", "k", "containment")),
     "bitsampling": (BitSampling, ("threshold", "bits", "recall", "max_distance")),
     "binarycode": (BinaryCode, ("bits", "max_distance")),
+    "passages": (Passages, ("shortest", "threshold")),
 }
 """Schemes by command-line name, with their options."""
+
 
 class NumberRange(click.FloatRange):
     """A number range that excludes nan, which click accepts because no comparison with a bound fails."""
@@ -200,12 +202,12 @@ _files = (
     ),
 )
 _size = click.option(
-        "--max-record-mb",
-        type=NumberRange(0.001, 1000),
-        default=64.0,
-        show_default=True,
-        help="Maximum record size; a larger record is an error.",
-    )
+    "--max-record-mb",
+    type=NumberRange(0.001, 1000),
+    default=64.0,
+    show_default=True,
+    help="Maximum record size; a larger record is an error.",
+)
 input_options = _all_options(*_fields, *_files, _size)
 """Options of commands that read records; `read_options` makes ReadOptions of them."""
 stream_options = _all_options(*_fields, _size)
@@ -230,19 +232,18 @@ scheme_options = _all_options(
     click.option("--threshold", type=float, help="Minimum similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: maximum number of differing bits."),
     click.option("--exact/--estimate", default=None, help="minhash: verify by exact or by estimated Jaccard similarity."),
-    click.option(
-        "--recall", type=float, help="minhash, bitsampling: recall of pairs at the threshold.  [default: 0.99]"
-    ),
+    click.option("--recall", type=float, help="minhash, bitsampling: recall of pairs at the threshold.  [default: 0.99]"),
     click.option("--num-perm", type=int, help="minhash: slots in a signature.  [default: 128]"),
     click.option("--bits", type=int, help="simhash, bitsampling, binarycode: bits in a code."),
     click.option("--k", type=int, help="bottomk: hashes in a fingerprint.  [default: 128]"),
+    click.option("--shortest", type=int, help="passages: tokens in the shortest passage.  [default: 25]"),
     click.option(
         "--containment/--no-containment", default=None, help="bottomk: index all hashes, as query --measure containment requires."
     ),
 )
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
-_SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment")
+_SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment", "shortest")
 TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents", "min_tokens")
 INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
 

@@ -53,14 +53,14 @@ _FLAGS = ("exact", "containment", "strip_accents", "store_text", "record_matches
 
 _OPTIONS = (
     *_FLAGS, "threshold", "max_distance", "num_perm", "bits", "k", "recall", "tokens", "shingle", "min_tokens", "normalize",
-    "case", "group", "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window",
+    "case", "group", "if_exists", "on_error", "commit_every", "measure", "limit", "name", "window", "shortest",
 )  # fmt: skip
 """Arguments that have an option of the same name."""
 
 _NAME = "|".join(_OPTIONS)
 _PLAIN_NAME = "|".join(name for name in _OPTIONS if "_" in name)  # without an underscore they are also ordinary words
 _PART = re.compile(r"(\w+)=(-?\d+)")
-_SCHEME = re.compile(r"\b(MinHash|SimHash|BottomK|BitSampling|BinaryCode)\(([^()]*)\)")
+_SCHEME = re.compile(r"\b(MinHash|SimHash|BottomK|BitSampling|BinaryCode|Passages)\(([^()]*)\)")
 _COMMAND = re.compile(r"\b(rebuild|check|follow|sync|unfollow)\(([^()]*)\)")
 _NO_WINDOW = re.compile(r"\bset_window\(None\)")
 _TIME = re.compile(r"\bdatetime\.timedelta\(((?:\w+=-?\d+(?:, )?)*)0?\)")

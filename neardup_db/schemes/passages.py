@@ -1,4 +1,4 @@
-"""Passages: texts as sequences of token hashes, found by winnowing (Schleimer, Wilkerson and Aiken 2003), compared token by token."""
+"""Passages: sequences of tokens, found by winnowing (Schleimer, Wilkerson and Aiken 2003) and compared token by token."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ select more of them."""
 
 
 class Passages(SetScheme):
-    """Match texts that share a passage: a run of at least `shortest` consecutive tokens. No such pair is missed, and none is false.
+    """Match texts that share a passage: a run of at least `shortest` consecutive tokens. No such pair is missed, none is false.
 
-    shortest: 3 to 1,000 tokens, which are the words or characters of the index's `TextRules`; their `shingle` is not used. A text
-    with fewer tokens matches nothing. threshold: the least share of the shorter text's tokens that lie in common passages, above 0
-    to 1; None: one passage is enough. expected: the planned number of documents.
+    shortest: 3 to 1,000 tokens, which are the words or characters of the index's `TextRules`; their `shingle` is not used. A
+    text with fewer tokens matches nothing. threshold: the least share of the shorter text's tokens that lie in common passages,
+    above 0 to 1; None: one passage is enough. expected: the planned number of documents.
 
     `Match.similarity` is that share, of two texts of equal length the larger one; with `measure="containment"` it is the share of
     the text asked for. `Index.passages` returns the passages themselves.

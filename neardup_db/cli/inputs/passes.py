@@ -96,31 +96,31 @@ class TextPasses(Passes):
 
     def __init__(self, source: RecordSource, folder: Path) -> None:
         self.source: RecordSource = source
-        self._places = Places(source, folder)
+        self.places = Places(source, folder)
 
     def pieces(self) -> Iterator[Piece]:
         for piece in in_pieces(self.source, limits.SKETCHED_RECORDS):
-            self._places.extend(piece)
+            self.places.extend(piece)
             yield Piece([record.text for record in piece], sum(len(record.raw) for record in piece))
 
     def record_place(self, record: InputRecord) -> None:
-        self._places.extend((record,))
+        self.places.extend((record,))
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
-        return self._places.records(wanted)
+        return self.places.records(wanted)
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
         if marks is None:
-            copy_records(self._places, kept, output, target, meter)
+            copy_records(self.places, kept, output, target, meter)
         else:
-            write_marked(self._places, kept, marks.columns, output, target, meter)
+            write_marked(self.places, kept, marks.columns, output, target, meter)
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
         for path, output in outputs.items():
-            self.write(self._places.mask_of_file(path, kept), output, output, meter, marks)
+            self.write(self.places.mask_of_file(path, kept), output, output, meter, marks)
 
     def close(self) -> None:
-        self._places.close()
+        self.places.close()
 
 
 def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:

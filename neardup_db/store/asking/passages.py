@@ -1,4 +1,4 @@
-"""The passages that texts share, in an index of `Passages`: the SQL of neardup_passages, and the passages that most texts have."""
+"""The passages that texts share, and those that most texts have, in an index of `Passages`."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ def common_passages(search: Search, at_least: int, limit: int) -> list[CommonPas
     """The passages that at least so many texts have, the most frequent first."""
     require_passages(search.store)
     frequent = search.store.sql(
-        "SELECT hash, group_id FROM {index}_passage_hash GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash "
-        "LIMIT ?"
+        """SELECT hash, group_id FROM {index}_passage_hash
+           GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash LIMIT ?"""
     )
     found: dict[bytes, CommonPassage] = {}
-    for bucket in search.rows(frequent, (at_least, _FREQUENT * limit)):
-        document_id, value = _common_stretch(search, *bucket)
+    for hash, group_id in search.rows(frequent, (at_least, _FREQUENT * limit)):
+        document_id, value = _common_stretch(search, hash, group_id)
         if not value or any(value in other for other in found):
             continue
-        texts = _count(search, *bucket, value)
+        texts = _count(search, hash, group_id, value)
         if texts >= at_least:
             found[value] = _describe(search, document_id, value, texts)
     return sorted(found.values(), key=lambda passage: (-passage.texts, -passage.tokens))[:limit]
 
 
 def _common_stretch(search: Search, hash: int, group_id: int) -> tuple[int, bytes]:
-    """Of the texts with a selected hash, a document of the first one, and its tokens around the hash that half of the others share
-    with it; b"" if these are no passage."""
+    """Of the texts with a selected hash, a document of the first one, and its tokens around the hash that half of the others
+    share with it; b"" if these are no passage."""
     sql = """SELECT (SELECT min(d.id) FROM {index}_document AS d WHERE d.fingerprint_id = h.fingerprint_id), h.fingerprint_id
              FROM {index}_passage_hash AS h WHERE h.hash = ? AND h.group_id = ? ORDER BY h.fingerprint_id LIMIT ?"""
     (document_id, first), *others = search.rows(search.store.sql(sql), (hash, group_id, 1 + _SAMPLED))

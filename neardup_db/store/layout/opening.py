@@ -215,7 +215,7 @@ def _enable_readers(db: Database, file: os.stat_result) -> None:
 
 
 def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any, window: Any) -> Choices:
-    check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode()")
+    check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode(), Passages()")
     check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
     flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
     checked: dict[str, Any] = {name: None if value is None else check_flag(name, value) for name, value in flags}

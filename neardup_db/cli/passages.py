@@ -1,0 +1,168 @@
+"""Commands for passages: passages, boilerplate."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import limits
+from ..errors import ParameterError
+from ..index import Index
+from ..schemes import Passages
+from ..store.database.open import open_scratch
+from ..values import CommonPassage, Passage
+from .command import command
+from .feed import feed, warnings_as_notes
+from .inputs.binary import HEAD_BYTES, why_not_text
+from .inputs.opening import open_source
+from .inputs.source import InputRecord
+from .options import (
+    Count,
+    group_option,
+    group_or_none,
+    index_argument,
+    input_options,
+    json_option,
+    key_type_option,
+    limit_option,
+    name_option,
+    open_index,
+    parse_key,
+    read_options,
+    text_options,
+    text_rules,
+)
+from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems, print_note
+from .outputs import room_in
+from .screen import Meter
+
+shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help="Tokens in the shortest passage.")
+
+
+@command()
+@index_argument
+@click.argument("text", required=False)
+@click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
+@click.option("--key", help="The passages of a stored document instead of a text.")
+@click.option("--in", "in_key", metavar="KEY", help="Only passages of this document.")
+@name_option
+@key_type_option
+@shortest_option
+@limit_option
+@group_option
+@json_option
+def passages(index_path: Path, text: str | None, file: Path | None, key: str | None, in_key: str | None, **options: Any) -> int:
+    """Print the passages that TEXT shares with documents, the longest first.
+
+    TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which needs --in. The index
+    must be made with --scheme passages. Each line has the number of tokens, the key, both places (in characters, from 0) and the
+    passage. With --json each passage is an object. Exit code 1 if there is none.
+
+    \b
+    neardup add books.db books.jsonl --scheme passages --shortest 25
+    neardup passages books.db --file essay.txt
+    neardup passages books.db --file essay.txt --shortest 40 --json
+    neardup passages books.db --key essay-7 --in essay-3
+    """
+    if sum(source is not None for source in (text, file, key)) != 1 or (key is not None and in_key is None):
+        raise click.UsageError("Give one of TEXT, --file, and --key with --in")
+    with open_index(index_path, options["name"]) as index:
+        shortest = options["shortest"]
+        if key is not None:
+            stored, other = (parse_key(one, options["key_type"]) for one in (key, in_key or ""))
+            content = index.get(stored).text
+            found = index.passages_of(stored, other, shortest=shortest)[: options["limit"]]
+        else:
+            content = _content(text, file)
+            document = None if in_key is None else parse_key(in_key, options["key_type"])
+            group = None if in_key is not None else group_or_none(index, options["group"], "give --group NAME")
+            found = index.passages(content, document, shortest=shortest, limit=options["limit"], group=group)
+    for passage in found:
+        _print_passage(passage, content, options["as_json"])
+    return 0 if found else 1
+
+
+def _content(text: str | None, file: Path | None) -> str:
+    if file is None and text != "-":
+        return text or ""
+    content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+    if why := why_not_text(content[:HEAD_BYTES]):
+        raise ParameterError(f"{file or 'standard input'}: {why}")
+    return content.decode("utf-8", "replace")
+
+
+def _print_passage(passage: Passage, text: str | None, as_json: bool) -> None:
+    shared = None if text is None else text[passage.start : passage.end]
+    if as_json:
+        emit_json({**as_json_value(passage._asdict()), "text": shared})
+        return
+    places = f"{passage.start}-{passage.end}\t{passage.other_start}-{passage.other_end}"
+    emit(f"{passage.tokens}\t{escaped(passage.key)}\t{places}\t{'' if shared is None else escaped(shared)}")
+
+
+@command()
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--shortest", type=click.IntRange(3, 1000), default=25, show_default=True, help="Tokens in the shortest passage.")
+@click.option("--at-least", type=Count(2), default=10, show_default=True, help="Texts that share a passage.")
+@click.option("--limit", type=Count(1), default=100, show_default=True, help="Print at most this many.")
+@click.option("--tmp", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder for the temporary index.")
+@text_options
+@input_options
+@json_option
+def boilerplate(
+    sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, as_json: bool, **options: Any
+) -> int:
+    """Print the passages that most texts of IN share, such as footers and licences, the most frequent first.
+
+    IN as for neardup dedup. Copies of a text count once. Each line has the number of texts, the number of tokens, the record that
+    has the passage first, and the passage. With --json each passage is an object. Exit code 1 if there is none. A temporary index
+    of all records is made: about as large as their texts.
+
+    \b
+    neardup boilerplate pages.jsonl --at-least 100
+    """
+    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
+    with tempfile.TemporaryDirectory(prefix="neardup-", dir=tmp) as folder:
+        with room_in(Path(folder).parent, "name a folder on another one with --tmp"):
+            source = open_source(sources, reading, Path(folder))
+            names: list[str | int] = []
+            with scratch_index(Path(folder), Passages(shortest=shortest), rules) as index:
+
+                def arguments(record: InputRecord) -> dict[str, Any]:
+                    names.append(record.key)
+                    return {"key": len(names) - 1, "text": record.text}
+
+                with Meter("Read", source.size_bytes) as meter, warnings_as_notes():
+                    feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
+                found = index.common_passages(at_least, limit=limit)
+        for passage in found:
+            _print_common(passage, names[int(passage.key)], as_json)
+        note_problems(source.name, source.replaced, source.skipped, source.problems)
+    if not found:
+        print_note(f"no passage of {shortest} tokens is in {count_text(at_least, 'text')}: give a lower --shortest or --at-least")
+    return 0 if found else 1
+
+
+def _print_common(passage: CommonPassage, name: str | int, as_json: bool) -> None:
+    if as_json:
+        emit_json({**as_json_value(passage._asdict()), "key": name})
+    else:
+        emit(f"{passage.texts}\t{passage.tokens}\t{escaped(name)}\t{escaped(passage.text or '')}")
+
+
+@contextlib.contextmanager
+def scratch_index(folder: Path, scheme: Passages, rules: Any) -> Iterator[Index]:
+    """A temporary index with texts in a folder."""
+    connection = open_scratch(str(folder / "passages.db"))
+    try:
+        with Index(connection, scheme, text=rules, store_text=True, record_matches=False) as index:
+            yield index
+    finally:
+        connection.close()
