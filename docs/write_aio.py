@@ -202,7 +202,8 @@ def initializer(source: Source) -> str:
 def module() -> str:
     """The text of the module."""
     writing = [Source("adding", "AddMethods"), Source("editing", "EditMethods"), Source("index", "Index")]
-    sources = [*writing, Source("querying", "QueryMethods", reads=True), Source("reader", "Reader", reads=True)]
+    reading = [("querying", "QueryMethods"), ("passage_methods", "PassageMethods"), ("reader", "Reader")]
+    sources = [*writing, *(Source(name, owner, reads=True) for name, owner in reading)]
     methods = [initializer(writing[-1])]
     methods += [method(source, function) for source in sources for function in source.functions()]
     body = "\n".join(methods)

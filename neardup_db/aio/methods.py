@@ -24,6 +24,7 @@ from ..values import (
     Changes,
     CheckReport,
     Cluster,
+    CommonPassage,
     Count,
     Document,
     Explanation,
@@ -31,6 +32,7 @@ from ..values import (
     Match,
     MatchExplanation,
     Part,
+    Passage,
     Stats,
     SyncReport,
 )
@@ -378,6 +380,25 @@ class Methods:
         answer: list[Match] = await self._call_reader(
             "matches", key, threshold=threshold, measure=measure, limit=limit, group=group
         )
+        return answer
+
+    async def passages(
+        self, text: str | bytes, key: Key | None = None, *, shortest: int | None = None, limit: int | None = None,
+        group: Key | None = None,
+    ) -> list[Passage]:
+        """The passages that a text shares with stored documents, the longest first; equally long ones in insertion order."""
+        answer: list[Passage] = await self._call_reader("passages", text, key, shortest=shortest, limit=limit, group=group)
+        return answer
+
+    async def passages_of(self, key_a: Key, key_b: Key, *, shortest: int | None = None) -> list[Passage]:
+        """The passages of document `key_a` that document `key_b` has, the longest first: `start` and `end` are in the first text.
+        """
+        answer: list[Passage] = await self._call_reader("passages_of", key_a, key_b, shortest=shortest)
+        return answer
+
+    async def common_passages(self, at_least: int = 100, *, limit: int = 100) -> list[CommonPassage]:
+        """The passages that at least so many different texts share, such as footers and licences, the most frequent first."""
+        answer: list[CommonPassage] = await self._call_reader("common_passages", at_least, limit=limit)
         return answer
 
     async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:

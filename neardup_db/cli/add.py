@@ -1,4 +1,4 @@
-"""`neardup add`: adds records to an index file."""
+"""`neardup add`."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ COMMIT_EVERY = 50_000
 @click.option("--only-new", is_flag=True, help="Skip records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
-@click.option(
-    "--commit-every", type=Count(1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]"
-)
+@click.option("--commit-every", type=Count(1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]")
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
 @click.option(
     "--outcomes",
@@ -78,13 +76,12 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
 
     INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or
     not, Parquet or Arrow files, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for
-    standard input (with --format). A new index stores the scheme and the text rules; for an existing INDEX they must equal the
-    stored ones. For --scheme binarycode the text is a code in hexadecimal.
+    standard input (with --format). A new index stores the scheme and the text rules; later calls must name the same or none. For
+    --scheme binarycode the text is a code in hexadecimal.
 
-    The key of a record is its id. A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its
-    path. If files of several IN share a name, the key has the path as given. Adding a file twice, or another file of the same
-    name, is an error; give that file another name with --source. After an error or Ctrl-C, repeat the command with --if-exists
-    ignore to add the remaining records.
+    A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its path, as given if files of
+    several IN share a name. Adding a file twice, or another of the same name, is an error unless --source gives it another name.
+    After an error or Ctrl-C, repeat the command with --if-exists ignore.
 
     --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
     similarity and distance (of the record that a duplicate matched, else of its best match), reason (of a skipped record), file,
@@ -136,7 +133,7 @@ def _add(
     expiry: int | None,
     outcomes: OutcomeFile | None,
 ) -> tuple[AddReport, int]:
-    """Add the records. Returns the report, and the number of new documents without tokens."""
+    """Returns the report, and the number of new documents without tokens."""
     common: dict[str, Any] = {}
     if options["group"] is not None:
         common["group"] = options["group"]

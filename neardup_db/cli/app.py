@@ -64,15 +64,14 @@ COMMANDS = {
 
 
 def load(name: str) -> click.Command:
-    """Import and return a command."""
     function = f"{name}_" if iskeyword(name) else name
     command: click.Command = getattr(import_module(f".{COMMANDS[name][0]}", __package__), function)
     return command
 
 
 class Program(click.Group):
-    """A command group. Commands return their exit code, and errors are one sentence on standard error with exit code 2.
-    Tracebacks appear only in Python's development mode."""
+    """A command group. Commands return their exit code; errors are one sentence on standard error with exit code 2, with
+    tracebacks only in Python's development mode."""
 
     def main(
         self,
@@ -82,7 +81,6 @@ class Program(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line and, unless `standalone_mode` is False, exit."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         extra.setdefault("windows_expand_args", False)  # commands expand patterns; %x% is no variable in SQL
@@ -112,8 +110,8 @@ class Program(click.Group):
         sys.exit(code or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. If the reader of its output closes the pipe, as `| head` does, the command ends without an error;
-        commands with further work handle this themselves."""
+        """If the reader of the output closes the pipe, as `| head` does, the command ends without an error; commands with further
+        work handle this themselves."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()

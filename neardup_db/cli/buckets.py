@@ -1,7 +1,7 @@
 """Selects the records that can have a near-duplicate, because they share a bucket of the band table.
 
-Only the bucket of each band is stored for a record, so most texts never enter an index. Buckets are sorted in runs; the runs of a
-long input go to a temporary file and are merged at the end.
+Most texts never enter an index: a record has only the bucket of each band, in sorted runs, those of a long input in a temporary
+file.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .inputs.numbers import Numbers
 
 
 class Buckets:
-    """The buckets of texts under a banding scheme. `wordless`: the positions, from 0, of texts that match nothing, because they
-    have no tokens or fewer than `min_tokens`.
+    """The buckets of texts under a banding scheme. `wordless`: the positions, from 0, of texts without tokens or with fewer than
+    `min_tokens`, which match nothing.
 
     An entry is a uint64: the bucket in the upper half, the text's position in the lower half.
     """
@@ -45,7 +45,6 @@ class Buckets:
         self._native = native_scheme({**scheme.settings(), "num_perm": scheme.bands * scheme.rows, "evidence": "none"})
 
     def add(self, texts: list[str] | LocatedTexts) -> None:
-        """Add texts, mostly without holding the interpreter lock."""
         keys, tokens = native.text_buckets(self._native, self._rules.native, texts)
         token_counts = tokens.tolist()
         fewest = max(1, self._rules.min_tokens)
@@ -58,7 +57,7 @@ class Buckets:
             self._store_run()
 
     def shared(self) -> Any:
-        """Whether each text shares a bucket with another, as a mask, bool[n]."""
+        """Whether each text shares a bucket with another, bool[n]."""
         shared = np.zeros(self._texts, bool)
         if self._bounds:
             self._store_run()
@@ -70,7 +69,6 @@ class Buckets:
         return shared
 
     def close(self) -> None:
-        """Delete the temporary file."""
         self._runs.close()
 
     def _entries(self) -> Any:
@@ -93,7 +91,7 @@ class Buckets:
         self._keys = array("I")
 
     def _ranges(self) -> Iterator[Any]:
-        """All entries in sorted batches, each of one bucket range, or of several with up to SORTED_KEYS entries."""
+        """All entries, sorted, each batch of one bucket range, or of several with up to SORTED_KEYS entries."""
         bounds = np.array(self._bounds)
         sizes = np.diff(bounds, axis=1).sum(axis=0)
         cuts, size = [0], 0

@@ -49,10 +49,10 @@ def delete(
     group: str | None,
     as_json: bool,
 ) -> int:
-    """Delete documents by their keys, or all documents of a group.
+    """Delete documents by their keys, or all documents of a group, in one transaction.
 
-    One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a
-    document of another group counts as missing. Exit code 1 if none exists.
+    With --part each document loses one code, and is deleted with its last. With --group a document of another group counts as
+    missing. Exit code 1 if none exists.
 
     \b
     neardup delete articles.db a1 a2
@@ -79,7 +79,6 @@ def delete(
 
 
 def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup, as_json: bool) -> int:
-    """Delete one code of each document."""
     named: list[Part] = [part]
     with contextlib.suppress(ValueError):
         named.append(int(part))
@@ -89,7 +88,7 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 
 
 def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
-    """Print the number deleted and the missing keys. Returns the exit code."""
+    """Returns the exit code."""
     if as_json:
         emit_json(as_json_value({"deleted": count, "missing": missing}))
     else:
@@ -135,9 +134,9 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
 def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
     """Rebuild the tables of INDEX.
 
-    Options change the scheme, the text rules, or whether INDEX stores texts and records matches. Settings without an option keep
-    their value, except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. A change
-    of scheme or text rules computes new fingerprints from the texts, which requires an index made with --store-text.
+    Options change the scheme, the text rules, or whether INDEX stores texts and records matches. Other settings keep their value,
+    except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. A change of scheme or
+    text rules needs an index made with --store-text.
 
     \b
     neardup rebuild articles.db --threshold 0.9 --compact
@@ -162,8 +161,7 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
 def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
     """Check the integrity of INDEX.
 
-    Checks every invariant of the file and prints a line for each violation. Exit code 0 if there is none (with --repair: after
-    the repair), else 1.
+    Prints a line for each violated invariant. Exit code 0 if there is none (with --repair: after the repair), else 1.
 
     \b
     neardup check articles.db

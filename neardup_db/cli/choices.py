@@ -50,12 +50,9 @@ class KeepRule(NamedTuple):
 
 
 class KeepOption(click.ParamType[KeepRule]):
-    """The parameter type of --keep."""
-
     name = "first|last|longest|by:FIELD"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> KeepRule:
-        """Parse the value of --keep."""
         rule, _, field = value.partition(":")
         if value in ("first", "last", "longest"):
             return KeepRule(value)
@@ -119,8 +116,8 @@ class Choice:
                 self._values[record.number] = value
 
     def order(self, numbers: Any) -> Any:
-        """Ascending record numbers, int64[n], in preference order: numbers before texts before other values. Records without a
-        value, or with a list or an object, come last. Ties keep input order."""
+        """Ascending record numbers, int64[n], in preference order: numbers before texts before other values; records with no
+        comparable value come last. Ties keep input order."""
         if self._keep.rule in ("first", "last"):
             return numbers if self._keep.rule == "first" else numbers[::-1]
         if self._passes.source.format in ("csv", "tsv") and self._keep.rule == "by":
@@ -145,7 +142,7 @@ def _kind(value: Any) -> str:
 
 
 def _value_of_text(text: Any) -> int | Decimal | str | None:
-    """The comparable value of CSV text: a number if it is one, None for empty text and nan."""
+    """CSV text as a number if it is one; None for empty text and nan."""
     text = str(text or "")
     for kind in (int, Decimal):
         with contextlib.suppress(ValueError, InvalidOperation):
@@ -223,7 +220,6 @@ class KnownRecords:
 
 
 def _groups(index: Index) -> list[Key | None]:
-    """The groups of an index, None first."""
     return [None, *(name for (name,) in index.connection.execute(f"SELECT name FROM {index.name}_group"))]
 
 
@@ -231,7 +227,7 @@ def _groups(index: Index) -> list[Key | None]:
 def open_against(
     paths: Sequence[Path], name: str, threshold: float, measure: Measure | None, folder: Path | None
 ) -> Iterator[KnownRecords | None]:
-    """Open the indexes of --against, None if there are none. folder: stores the matching keys, None to discard them."""
+    """The indexes of --against, None if there are none. folder: stores the matching keys, None to discard them."""
     if not paths:
         yield None
         return
@@ -252,7 +248,6 @@ def open_against(
 
 @contextlib.contextmanager
 def _naming_options() -> Iterator[None]:
-    """Converts opening errors to errors that name this command's option."""
     try:
         yield
     except NearDupError as error:
@@ -261,8 +256,7 @@ def _naming_options() -> Iterator[None]:
 
 
 def _query_arguments(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:
-    """The arguments of `Index.query_many`. A threshold is passed only to schemes with the same measure. Raises ParameterError if
-    the index does not support the query."""
+    """The arguments of `Index.query_many`. A threshold is passed only to schemes with the same measure."""
     scheme = index.scheme
     if not scheme.takes_text:
         raise ParameterError("the index holds codes, and records have texts: name an index of texts for --against")

@@ -13,7 +13,6 @@ class Task(click.Command):
     every parameter of their type."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments into the context."""
         values, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, count in Counter(given).items():
             if count > 1 and isinstance(parameter, click.Option) and not _may_repeat(parameter):
@@ -27,8 +26,8 @@ class Task(click.Command):
 
 
 def _check(parameter: click.Parameter, value: str, ctx: click.Context) -> None:
-    """Raises UsageError for an empty value, as from an unset variable, which could otherwise mean the current folder or every
-    address, and for bytes that are not UTF-8, except in file names."""
+    """Refuses an empty value, as from an unset variable, which could otherwise mean the current folder or every address, and
+    bytes that are not UTF-8, except in file names."""
     is_path, name = isinstance(parameter.type, (click.Path, click.File)), _display_name(parameter)
     if not value and (is_path or parameter.name in _NEVER_EMPTY):
         raise click.UsageError(f"{name} is empty: give {'the name of a file' if is_path else 'a value, or leave it out'}", ctx)
@@ -49,7 +48,7 @@ def _display_name(parameter: click.Parameter) -> str:
 
 
 def _may_repeat(option: click.Option) -> bool:
-    """Whether an option may be repeated: it collects its values, or is a flag with one meaning."""
+    """Whether an option collects its values, or is a flag with one meaning."""
     return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 

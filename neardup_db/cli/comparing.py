@@ -1,9 +1,8 @@
 """Builds a temporary index of the records of an input, to find their pairs and clusters.
 
-The first of three passes computes the buckets of every text and stores the record positions. Only texts that share a bucket with
-another can have a near-duplicate. The second pass rereads these and adds them under running numbers to a temporary index, which
-verifies each match by the exact Jaccard similarity. The third pass is the caller's. With a persistent index of all records, one
-pass replaces the first two.
+The first of three passes computes the buckets of every text and stores the record positions. The second rereads the texts that
+share a bucket and adds them under running numbers to a temporary index, which verifies each match by the exact Jaccard
+similarity. The third pass is the caller's. With a persistent index of all records, one pass replaces the first two.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class Comparison:
     named: the index stores record ids. group: compare only records with an equal value of this field. known: selects records to
     drop before the comparison. take: called with every record that may have a near-duplicate. folder: for temporary files.
 
-    When the index is complete, the other attributes are set: the number of records and their bytes, the positions of records
-    without tokens, from 0, and the error counts of the source's first iteration.
+    When the index is complete, `records`, `record_bytes`, `wordless` (positions, from 0) and the source's error counts are set.
     """
 
     def __init__(
@@ -74,7 +72,6 @@ class Comparison:
 
     @contextlib.contextmanager
     def temporary_index(self) -> Iterator[Index]:
-        """A temporary index of the records that may have a near-duplicate."""
         shared = self._shared()
         trim_memory()
         connection = open_scratch(str(self.folder / "index.db"))
@@ -90,7 +87,6 @@ class Comparison:
 
     @contextlib.contextmanager
     def persistent_index(self, path: Path) -> Iterator[Index]:
-        """A persistent index of all records in a new file."""
         source = self.passes.source
         with Index(path, self.scheme, text=self.rules, durability="normal") as index:
             with Meter("Compare", source.size_bytes) as meter:
@@ -107,7 +103,6 @@ class Comparison:
         self.skipped, self.problems, self.replaced = source.skipped, source.problems, source.replaced
 
     def _arguments(self, record: InputRecord) -> dict[str, Any]:
-        """The `Index.add` arguments of a record, under its id."""
         self._take(record)
         return {**self._grouped(record), "metadata": {"id": record.key, "line": record.line}}
 
@@ -119,7 +114,7 @@ class Comparison:
         }
 
     def _group_of(self, record: InputRecord, value: Any) -> Key | None:
-        """The group name for a value, None without a value. Raises RecordError for a value of another type."""
+        """The group name for a value, None without one. Raises RecordError for a value of another type."""
         if value is ABSENT or value is None or value == "" or value != value:
             return None
         if isinstance(value, (dict, list, tuple)):
@@ -129,7 +124,6 @@ class Comparison:
         return value if is_key else str(value)
 
     def _unmatched_records(self, meter: Meter) -> Iterator[InputRecord]:
-        """All records that no other index matches."""
         source, known = self.passes.source, self.known
         if known is None:
             for record in source:
@@ -183,7 +177,7 @@ class Comparison:
         self._count(meter)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
-        """The records that share a bucket, in the form for `Index.add_many`."""
+        """The records that share a bucket, for `Index.add_many`."""
         for record in self.passes.chosen(shared):
             meter.advance(self.passes.source.position)
             if self._named:

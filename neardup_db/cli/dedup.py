@@ -98,9 +98,11 @@ def dedup(
     IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or not, Parquet or Arrow files, folders
     of such files, and patterns ('2025-*/*.jsonl'), all of one format. Their records go to one output file, or with -o FOLDER/ to
     a file for each input file. IN may also be a folder of texts (the output is a folder), or - for standard input (with
-    --format). Texts are near-duplicates if they share enough three-word runs; each pair found is verified by its exact
-    similarity. Every removed record is a near-duplicate of a kept one. The bytes and the order of records do not change. Memory
-    does not grow with the texts. docs/how-to/dedup.md explains --keep, --mark, --connected and --against.
+    --format).
+
+    Texts are near-duplicates if they share enough three-word runs; each pair found is verified by its exact similarity. Every
+    removed record is a near-duplicate of a kept one. The bytes and the order of records do not change. Memory does not grow with
+    the texts. docs/how-to/dedup.md explains --keep, --mark, --connected and --against.
 
     \b
     neardup dedup posts.jsonl -o unique.jsonl
@@ -165,7 +167,7 @@ def folder_for_temporary_files(output: Path) -> Path:
 
 
 def _check_index(path: Path) -> None:
-    """Raises an error for a stream, and for a file with a write-ahead log, which SQLite would apply to the new index."""
+    """Refuses a stream, and a file with a write-ahead log, which SQLite would apply to the new index."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--index {path}: an index is a file; name one")
     for log in (Path(f"{path}-wal"), Path(f"{path}-journal")):
@@ -174,7 +176,7 @@ def _check_index(path: Path) -> None:
 
 
 def check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:
-    """Raises an error if the output name does not fit the input format, because records are copied unchanged."""
+    """Refuses an output name that does not fit the input format, because records are copied unchanged."""
     if source.format == "folder" and len(paths) > 1:
         raise ParameterError(f"{source.name}: a folder of texts cannot be combined with other inputs, as it is copied")
     if source.format == "folder" and (output == STDOUT or is_stream(output)):
@@ -204,7 +206,6 @@ def check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: boo
 
 
 def _check_shards(source: Source, paths: Sequence[Path]) -> None:
-    """Raises an error for shards without a file name, or with the same output name."""
     if any(path == STDOUT or is_stream(path) for path in paths):
         raise ParameterError(f"{source.name}: a stream has no name for a file in a folder: name an output file")
     seen: dict[Path, Path] = {}

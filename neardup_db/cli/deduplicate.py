@@ -30,8 +30,8 @@ from .screen import Meter
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arguments of `deduplicate`. One output may be - for standard output. folder: for temporary files. shards: the output is
-    a folder with a file for each input file."""
+    """The arguments of `deduplicate`. One output may be - for standard output. shards: the output is a folder with a file for
+    each input file."""
 
     passes: Passes
     output: Path
@@ -52,12 +52,12 @@ class Plan:
 
     @property
     def outputs(self) -> list[Path]:
-        """All outputs. The records come last, so that they are in place only if the others are."""
+        """The records come last, so that they are in place only if the others are."""
         return [path for path in (self.pairs, self.clusters, self.index, self.output) if path is not None]
 
     @property
     def names_wanted(self) -> bool:
-        """Whether records are named by id, which the index must then store."""
+        """Whether the index must store the records' ids."""
         return self.mark or any(path is not None for path in (self.pairs, self.clusters, self.index))
 
 
@@ -85,7 +85,7 @@ class Summary:
 
 
 def deduplicate(plan: Plan) -> Summary:
-    """Carry out the plan. Outputs are put in place after every step has succeeded, except streams."""
+    """Outputs are put in place after every step has succeeded, except streams."""
     started = time.monotonic()
     summary = Summary()
     with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
@@ -146,7 +146,7 @@ def _reporting_partial_outputs() -> Iterator[list[Path]]:
 
 @contextlib.contextmanager
 def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
-    """The block writes an output. If the reader closes a pipe, as `| head` does, the other outputs are still written."""
+    """If the reader of this output closes its pipe, as `| head` does, the other outputs are still written."""
     begun.append(path)
     try:
         with room_for(path):
@@ -160,7 +160,6 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _persistent_index(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
-    """The persistent index of all records. places: temporary paths of the outputs."""
     places[target].touch()  # created here, to have the mode of any new file
     with room_for(target, OF_DATABASE), comparison.persistent_index(places[target]) as index:
         yield index
@@ -201,7 +200,6 @@ def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
 
 
 def shard_paths(source: Source, output: Path) -> dict[Path, Path]:
-    """The file in a new folder for each source file, with its relative path."""
     shards = {path: output / source.relative_path(path) for path in source.files}
     for folder in {output, *(path.parent for path in shards.values())}:
         folder.mkdir(parents=True, exist_ok=True)

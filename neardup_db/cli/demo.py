@@ -34,7 +34,7 @@ ASKED = "Jude 1 (KJVPCE)"
 
 
 class Demo:
-    """The demo steps. Each step works on the index and adds values for --json."""
+    """The demo steps. Each works on the index and adds values for --json."""
 
     def __init__(self, path: Path, console: Console) -> None:
         self.path = path
@@ -43,7 +43,6 @@ class Demo:
         self.texts = dict(documents())
 
     def run(self) -> dict[str, Any]:
-        """Run all steps. Returns their values."""
         with Index(self.path, MinHash(threshold=THRESHOLD, exact=True), store_text=True) as index:
             self._add(index)
             clusters = self._clusters(index)
@@ -153,7 +152,6 @@ class Demo:
 
 
 def _records(texts: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """The documents, with book, chapter and translation as metadata for SQL."""
     for key, text in texts.items():
         chapter, translation = _parts(key)
         book, _, number = chapter.rpartition(" ")

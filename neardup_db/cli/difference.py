@@ -68,19 +68,17 @@ def change_text(change: Change, colours: bool) -> Text:
 
 
 def mark(words: str, style: str, colours: bool) -> Text:
-    """Words of one text only, REMOVED or ADDED; without colours [-in-] {+marks+}."""
     if colours:
         return Text(words, style)
     return Text(f"[-{words}-]" if style == REMOVED else f"{{+{words}+}}")
 
 
 def has_colours(console: Console) -> bool:
-    """Whether the console shows colours."""
     return console.color_system is not None and not console.no_color
 
 
 def show_side_by_side(console: Console, first: str, second: str, name_a: str, name_b: str) -> None:
-    """Print two texts side by side with their differences marked; on a narrow terminal one below the other."""
+    """Print two texts with their differences marked, side by side or, on a narrow terminal, one below the other."""
     compared = differences(first, second)
     wide = console.width >= NARROW
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, show_lines=True, show_header=wide)
@@ -98,7 +96,6 @@ def show_side_by_side(console: Console, first: str, second: str, name_a: str, na
 
 
 def _cell(row: Iterable[Part], side: int, colours: bool) -> Text:
-    """One side of a row."""
     cell = Text()
     for part in row:
         text = (part.a, part.b)[side]

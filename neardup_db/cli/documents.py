@@ -38,14 +38,12 @@ _ROWS_AT_ONCE = 1000
 @name_option
 @group_option
 @json_option
-def get(
-    index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, group: str | None, as_json: bool
-) -> int:
+def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, group: str | None, as_json: bool) -> int:
     """Print documents by their keys, as JSON.
 
     Prints one object a line, with and without --json: key, group, metadata, text if INDEX stores texts, code if it holds codes,
     codes with their parts if a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times are
-    seconds since 1970. With --group a document of another group counts as missing. Exit code 1 if none of the documents exists.
+    seconds since 1970. With --group a document of another group counts as missing. Exit code 1 if none exists.
 
     \b
     neardup get articles.db a1 a2
@@ -65,8 +63,7 @@ def get(
 
 
 def write_lines(index: Index, out: Path, size_bytes: int) -> int:
-    """Write the documents of one snapshot to a file in insertion order, compressed according to its suffix. Returns their number.
-    size_bytes: the size of the index."""
+    """Write the documents of one snapshot in insertion order, compressed according to the suffix. Returns their number."""
     count, total = 0, max(len(index), 1)
     with (
         replacing(out) as (new,),

@@ -132,7 +132,6 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
 
 
 def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> None:
-    """Raises an error if documents cannot be written to the output."""
     if output == STDOUT:
         if as_json:
             raise click.UsageError("--json and -o - both write to standard output; name a file for the documents")

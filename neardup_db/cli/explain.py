@@ -117,7 +117,6 @@ def _explain_query(explanation: Explanation, as_json: bool) -> None:
 
 
 def show(match: MatchExplanation, console: Console) -> None:
-    """Print the explanation on a terminal."""
     keys = escaped(match.key_a), escaped(match.key_b)
     console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(match)), soft_wrap=True)
     rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []

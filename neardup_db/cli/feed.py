@@ -48,8 +48,8 @@ def feed(
     records: Iterator[InputRecord] | None = None,
     **options: Any,
 ) -> AddReport:
-    """Add the records of a source, or only `records` of it. Returns the report. A transaction ends after `commit_every` records
-    or, unless `exactly`, earlier after `limits.COMMIT_BYTES`.
+    """Add the records of a source, or only `records` of it. A transaction ends after `commit_every` records or, unless `exactly`,
+    earlier after `limits.COMMIT_BYTES`.
 
     `arguments` returns the `Index.add` arguments of a record; `committed` is called with the record count of each committed
     transaction; `options` go to `Index.add_many`.

@@ -54,7 +54,7 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
     """Index the rows of an application's table in DATABASE.
 
     The index is created beside the application's tables if it does not exist. Triggers on TABLE, which fire in any program,
-    record the keys of changed rows, and `neardup sync` applies the changes. The texts stay in TABLE only.
+    record the keys of changed rows for `neardup sync`. The texts stay in TABLE only.
 
     \b
     neardup follow app.db articles --key id --text body
@@ -117,8 +117,8 @@ def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_ever
 def unfollow(index_path: Path, name: str, as_json: bool) -> int:
     """Stop following a table: remove its triggers, keep the documents.
 
-    Do this before you drop the index's tables, because the remaining triggers would make every write to the followed table fail.
-    Exit code 1 if INDEX follows no table.
+    Do this before you drop the index's tables, because the triggers would make every write to the followed table fail. Exit code
+    1 if INDEX follows no table.
 
     \b
     neardup unfollow app.db

@@ -85,9 +85,8 @@ def query(
     """Print the near-duplicates of TEXT, best first.
 
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has the similarity,
-    the distance if the scheme has one, the key and the part of a named code. Exit code 1 if nothing matches.
-
-    Documents of a group are searched only with --group or --all-groups.
+    the distance if the scheme has one, the key and the part of a named code. Documents of a group are searched only with --group
+    or --all-groups. Exit code 1 if nothing matches.
 
     --from IN queries each record of an input in any format of neardup add. Each match is a line of tab-separated columns: the
     record's id, similarity, distance (empty if the scheme has none), key, part. With --json each match is an object.
@@ -145,7 +144,6 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
 
 
 def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a query except the text or code."""
     question = {name: options[name] for name in ("threshold", "max_distance", "limit")}
     question["any"], question["group"] = options["any_"], group_to_query(index, options["group"], options["all_groups"])
     if index.scheme.takes_text:
@@ -220,9 +218,9 @@ def clusters(
 ) -> int:
     """Print the clusters, the largest first.
 
-    A cluster is all documents of one group that chains of near-duplicates connect. The first line of a cluster is its earliest
-    document. Without --group the clusters of every group are printed. With --json each line is one cluster. Exit code 1 if there
-    is no cluster.
+    A cluster is all documents of one group that chains of near-duplicates connect; its first line is its earliest document.
+    Without --group the clusters of every group are printed. With --json each line is one cluster. Exit code 1 if there is no
+    cluster.
 
     \b
     neardup clusters articles.db --min-size 3 --limit 10

@@ -46,7 +46,7 @@ def merge(
 
     No text is fingerprinted again. Groups, metadata, texts, times and expiry are copied; expired documents are not. Documents are
     appended to INTO in the order of FROM. A new INTO gets the settings of the first FROM except its window, so no document is
-    evicted. All indexes must have the same text rules and, except for threshold and bands, the same scheme. FROM are not changed.
+    evicted. All indexes must have the same text rules and, except for threshold and bands, the same scheme.
 
     \b
     neardup merge articles.db monday.db tuesday.db

@@ -46,7 +46,6 @@ class NumberRange(click.FloatRange):
     """A number range that excludes nan, which click accepts because no comparison with a bound fails."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the option to a number."""
         number: float = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number.", param, ctx)
@@ -124,7 +123,6 @@ def find_group(index: Index, given: str) -> Key:
 
 
 def group_to_query(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
-    """The group to query."""
     if all_groups and group is not None:
         raise click.UsageError("--group and --all-groups cannot be combined")
     return ANY_GROUP if all_groups else group_or_none(index, group, "give --group NAME, or --all-groups")
@@ -146,7 +144,6 @@ def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
 
 
 def parse_keys(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
-    """The keys given by the options of `keys_options`."""
     try:
         wanted = [parse_key(key, key_type) for key in (*keys, *(line.rstrip("\r\n") for line in file or ()))]
     except UnicodeDecodeError as error:
@@ -157,13 +154,12 @@ def parse_keys(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -
 
 
 def if_exists_option(what: str) -> Callable[[Command], Command]:
-    """The --if-exists option."""
     choices = click.Choice(["error", "replace", "ignore"])
     return click.option("--if-exists", type=choices, default="error", show_default=True, help=f"What to do with {what}.")
 
 
 def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The delimiter character; \\t is a tab."""
+    """The delimiter character; \t is a tab."""
     character = "\t" if value == "\\t" else value
     if character is not None and (len(character) != 1 or character in '"\r\n\0'):
         told = f"{value!r} is not a column delimiter; give ';', '|' or \\t."
@@ -249,13 +245,12 @@ INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "g
 
 
 def pop_options(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Remove the named options and return them."""
     return {name: options.pop(name) for name in names}
 
 
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
-    """The text rules from the options, None if none was given; removes the options. Missing options keep the index's present
-    rules, except the shingle length for other tokens."""
+    """The text rules from the options, which are removed; None if none was given. Missing options keep the index's present rules,
+    except the shingle length for other tokens."""
     given = {name: value for name, value in pop_options(options, TEXT_NAMES).items() if value is not None}
     if not given:
         return None
@@ -271,7 +266,7 @@ def text_rules(options: dict[str, Any], present: TextRules | None = None) -> Tex
 
 
 def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme | None:
-    """The scheme from the options, None if none was given; removes the options. Missing options keep the index's present scheme,
+    """The scheme from the options, which are removed; None if none was given. Missing options keep the index's present scheme,
     unless another scheme is named."""
     given = {name: value for name, value in pop_options(options, _SCHEME_NAMES).items() if value is not None}
     if not given:
@@ -287,7 +282,6 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
 
 
 def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
-    """The ReadOptions; removes the options."""
     taken = {"glob": "*", "on_error": "skip", **pop_options(options, tuple(name for name in INPUT_NAMES if name in options))}
     for field in taken["text_fields"]:
         if taken["text_fields"].count(field) > 1:
@@ -319,10 +313,8 @@ def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]
 
 
 def open_existing(path: Path, name: str, *, write: bool = False) -> Index:
-    """An existing index.
-
-    A writable file is opened for writing even to read it, because only a writable last connection removes -wal and -shm.
-    """
+    """An existing index. A writable file is opened for writing even to read it, because only a writable last connection removes
+    -wal and -shm."""
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
@@ -335,14 +327,12 @@ def is_option_given(context: click.Context, name: str) -> bool:
 
 
 def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
-    """Raises UsageError if one of these parameters was given."""
     for parameter in context.command.params:
         if parameter.name in names and is_option_given(context, parameter.name):
             raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 
 def is_new(path: Path) -> bool:
-    """Whether opening this path would create an index."""
     return not path.exists() or path.stat().st_size == 0
 
 
@@ -359,7 +349,6 @@ def removed_if_unused(path: Path) -> Iterator[None]:
 
 
 def parse_key(text: str, key_type: str) -> Key:
-    """A key of the type of --key-type."""
     try:
         key: Key = int(text) if key_type == "int" else bytes.fromhex(text) if key_type == "hex" else text
     except ValueError as error:

@@ -22,10 +22,8 @@ from .wording import in_command_terms
 
 
 class OutcomeFile:
-    """Records each outcome as it happens and writes the outcomes of committed records.
-
-    A record that could not be read has a line in its input position, too.
-    """
+    """Records each outcome as it happens and writes the outcomes of committed records. A record that could not be read has a line
+    in its input position, too."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,7 +76,6 @@ class OutcomeFile:
         self._write_line(place, key, outcome, match if isinstance(match, Match) else None, reason)
 
     def write(self, committed: int) -> None:
-        """Write the outcomes of `committed` records."""
         self._committed += committed
         self._is_incomplete = True
         self._file.write("".join(self._told).encode())
@@ -105,7 +102,7 @@ class OutcomeFile:
 
 
 def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Path]) -> OutcomeFile:
-    """The outcome file at a path. Raises ParameterError if it is not writable, or is the index or an input."""
+    """Raises ParameterError if the path is not writable, or is the index or an input."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--outcomes {path}: outcomes are written when they are committed; name a file")
     if real_path(path) == real_path(index_path):

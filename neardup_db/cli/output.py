@@ -1,8 +1,8 @@
 """Command output: JSON for programs, aligned lines for users, messages on standard error.
 
-All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: those in
-foreign names and keys could move the cursor, reverse a line or answer for the user. Records and pages that a command copies to
-standard output are data and are not changed.
+All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: in foreign
+names and keys they could move the cursor, reverse a line or answer for the user. Records and pages that a command copies to
+standard output are not changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def emit_json(value: Any, *, err: bool = False) -> None:
-    """Write one JSON document as a line to standard output, or to standard error if that is reserved for records. Characters that
-    the stream cannot encode are escaped."""
+    """Write one JSON line to standard output, or to standard error if that is reserved for records. Characters that the stream
+    cannot encode are escaped."""
     line = json_line(value)
     try:
         line.encode((sys.stderr if err else sys.stdout).encoding or "utf-8")
@@ -35,7 +35,6 @@ def emit_json(value: Any, *, err: bool = False) -> None:
 
 
 def json_line(value: Any) -> str:
-    """A value as one line of JSON, with unprintable characters escaped."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
@@ -79,8 +78,6 @@ _FAILING = ("strict", "surrogateescape", "surrogatepass")
 
 
 class _ClosedInput(io.RawIOBase):
-    """Replaces a closed standard input."""
-
     def readable(self) -> bool:
         return True
 
@@ -102,7 +99,6 @@ def leave_stdout() -> None:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """End the program with one sentence on standard error."""
     print_note(message)
     sys.exit(code)
 
@@ -114,7 +110,6 @@ def add_afterword(error: BaseException, text: str) -> None:
 
 
 def afterword(error: BaseException | None) -> str:
-    """The sentences added by `add_afterword`."""
     text = getattr(error, "neardup_afterword", None)
     return f"; {text}" if text else ""
 
@@ -145,7 +140,6 @@ class GuardedStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text. Returns its length."""
         self._stream.write(escape_unprintable(text, "\n\t"))
         return len(text)
 
@@ -181,7 +175,6 @@ def similarity_text(similarity: float, distance: int | None) -> str:
 
 
 def columns(rows: list[tuple[str, Any]]) -> None:
-    """Print names and values in aligned columns."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         emit(f"{name:<{width}}  {escaped(value)}")
@@ -199,7 +192,6 @@ def without_words(rules: TextRules | None) -> str:
 
 
 def bytes_text(size_bytes: float) -> str:
-    """A size with a unit: '12.3 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(size_bytes) < 1000:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"

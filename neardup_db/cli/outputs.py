@@ -52,8 +52,8 @@ _UNWRITTEN_PACKINGS = {".7z", ".br", ".bz2", ".lz4", ".lzma", ".xz", ".zip"}
 
 
 def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Raises an error for an output that is one of the inputs, that exists (unless `force`), whose folder is missing, or whose
-    suffix names an unsupported compression. A stream is written, not replaced, so it needs no `force`."""
+    """Refuses an output that is one of the inputs, that exists (unless `force`), whose folder is missing, or whose suffix names
+    an unsupported compression. A stream is written, not replaced, so it needs no `force`."""
     if path.suffix.lower() in _UNWRITTEN_PACKINGS:
         raise ParameterError(f"{path}: {path.suffix} is not written: name it .gz or .zst, or leave {path.suffix} out")
     if path.exists():
@@ -69,7 +69,7 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
-    """Raises an error for an output that is one of the inputs, or a folder that contains one."""
+    """Refuses an output that is one of the inputs, or a folder that contains one."""
     if not path.exists():
         return
     status, folder = path.stat(), path.resolve() if path.is_dir() else None
@@ -81,18 +81,18 @@ def check_apart(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_kind(path: Path, folder: bool) -> None:
-    """Raises an error if the output is a folder and an existing path a file, or the reverse."""
+    """Refuses a folder in place of an existing file, or the reverse."""
     if path.exists() and path.is_dir() != folder:
         raise ParameterError(f"{path} is not a folder: name a folder" if folder else f"{path} is a folder: name a file in it")
 
 
 @contextlib.contextmanager
 def replacing(*paths: Path) -> Iterator[list[Path]]:
-    """A temporary path beside each path. If the block succeeds, they replace the paths in order; otherwise they are deleted. An
-    error during replacement names the path, and those already replaced.
+    """A temporary path beside each path, where the block creates a file or folder. If the block succeeds, they replace the paths
+    in order; otherwise they are deleted. An error during replacement names the path, and those already replaced.
 
-    The block creates a file or folder at each temporary path. A new file gets the mode and, if permitted, the owner of the old
-    one. For a symbolic link the target is replaced. Streams and standard output are not replaced: their own path is returned.
+    A new file gets the mode and, if permitted, the owner of the old one. For a symbolic link the target is replaced. Streams and
+    standard output are not replaced: their own path is returned.
     """
     outputs = [None if path == STDOUT or is_stream(path) else _Output(path) for path in paths]
     made = [output for output in outputs if output is not None]
@@ -117,8 +117,7 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
 
 
 class _Output:
-    """An output file or folder, created in a temporary folder beside the path. The temporary folder exists during the `with`
-    block."""
+    """An output file or folder, created in a temporary folder beside the path, which exists during the `with` block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -142,7 +141,6 @@ class _Output:
             _take_mode(self._target, self.new)
 
     def replace(self) -> None:
-        """Replace the path."""
         if self._target.is_dir():
             os.rename(self._target, self._old)
         os.replace(self.new, self._target)
@@ -170,7 +168,6 @@ def _take_mode(old: Path, new: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically; - is standard output."""
     if path == STDOUT:
         with open_output(path, None) as file:
             file.write(text.encode())
@@ -180,7 +177,6 @@ def write_text(path: Path, text: str) -> None:
 
 
 def room_for(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> contextlib.AbstractContextManager[None]:
-    """`room_in` for an output."""
     place = "standard output" if path == STDOUT else path if is_stream(path) else path.absolute().parent
     return room_in(place, "name an output on another one", errors)
 

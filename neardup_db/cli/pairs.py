@@ -47,9 +47,7 @@ _TMPDIR = "name a folder for temporary files on another one with the variable TM
 
 
 @command()
-@click.argument(
-    "paths", metavar="INDEX | IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
-)
+@click.argument("paths", metavar="INDEX | IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @name_option
 @click.option("--threshold", type=float, help="Minimum similarity, at least an index's own.  [default for records: 0.8]")
 @click.option(
@@ -73,8 +71,8 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
     group; without --group the pairs of every group are printed.
 
     Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty if the scheme has none),
-    the earlier key, the later key; the keys of records are their ids. With --json each line is a JSON object. Exit code 1 if
-    there is no pair.
+    the earlier key, the later key; for records their ids. With --json each line is a JSON object. Exit code 1 if there is no
+    pair.
 
     \b
     neardup pairs articles.db --threshold 0.9
@@ -109,7 +107,6 @@ def _is_index(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    """The pairs of an index."""
     with open_index(path, options["name"]) as index:
         yield index.pairs(options["threshold"], group=group_listed(index, options["group"]))
 

@@ -68,13 +68,12 @@ def report(
 
 
 def check_page(path: Path | None, force: bool, index_path: Path) -> None:
-    """Raises an error for an existing file, unless `force`, and for the index file."""
+    """Refuses an existing file, unless `force`, and the index file."""
     if path is not None and path != STDOUT:
         check_output(path, force, index_files(index_path))
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page to a file, or to standard output (-)."""
     write_text(path, html)
     if path != STDOUT:
         print_note(f"wrote {path}")

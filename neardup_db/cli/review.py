@@ -28,8 +28,8 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
     """Declare that documents are not duplicates.
 
     Two KEYs: the pair is no longer a match, and its cluster is split unless other documents connect the two. One KEY: every pair
-    of the document with a matching document is dismissed, and the document leaves its cluster. Dismissed pairs survive a rebuild,
-    and end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
+    of the document with a matching document is dismissed, and the document leaves its cluster. Dismissals survive a rebuild, and
+    end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
 
     \b
     neardup dismiss articles.db a1 a2

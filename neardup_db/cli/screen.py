@@ -21,13 +21,11 @@ class Screen(Console):
     """Whether the command has further work, so that a closed output pipe, as from `| head`, does not end it."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of a renderable, with escapes."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escape_unprintable(segment.text, "\n\t"))
 
-
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print. rich itself detects only the POSIX error of a closed pipe."""
+        """rich itself detects only the POSIX error of a closed pipe."""
         try:
             super().print(*objects, **options)
         except OSError as error:
@@ -44,10 +42,8 @@ class Screen(Console):
 
 
 class Meter:
-    """A progress bar on standard error, with optional rates; silent if standard error is not a terminal.
-
-    `advance` is cheap enough to be called for every record.
-    """
+    """A progress bar on standard error, with optional rates; silent if standard error is not a terminal. `advance` is cheap
+    enough to be called for every record."""
 
     def __init__(self, title: str, total_bytes: int, has_rates: bool = True) -> None:
         self._has_rates = has_rates

@@ -23,7 +23,8 @@ def serve(index_path: Path, host: str, port: int, write: bool) -> None:
     """Show INDEX in a browser: clusters, a search box, charts.
 
     The file is read only, unless --write is given. Other programs may write to it at the same time; each page shows the current
-    state. By default only this machine can open the pages. Needs Datasette: pip install 'neardup-db[datasette]'. Ctrl-C ends it.
+    state. Only this machine can open the pages, unless --host says otherwise. Needs Datasette: pip install
+    'neardup-db[datasette]'. Ctrl-C ends it.
 
     \b
     neardup serve articles.db

@@ -69,8 +69,8 @@ def tune(
     text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs just above and below
     each threshold with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
 
-    --html writes a page with the pairs under all rules side by side, so that you can decide which are duplicates. With --truth
-    the threshold agrees best with known pairs, and recall and precision are printed.
+    --html writes a page with the pairs under all rules side by side for you to judge. With --truth the threshold agrees best with
+    known pairs, and recall and precision are printed.
 
     \b
     neardup tune posts.jsonl
@@ -158,7 +158,6 @@ def _options(trial: Trial) -> str:
 
 
 def _print_removed(trial: Trial, border: Border, sample: int) -> None:
-    """Print what deduplication would remove at a trial's threshold."""
     emit()
     emit(
         f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of "
@@ -189,7 +188,6 @@ def _print_example(name: str, example: Example) -> None:
 
 
 def _differences(example: Example) -> Sequence[str]:
-    """The differences of two texts, one a line."""
     found = changes(example.text_a[:COMPARED], example.text_b[:COMPARED])
     lines = [_line(change) for change in found[:SHOWN_CHANGES]]
     more = len(found) - SHOWN_CHANGES
@@ -204,5 +202,3 @@ def _line(change: Change) -> str:
 
 def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
-
-

@@ -46,7 +46,7 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
 
 
 def _refuse_log(out: Path) -> None:
-    """Raises an error if a write-ahead log exists beside the output, because SQLite would apply it to the copy."""
+    """Refuses a write-ahead log beside the output, because SQLite would apply it to the copy."""
     log = index_files(out.resolve())[1]
     if log.exists():
         raise ParameterError(

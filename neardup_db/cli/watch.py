@@ -45,8 +45,8 @@ MARKS = ("duplicate_of", "similarity")
 
 @dataclass
 class Counts:
-    """Counts of records. records: received; passed_on: new; duplicates: near-duplicates of a record in the window; known: with an
-    id in the window; skipped: invalid."""
+    """records: received; passed_on: new; duplicates: near-duplicates of a record in the window; known: with an id in the window;
+    skipped: invalid."""
 
     records: int = 0
     passed_on: int = 0
@@ -72,12 +72,12 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
 
     Each line of standard input that has no near-duplicate in the window is copied unchanged to standard output as soon as it
     arrives. Other lines are dropped, or marked with --mark. If the first line begins with a brace, the format is JSON lines,
-    otherwise lines of text, unless --format is given.
+    otherwise lines of text, unless --format is given. An invalid line is reported on standard error and skipped.
 
     INDEX stores the records passed on, so that the next run continues the window; without INDEX the window is temporary. A record
     is committed to INDEX before it is passed on. A new INDEX needs --window; an existing INDEX has its own. The window holds only
     records that were passed on, so its size is bounded. A record whose id is in the window counts as a duplicate, whatever its
-    text. An invalid line is reported on standard error and skipped.
+    text.
 
     SIGTERM, SIGINT (Ctrl-C) and the end of the input end the command cleanly. It then prints its counts on standard error; with
     --json as JSON.
@@ -123,7 +123,6 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
 
 
 def note_problem(problem: Problem) -> None:
-    """Print that a record was skipped, and why."""
     print_note(f"{problem}; skipped")
 
 
@@ -141,7 +140,6 @@ class Passing:
         """The writer that adds the marks."""
 
     def run(self, source: StreamSource) -> None:
-        """Process all records of a stream."""
         if self._mark:
             require_fields(source)
         self._output = sys.stdout.buffer
@@ -216,7 +214,7 @@ class Passing:
 
 
 class _RollBack(Exception):
-    """Ends a transaction and rolls it back."""
+    pass
 
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:

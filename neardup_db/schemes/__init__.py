@@ -16,7 +16,9 @@ from .simhash import SimHash
 
 __all__ = ["SCHEMES", "BinaryCode", "BitSampling", "BottomK", "MinHash", "Passages", "Scheme", "SimHash", "scheme_from_settings"]
 
-SCHEMES: dict[str, type[Scheme]] = {scheme.name: scheme for scheme in (SimHash, MinHash, BottomK, BitSampling, BinaryCode, Passages)}
+_ALL: tuple[type[Scheme], ...] = (SimHash, MinHash, BottomK, BitSampling, BinaryCode, Passages)
+
+SCHEMES: dict[str, type[Scheme]] = {scheme.name: scheme for scheme in _ALL}
 """Schemes by the names that files have for them."""
 
 

@@ -52,7 +52,7 @@ def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> No
 
 
 def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes], drop_mark: bool) -> bytes:
-    """Copy the bytes from start to end, without a byte order mark if `drop_mark`. Returns the last byte."""
+    """Returns the last byte. drop_mark: omit a byte order mark."""
     last = b""
     while start < end:
         data = file.read_from(start, min(end - start, limits.COPIED_BYTES))

@@ -20,7 +20,7 @@ _HEAD_BYTES = 64
 
 
 def encoding_of(name: str) -> str:
-    """Python's name of a text encoding. Raises InputError for an unknown name."""
+    """Python's name of a text encoding."""
     try:
         "a".encode(name)
         found = codecs.lookup(name).name
@@ -55,8 +55,7 @@ def converted(file: NamedFile, encoding: str, path: Path) -> NamedFile:
 
 
 def refuse_utf16(head: bytes, file: str) -> None:
-    """Raises InputError if a file starts with a UTF-16 byte order mark, or with ASCII in UTF-16, where every other byte is zero.
-    """
+    """Refuses a file that starts with a UTF-16 byte order mark, or with ASCII in UTF-16, where every other byte is zero."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in head:
         raise InputError(f"{file}: this is UTF-16: add --encoding utf-16")
     head = head[:_HEAD_BYTES]

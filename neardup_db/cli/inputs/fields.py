@@ -46,7 +46,6 @@ def pop_field(fields: dict[str, Any], name: str) -> Any:
 
 
 def kind(value: Any) -> str:
-    """The JSON type name of a value."""
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
 

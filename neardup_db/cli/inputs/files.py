@@ -49,8 +49,7 @@ class NamedFile(NamedTuple):
     """An input file and its names.
 
     path: the file to read; name: its name in messages; below: the path relative to the given folder, or the file name; given: the
-    path as written on the command line; key: its name in keys of records without an id; packing: the compression, None to use the
-    suffix.
+    path as on the command line; key: its name in keys of records without an id; packing: the compression, None to use the suffix.
     """
 
     path: Path
@@ -75,13 +74,12 @@ def packing_of(path: Path) -> str | None:
 
 
 def packing_by_content(path: Path) -> str | None:
-    """'gzip', 'zstd' or None, from the first bytes."""
+    """The same from the first bytes."""
     with open(path, "rb") as file:
         return _packing_of_head(file.read(_HEAD_BYTES), str(path))
 
 
 def _packing_of_head(head: bytes, name: str) -> str | None:
-    """The same from given bytes. Raises InputError for an unsupported compression."""
     for magic, packing in _OTHER_MAGIC.items():
         if head.startswith(magic) and (packing != "bzip2" or head[4:10] == b"1AY&SY"):
             raise InputError(f"{name}: this is {packing} data, which is not supported: unpack it, or pack it with gzip or zstd")
@@ -99,11 +97,8 @@ def zstandard_for(path: Path) -> ModuleType:
 
 
 class _ZstdReader(io.RawIOBase):
-    """Reads all zstd frames of a file. Unlike the zstandard package's reader, it rejects a file that ends within a frame.
-
-    Raises InputError for a truncated frame, and for a window above the limit of zstd without --long: the writer chooses it, up to
-    2 GB of memory.
-    """
+    """Reads all zstd frames of a file. Unlike the zstandard package's reader, it rejects a file that ends within a frame, and a
+    window above the limit of zstd without --long: the writer chooses it, up to 2 GB of memory."""
 
     def __init__(self, packed: BinaryIO, zstandard: ModuleType, name: str) -> None:
         self._packed, self._zstandard, self._name = packed, zstandard, name
@@ -142,8 +137,8 @@ class _ZstdReader(io.RawIOBase):
 class InputFile:
     """An open file, decompressed while it is read.
 
-    `path`: its path; `name`: for messages; `size_bytes`: its size on disk; `state`: its size and modification time when opened;
-    `position`: the bytes read on disk.
+    `name`: for messages; `size_bytes`: its size on disk; `state`: its size and modification time when opened; `position`: the
+    bytes read on disk.
     """
 
     def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
@@ -169,11 +164,9 @@ class InputFile:
 
     @property
     def position(self) -> int:
-        """Bytes on disk read so far."""
         return 0 if self._raw.closed else self._raw.tell()
 
     def head(self, most: int) -> bytes:
-        """Peek at up to `most` bytes."""
         try:
             return cast(bytes, self._stream.peek(most)[:most])
         except Exception as error:
@@ -189,7 +182,6 @@ class InputFile:
             raise
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; b"" at the end of the file."""
         try:
             data = cast(bytes, self._stream.read(size))
         except Exception as error:
@@ -220,7 +212,6 @@ class InputFile:
             raise InputError(f"{self.name}: not zstd data, or damaged ({error}); unpack it or copy the file again") from error
 
     def close(self) -> None:
-        """Close the file."""
         self._stream.close()
         self._raw.close()
 
@@ -237,8 +228,7 @@ def state_of(status: os.stat_result) -> tuple[int, int]:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a character device or a pipe, which is written directly instead of replaced, and can be read only once.
-    """
+    """Whether a path is a character device or a pipe, which is written, not replaced, and can be read only once."""
     try:
         mode = path.stat().st_mode
     except OSError:

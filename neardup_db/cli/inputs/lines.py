@@ -46,7 +46,7 @@ class LineFile(Protocol):
         ...
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its line end, at most `limit` bytes; b"" at the end of the file."""
+        """The next line with its line end, at most `limit` bytes; b"" at the end."""
         ...
 
 
@@ -120,5 +120,4 @@ class Rows:
 
 
 def too_long(limit: int) -> str:
-    """The reason and the remedy for a record longer than `limit` bytes."""
     return f"longer than {limit:,} bytes; raise the limit with --max-record-mb"

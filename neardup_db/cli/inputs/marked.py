@@ -49,19 +49,15 @@ def write_marked(
 
 
 def require_fields(source: RecordSource) -> None:
-    """Raises InputError if records have no fields."""
     if source.format not in ("jsonl", "csv", "tsv"):
         raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
 
 
 def fields_of(source: RecordSource, added: Sequence[str]) -> _JsonFields | _RowFields:
-    """The writer that adds these fields to the records of an open source."""
     return (_JsonFields if source.format == "jsonl" else _RowFields)(source, added)
 
 
 class _JsonFields:
-    """Adds members to JSON objects."""
-
     def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
         self.header = source.header
         self._added = added
@@ -69,7 +65,7 @@ class _JsonFields:
         self._perhaps = re.compile("|".join([*(f'"{name}"' for name in added), escaped]))
 
     def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        """The bytes of an object with the additional members. Raises ValueError if it already has one of them."""
+        """Raises ValueError if the object already has one of the members."""
         text = raw.decode("utf-8", "replace")
         if self._perhaps.search(text):
             _refuse_present(self._added, json.loads(text.removeprefix("\ufeff")))
@@ -79,8 +75,6 @@ class _JsonFields:
 
 
 class _RowFields:
-    """Adds columns to CSV and TSV rows."""
-
     def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
         self._row = io.StringIO()
         self._writer = csv.writer(self._row, delimiter=source.delimiter, lineterminator="")
@@ -91,7 +85,6 @@ class _RowFields:
         self.header = self.extended(source.header, dict(zip(added, added, strict=True))) if source.columns else b""
 
     def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        """The bytes of a row with the additional columns."""
         self._row.seek(0)
         self._row.truncate()
         self._writer.writerow(["", *values.values()])

@@ -25,14 +25,13 @@ class Numbers:
         return self._stored + len(self._held)
 
     def extend(self, numbers: Iterable[int]) -> None:
-        """Append Python integers."""
         self._held.extend(numbers)
         if len(self._held) >= limits.NUMBERS_HELD:
             self._store(self._held)
             self._held = array("Q")
 
     def extend_by_array(self, numbers: Any) -> None:
-        """Append an array, uint64[n], without a copy in memory."""
+        """Append uint64[n], without a copy in memory."""
         self._store(self._held)
         self._held = array("Q")
         self._store(numbers)
@@ -54,6 +53,5 @@ class Numbers:
         self._stored += len(numbers)
 
     def close(self) -> None:
-        """Delete the file."""
         if self._file is not None:
             self._file.close()

@@ -59,12 +59,10 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]")
 
 
 def _remedy_for_an_address(source: Path) -> str:
-    """The remedy for a URL; "" for other paths."""
     return "; copy it to this machine first, or pipe it in as - with --format" if _ADDRESS.match(str(source)) else ""
 
 
 def find(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Inputs:
-    """The files that command arguments name, with their format."""
     paths = paths_named(sources)
     name = _display_name(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     groups = [list(_files_of(path, options, folder, i)) for i, path in enumerate(paths)]
@@ -98,8 +96,8 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
 
 
 def _matching_files(folder: Path, pattern: str) -> list[Path]:
-    """Files in a folder whose name or relative path matches the pattern, in path order. Hidden files are excluded, and the marker
-    files of Spark and Hive: _SUCCESS and other names with an underscore and no suffix."""
+    """Files in a folder whose name or relative path matches the pattern, in path order, without hidden files and the marker files
+    of Spark and Hive: _SUCCESS and other names with an underscore and no suffix."""
     paths = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOTED)
@@ -114,7 +112,6 @@ def _matching_files(folder: Path, pattern: str) -> list[Path]:
 
 
 def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
-    """Raises InputError if two arguments name the same file."""
     seen: dict[Path, NamedFile] = {}
     for group in groups if len(groups) > 1 else ():
         here = {file.path.resolve(): file for file in group}

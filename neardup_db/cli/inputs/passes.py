@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # slow to import
 
 
 class Piece(NamedTuple):
-    """Consecutive records. texts: a list, or `LocatedTexts`; size_bytes: the size of the records."""
+    """Consecutive records. texts: a list, or `LocatedTexts`."""
 
     texts: list[str] | LocatedTexts
     size_bytes: int
@@ -79,16 +79,15 @@ class Passes(ABC):
 
     @abstractmethod
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        """Write the records selected by a mask, bool[n], to `output`, compressed as the suffix of `target` says, with their marks
-        if given."""
+        """Write the records selected by a mask, bool[n], compressed as the suffix of `target` says, with their marks if given."""
 
     @abstractmethod
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        """The same with an output file for each source file, compressed like it. `outputs` contains every source file."""
+        """The same with an output file, compressed like its source, for each source file."""
 
     @abstractmethod
     def close(self) -> None:
-        """Delete the temporary files."""
+        pass
 
 
 class TextPasses(Passes):
@@ -124,7 +123,7 @@ class TextPasses(Passes):
 
 
 def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
-    """Records in lists of at most `most` records and about `limits.PIECE_BYTES` bytes; the last record may exceed it."""
+    """Lists of at most `most` records and about `limits.PIECE_BYTES` bytes; the last record may exceed it."""
     piece: list[InputRecord] = []
     size_bytes = 0
     for record in records:

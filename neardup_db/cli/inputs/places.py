@@ -16,7 +16,7 @@ from .source import ChangedError, InputRecord, Place
 
 
 class Places:
-    """The positions of all records, by number: 24 bytes a record, mostly in files in `folder`."""
+    """The positions of all records, by number: 24 bytes a record, mostly in files in `folder`. Selections are masks, bool[n]."""
 
     def __init__(self, source: RecordSource, folder: Path) -> None:
         self.source = source
@@ -29,7 +29,6 @@ class Places:
         return len(self._starts)
 
     def extend(self, records: Sequence[InputRecord]) -> None:
-        """Append the positions of the next records."""
         if records and not records[0].path is records[-1].path is self._files[-1]:
             for i, record in enumerate(records, len(self)):
                 if record.path is not self._files[-1]:
@@ -40,13 +39,13 @@ class Places:
         self._sizes.extend([len(record.raw) for record in records])
 
     def records(self, wanted: Any) -> Iterator[InputRecord]:
-        """Reread the records selected by a mask, bool[n]. Raises ChangedError if one is missing."""
+        """Reread the selected records. Raises ChangedError if one is missing."""
         for file, numbers, *columns in self.batches(wanted):
             for number, line, start, size in zip(numbers, *columns, strict=True):
                 yield self.read_again(file, number, Place(line, start), size)
 
     def batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], list[int], list[int], list[int]]]:
-        """Batches of the records selected by a mask, bool[n]: the open file, and lists of numbers, lines, starts and sizes."""
+        """Batches of the selected records: the open file, and lists of numbers, lines, starts and sizes."""
         source = self.source
         source.start_again()
         for path, first, end in self._files_with_records(wanted):
@@ -58,7 +57,7 @@ class Places:
                     yield file, (places + 1).tolist(), lines, starts, sizes
 
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
-        """Reread one record from an open file at `place`. Raises ChangedError if it is missing."""
+        """Raises ChangedError if the record is missing."""
         try:
             return self.source.read_again(file, number, place, size)
         except RecordError as error:
@@ -90,7 +89,7 @@ class Places:
             yield begun, ended
 
     def mask_of_file(self, path: Path, wanted: Any) -> Any:
-        """The selected records that are in one file, as a mask, bool[n]."""
+        """The selected records that are in one file."""
         chosen = np.zeros(len(wanted), bool)
         for one, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
             if one == path:
@@ -116,6 +115,5 @@ class Places:
                 yield places
 
     def close(self) -> None:
-        """Delete the files."""
         for column in self._columns:
             column.close()

@@ -60,7 +60,7 @@ class RecordSource(Source):
         self._require_fitting()
 
     def _require_fitting(self) -> None:
-        """Raises InputError for an option that the format does not support."""
+        """Refuses options that the format does not support."""
         options, called = self.options, _NAMELESS.get(self.format)
         if called and (options.text_fields != ("text",) or options.id_field is not None):
             raise InputError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
@@ -81,7 +81,6 @@ class RecordSource(Source):
 
     @property
     def position(self) -> int:
-        """Bytes on disk read by the current iteration, up to `size_bytes`."""
         return self._done_bytes + (self._input.position if self._input is not None else 0)
 
     def __iter__(self) -> Iterator[InputRecord]:
@@ -102,7 +101,7 @@ class RecordSource(Source):
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[InputFile]:
-        """Open one of the files. Raises ChangedError if it has changed since it was first opened."""
+        """Raises ChangedError if the file has changed since it was first opened."""
         named = self._named[path]
         self._file, self._called, self._key_name = path, named.name, clean_key(named.key)
         self.require_state(path)
@@ -115,7 +114,7 @@ class RecordSource(Source):
             self._done_bytes += file.size_bytes
 
     def _require_text(self, file: LineFile) -> None:
-        """Raises InputError if the first bytes belong to a picture, other binary data or another encoding."""
+        """Refuses a file whose first bytes belong to a picture, other binary data or another encoding."""
         head = file.head(HEAD_BYTES)
         refuse_utf16(head, file.name)
         has_fields = self.format not in _NAMELESS  # with fields, the error can name the invalid record
@@ -152,11 +151,9 @@ class RecordSource(Source):
 
     @property
     def delimiter(self) -> str:
-        """The column delimiter of CSV and TSV."""
         return self.options.delimiter or ("\t" if self.format == "tsv" else ",")
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
-        """The Problem for a record that was read but is unusable."""
         file = self._named[record.path].name
         return Problem(file, 0 if self.format == "folder" else record.line, record.key, reason)
 

@@ -102,7 +102,6 @@ class Source(ABC):
         self._start()
 
     def _start(self) -> None:
-        """Begin an iteration."""
         self.skipped = self.replaced = 0
         self.problems: list[Problem] = []
 
@@ -148,7 +147,6 @@ class Source(ABC):
             raise ChangedError(f"{name} changed while it was read: run it again when no program writes to it")
 
     def require_unchanged(self) -> None:
-        """Raises ChangedError if a file has changed since it was first opened."""
         for path in self._states:
             self.require_state(path)
 

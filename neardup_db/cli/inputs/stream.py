@@ -25,10 +25,8 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Arrivals:
-    """UTF-8 lines of a file descriptor. `before_waiting` is called after all data received so far was returned.
-
-    `stop` ends the stream after the complete lines read so far. Signal handlers may call it.
-    """
+    """UTF-8 lines of a file descriptor. `before_waiting` is called after all data received so far was returned. `stop`, which
+    signal handlers may call, ends the stream after the complete lines read so far."""
 
     name = "standard input"
 
@@ -46,12 +44,11 @@ class Arrivals:
         self._waiting.close()
 
     def stop(self) -> None:
-        """End the stream."""
         self._stopped = True
         self._waiting.wake()
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its line end, at most `limit` bytes; b"" at the end. A line cut by `stop` is dropped."""
+        """A line cut by `stop` is dropped."""
         while True:
             end = self._held.find(b"\n", self._seen) + 1
             if end or len(self._held) >= limit:
@@ -120,7 +117,6 @@ class StreamSource(RecordSource):
         return self._records_of(self._arrivals)
 
     def add_problem(self, problem: Problem) -> None:
-        """Also report it."""
         count = len(self.problems)
         super().add_problem(problem)
         if len(self.problems) > count:
@@ -128,5 +124,4 @@ class StreamSource(RecordSource):
 
 
 def _format_of(arrivals: Arrivals) -> str:
-    """The format, detected from the first line."""
     return "jsonl" if arrivals.head(_FIRST_LINE).removeprefix(BOM).lstrip(b" \t").startswith(b"{") else "lines"

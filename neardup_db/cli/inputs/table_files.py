@@ -46,8 +46,7 @@ class Part(NamedTuple):
 
 
 class TableFile(ABC):
-    """An open table file. schema: of pyarrow; rows: rows read or skipped so far, all after `parts`; share: the part of the file
-    read, from 0 to 1."""
+    """An open table file. rows: read or skipped so far, all after `parts`; share: the part of the file read, from 0 to 1."""
 
     kind: str
 
@@ -59,7 +58,7 @@ class TableFile(ABC):
     @property
     @abstractmethod
     def schema(self) -> Any:
-        """The schema of the whole file, with its metadata."""
+        pass
 
     def require_readable(self) -> None:  # noqa: B027 (most formats show it when they are opened)
         """Raises InputError if the first row shows that rows cannot be read."""
@@ -88,7 +87,6 @@ class TableFile(ABC):
 
 
 def open_table(path: Path, name: str, format: str) -> TableFile:
-    """Open a file of a format in TABLE_FORMATS. Raises InputError if it is not one."""
     pa = pyarrow_for(name)
     with open(path, "rb") as opened:
         head = opened.read(8)
@@ -194,7 +192,6 @@ class ParquetOutput:
         self._bytes = 0
 
     def write_batch(self, batch: Any) -> None:
-        """Add rows to the current row group."""
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         if self._bytes >= limits.GROUP_BYTES:
@@ -206,7 +203,6 @@ class ParquetOutput:
         self._waiting, self._bytes = [], 0
 
     def close(self) -> None:
-        """Write the last row group and the footer."""
         if self._waiting:
             self._end_group()
         self._writer.close()
@@ -272,8 +268,6 @@ class IpcFile(TableFile):
 
 
 class IpcStream(IpcFile):
-    """An Arrow IPC stream."""
-
     kind = "Arrow IPC stream"
 
     def _opened(self, columns: Sequence[str] | None) -> Any:

@@ -55,9 +55,7 @@ class TablePasses(Passes):
         for path, output in left.items():  # no row of this file is selected
             self._write(iter(()), mask, output, path, marks, meter)
 
-    def _write(
-        self, some: Iterator[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter
-    ) -> None:
+    def _write(self, some: Iterator[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
         """Write the rows selected by a mask, bool[n], to a file in the format of another."""
         source = self.source
         schema = source.schema if marks is None else self._marked_schema(marks)
@@ -108,7 +106,6 @@ class TablePasses(Passes):
         return schema
 
     def _mark_arrays(self, marks: Marks, schema: Any, places: Any) -> list[Any]:
-        """The --mark columns of rows at the given positions."""
         source, pa = self.source, self.source.pa
         columns = marks.columns(self._numbers(places))
         if schema.field("duplicate_of").type == pa.string():
@@ -167,7 +164,6 @@ def _writable(source: TableSource) -> Iterator[None]:
 
 
 def _require_filter(source: TableSource) -> None:
-    """Raises InputError if pyarrow cannot filter a column."""
     for field in source.schema:
         try:
             _chosen(source.pa, source.pa.nulls(0, field.type), [])

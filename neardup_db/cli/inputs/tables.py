@@ -35,7 +35,7 @@ class RowProblem(Problem):
 
 
 class Rows(NamedTuple):
-    """Consecutive rows. path: their file; before: the number of rows in earlier files; part: the rows."""
+    """Consecutive rows. path: their file; before: the number of rows in earlier files."""
 
     path: Path
     before: int
@@ -47,7 +47,6 @@ class Rows(NamedTuple):
         return self.before + self.part.first
 
     def slice_rows(self, start: int, count: int) -> Rows:
-        """`count` rows from `start` on."""
         part = self.part._replace(first=self.part.first + start, batch=self.part.batch.slice(start, count))
         return self._replace(part=part)
 
@@ -116,7 +115,6 @@ class TableSource(Source):
         return next(([name] for name in ("id", "key") if self.schema.names.count(name) == 1), None)
 
     def type_of(self, way: Sequence[str]) -> Any:
-        """The type of the column at a path."""
         kind = self.schema.field(way[0]).type
         for name in way[1:]:
             kind = kind.field(name).type
@@ -130,8 +128,7 @@ class TableSource(Source):
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[TableFile]:
-        """Open one of the files. Raises ChangedError if it has changed since it was first opened, or changes until it is closed.
-        """
+        """Raises ChangedError if the file has changed since it was first opened, or changes until it is closed."""
         self.require_state(path)
         try:
             yield open_table(path, self._named[path].name, self.format)
@@ -144,7 +141,6 @@ class TableSource(Source):
 
     @property
     def position(self) -> int:
-        """Bytes on disk read by the current pass, up to `size_bytes`."""
         return self._done_bytes + (0 if self._open is None else int(self._open.share * self._open_bytes))
 
     _open: TableFile | None = None
@@ -337,18 +333,15 @@ class TableSource(Source):
     # ---- skipped rows ----------------------------------------------------------------------------------------
 
     def _skip_row(self, rows: Rows, i: int, reason: str) -> None:
-        """Count row i as skipped, or raise an error if invalid rows are not skipped."""
         error = RecordError(RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason))
         self.skip_record(error)
         self.left_out.append(rows.place + i)
 
     def problem(self, record: InputRecord, reason: str) -> Problem:
-        """The Problem for a row that was read but is unusable."""
         return RowProblem(self._named[record.path].name, record.line, record.key, reason)
 
 
 def _column_of(array: Any) -> arrow.Column:
-    """An array that is not a struct, as an `arrow.Column`."""
     with arrow.Source("column", array) as source:
         ((column,),) = source.chunks()
         return column

@@ -60,7 +60,6 @@ class Waiting:
         return arrived
 
     def wake(self) -> None:
-        """End a wait."""
         self._fetched.put(None)
 
     def close(self) -> None:
