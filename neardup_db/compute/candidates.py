@@ -177,7 +177,12 @@ def band_buckets(fingerprints: Any, bands: int, rows: int) -> Any:
     bands, rows = check_integer("bands", bands, 1, BITS_MAX), check_integer("rows", rows, 1, BITS_MAX)
     if bands * rows > array.shape[1]:
         raise ParameterError(f"bands={bands} of rows={rows} take {bands * rows} slots, but the signatures have {array.shape[1]}")
-    return native.band_buckets(np.ascontiguousarray(array, dtype=f"<u{array.dtype.itemsize}"), bands, rows)
+    size, (count, num_perm) = array.dtype.itemsize, array.shape
+    out = np.empty((count, bands), np.int32)
+    for signature, buckets in zip(np.ascontiguousarray(array, dtype=f"<u{size}"), out, strict=True):
+        data, target = native.pointer(signature, "uint8_t[]"), native.pointer(buckets, "int32_t[]")
+        native.check(native.lib.nd_band_buckets(data, num_perm, size, bands, rows, target), f"bands={bands}, rows={rows}")
+    return out
 
 
 def candidate_probability(similarity: Any, bands: int, rows: int) -> Any:

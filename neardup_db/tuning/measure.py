@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from .. import limits
 from ..arrays import Array, np
+from ..comparing import Deduplicator
 from ..compute.comparisons import jaccard_pieces
 from ..errors import ShortTextsWarning
 from ..index import Index
-from ..native import Deduplicator, lib, pointer
+from ..native import lib, pointer
 from ..schemes import MinHash
 from ..schemes.base import values_of
 from ..text import TextRules
