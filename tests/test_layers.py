@@ -14,6 +14,7 @@ LAYERS = (
     ("limits", "errors", "clock", "arrays", "_core", "_texts", "_turns", "_questions", "_standard", "located", "system"),
     ("native", "values"),
     ("parameters", "immutable", "settings", "tables", "arrow", "comparing"),
+    ("records",),
     ("text",),
     ("schemes",),
     ("compute", "fingerprint_files"),
