@@ -106,7 +106,7 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
 
 
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
-    """Codes with independently differing bits: the radius decides which are returned, the blocks or chunks which are candidates."""
+    """Codes with independently differing bits: the radius decides which are returned, blocks or chunks which are candidates."""
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
     returned = _binomial_range(bits, differs, 0, radius)
     plan = settings.get("plan")

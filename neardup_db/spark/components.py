@@ -93,7 +93,7 @@ def small_star(edges: DataFrame) -> DataFrame:
 
 
 def stars_of_few(edges: DataFrame) -> DataFrame:
-    """Each vertex with the smallest of its component, computed by one task that holds all edges; the smallest itself has no row."""
+    """Each vertex with the smallest of its component, by one task that holds all edges; the smallest has no row."""
     kind = edges.schema[LARGER].dataType.simpleString()
     return edges.coalesce(1).mapInArrow(_stars, f"{LARGER} {kind}, {SMALLER} {kind}")
 

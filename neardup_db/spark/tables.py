@@ -80,7 +80,7 @@ class Tables:
 
 
 def _own_folder(spark: SparkSession) -> str:
-    """The default folder for tables: the session's checkpoint folder or, with a local Spark, a temporary folder deleted at exit."""
+    """The default folder for tables: the session's checkpoint folder or, with a local Spark, one deleted at exit."""
     context = getattr(spark, "sparkContext", None)
     checkpoints = context.getCheckpointDir() if context is not None and hasattr(context, "getCheckpointDir") else None
     if checkpoints:

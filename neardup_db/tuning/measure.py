@@ -1,4 +1,4 @@
-"""Measures text rules on a sample: the similarity of its pairs, of edited copies and of unlike texts, and the cost of an index."""
+"""Measures text rules on a sample: similarity of its pairs, of edited copies and of unlike texts, and the cost of an index."""
 
 from __future__ import annotations
 
