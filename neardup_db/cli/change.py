@@ -88,7 +88,6 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 
 
 def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
-    """Returns the exit code."""
     if as_json:
         emit_json(as_json_value({"deleted": count, "missing": missing}))
     else:
