@@ -23,14 +23,10 @@ ON_DEVICES = "__arrow_c_device_stream__", "__arrow_c_device_array__"
 
 
 class ArrowStream(Protocol):
-    """A table, a stream or a chunked array."""
-
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArray(Protocol):
-    """A record batch or an array."""
-
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 
@@ -116,17 +112,14 @@ class Type(NamedTuple):
 
 
 def is_string(kind: Type) -> bool:
-    """Whether the values are strings or nulls."""
     return kind.format in (*_STRINGS, "n") if kind.values is None else is_string(kind.values)
 
 
 def is_key(kind: Type) -> bool:
-    """Whether the values are valid keys or nulls."""
     return kind.format in (*_STRINGS, *_BINARY, *_INTEGERS, "n") if kind.values is None else is_key(kind.values)
 
 
 def is_json(kind: Type) -> bool:
-    """Whether JSON can represent the values."""
     if kind.values is not None:
         return is_json(kind.values)
     if kind.format in ("+l", "+L", "+s") or kind.format.startswith("+w:"):
@@ -208,11 +201,10 @@ class Source:
 
     @property
     def column_names(self) -> str:
-        """The column names, for a message."""
         return ", ".join(repr(one.name) for one in self.types) or "(none)"
 
     def number(self, role: str, column: Any, holds: Callable[[Type], bool], kinds: str) -> int:
-        """The position of the column that the argument `role` names. For an array, `column` must be None. Raises ParameterError
+        """The position of the column that the argument `role` names; for an array, `column` must be None. Raises ParameterError
         if `holds` is false for the column type; `kinds` lists the accepted types."""
         if not self.is_table:
             if column is not None:
@@ -264,7 +256,6 @@ class Source:
 
 
 def _buffer(array: Any, number: int, dtype: Any, start: int, count: int) -> Array:
-    """Elements of a buffer, without a copy."""
     kind = np.dtype(dtype)
     if not count:
         return np.empty(0, kind)
@@ -279,7 +270,6 @@ def _address(array: Any, number: int) -> int:
 
 
 def _bits(array: Any, number: int, start: int, count: int) -> Array:
-    """The bits of a buffer, bool[count]."""
     first = start // 8
     packed = _buffer(array, number, np.uint8, first, (start + count + 7) // 8 - first if count else 0)
     return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + count].view(np.bool_)
@@ -399,7 +389,6 @@ class Column:
 
 
 def _offset_strings(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
-    """The strings of a layout with offsets."""
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
     offsets = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1).astype(np.int64, copy=False)
@@ -437,7 +426,6 @@ def _view_strings(array: Any, kind: Type, at: int, count: int, nulls: Array | No
 
 
 def _outlying_strings(array: Any, kind: Type, views: Array, sizes: Array) -> Array:
-    """The addresses of strings outside their views."""
     spaces = array.n_buffers - 3
     lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)
     which, offsets = views[:, 2].astype(np.intp), views[:, 3].astype(np.int64)

@@ -1,8 +1,8 @@
 """Rows of a DuckDB relation by number, for `frames`.
 
-A relation is a query, and its selected rows are another query over it. Values stay in DuckDB, no table or variable of the caller
-is looked up by name, and nothing is created in the database. Each run of the query numbers the rows again. Because it may return
-other rows or another order, each text is compared with the text that had its number, by 4 bits of its hash.
+A relation is a query, and its selected rows are another query over it; nothing is created in the database, and no table or
+variable of the caller is looked up by name. Each run of the query numbers the rows again and may return others, so each text is
+compared with the text that had its number, by 4 bits of its hash.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ class RelationRows:
         self.table = table.drop_columns([self._number, self._hash])
 
     def type_of(self, name: str) -> str:
-        """The SQL type of a column."""
         return str(dict(zip(self._relation.columns, self._relation.types, strict=True))[name])
 
     def filtered(self, rows: Any) -> Any:
-        """The rows selected by a mask, bool[n], as a relation."""
         return self._selected_rows(rows).select(self._original_relation())
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
@@ -53,13 +51,11 @@ class RelationRows:
         return self._selected_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
 
     def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
-        """A new relation on the same connection, from (SQL type, values) by column name."""
         one_row = self._relation.limit(0).aggregate("count(*)")
         new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
         return one_row.select(*new)
 
     def _selected_rows(self, rows: Any) -> Any:
-        """The numbered rows selected by a mask, bool[n]."""
         duckdb, count = self._duckdb, len(self._hashes)
         place = self._column(self._number) - self._constant(1)
         hashes = np.zeros((count, _HASHES), np.bool_)
@@ -70,7 +66,6 @@ class RelationRows:
         return self._numbered.filter(condition.when(fits, self._bit(rows, place)).otherwise(changed))
 
     def _bit(self, bits: Any, place: Any) -> Any:
-        """Whether a bit is set."""
         constant = self._constant(np.packbits(bits).tobytes()).cast("BIT")
         return self._function("get_bit", constant, place.cast("INTEGER")) == self._constant(1)
 

@@ -45,8 +45,6 @@ from .values import ANY_GROUP, AnyGroup, Changes, Key, Part, SyncReport
 
 
 class EditMethods(AddMethods):
-    """Changing and deleting documents, followed tables, and human review."""
-
     # ---- following a table -----------------------------------------------------------------------------------------
 
     def follow(
@@ -59,11 +57,11 @@ class EditMethods(AddMethods):
         *,
         sync: Sync | None = None,
     ) -> None:
-        """Make the rows of a table in the same database the documents of this index.
+        """Make the rows of a table in the same database the documents of this index (see docs/reference/following.md).
 
         key, text, group: column names. The key is the PRIMARY KEY, or UNIQUE and NOT NULL. Rows with a NULL text are no
-        documents. where: an SQL condition on the row's own columns with SQLite's own functions; it becomes part of SQL, so never
-        take it from users. Texts are not copied unless the index has store_text.
+        documents. where: an SQL condition on the row's own columns with SQLite's own functions; never take it from users. Texts
+        are not copied unless the index has store_text.
 
         Triggers in plain SQL note the keys of changed rows, and `sync` processes them, at first all rows. sync="query": every
         query does this first, unless the index is read_only. Another call changes columns, condition or `sync`. Raises
@@ -119,9 +117,7 @@ class EditMethods(AddMethods):
 
         All rows are also compared if triggers are missing, which are then recreated, or if the number of rows shows an unnoted
         change, as after REPLACE. Raises MismatchError if the table or a column is gone or a needed name is taken, ParameterError
-        if no table is followed, BusyError, ReadOnlyError.
-
-        Warns once (ShortTextsWarning) as `add_many` does.
+        if no table is followed, BusyError, ReadOnlyError. Warns as `add_many` does.
 
         >>> import apsw
         >>> from neardup_db import Index, MinHash
@@ -242,8 +238,8 @@ class EditMethods(AddMethods):
     def set_window(self, window: WindowSize | None) -> None:
         """Change the window to a time span (a timedelta), a number of the latest documents (an int), or None for all.
 
-        Documents outside the new window are invisible at once, and removed by later adds or `expire`. Removed documents do not
-        return. Reads every document in one transaction.
+        Documents outside the new window are invisible at once, and removed by later adds or `expire`; a wider window does not
+        bring them back. Reads every document in one transaction.
 
         >>> from datetime import timedelta
         >>> from neardup_db import Index, MinHash
@@ -329,9 +325,9 @@ class EditMethods(AddMethods):
         """Exempt texts like this one, such as a greeting or a footer, from matching in all groups. Returns the number of stored
         documents that are exempt now.
 
-        Texts similar by the index's rule are exempt: `query` returns nothing for them, `add` and `add_if_new` store them without
-        matches, and stored ones are in no `matches`, `pairs()` or cluster. The index keeps the fingerprint until `disallow`,
-        independent of documents. key: use the text of a stored document. note: a comment, shown by `allowed()`.
+        `query` returns nothing for texts similar by the index's rule, `add` and `add_if_new` store them without matches, and
+        stored ones are in no `matches`, `pairs()` or cluster. The index keeps the fingerprint until `disallow`, independent of
+        documents. key: use the text of a stored document. note: a comment, shown by `allowed()`.
 
         Compares every stored fingerprint once, and every later text with each allowed text, at most 1,000. Raises
         KeyNotFoundError, and ParameterError in an index of codes and for a text without shingles.
@@ -395,10 +391,10 @@ class EditMethods(AddMethods):
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """At most `limit` changes since an earlier call, whose `token` is given as `since`, in one state of the index.
 
-        To follow an index, another system calls this repeatedly with the latest token, which it may store. Without `since` the
-        result starts from the beginning, with all documents as added. The first call makes the index record changes: a row for
-        each removed document, each document in another cluster, and each changed set of codes, but none for added documents. The
-        latest million rows are kept. Call again if `more` is true.
+        To follow an index, another system calls this repeatedly with the latest token, which it may store; call again at once if
+        `more` is true. Without `since` the result starts from the beginning, with all documents as added. The first call makes
+        the index record changes: a row for each removed document, each document in another cluster, and each changed set of
+        codes. The latest million rows are kept.
 
         Expired documents count until `expire` removes them. Cluster numbers are those of the view `neardup_clusters`: joined
         clusters take the number of the largest (sizes are compared up to 1,000), the largest part of a split cluster keeps its

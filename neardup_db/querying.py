@@ -34,19 +34,12 @@ from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import Store
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
-from .values import (
-    AnyGroup,
-    Count,
-    Key,
-    Match,
-)
+from .values import AnyGroup, Count, Key, Match
 
 Made = TypeVar("Made")
 
 
 class QueryMethods:
-    """Queries by text, code and key."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._readers = StoreReaders(store)
@@ -72,7 +65,6 @@ class QueryMethods:
         return self._current_store().rules
 
     def _current_store(self) -> Store:
-        """The store with the current settings of the file."""
         if self._store.db.is_closed:
             return self._store
         with self._readers.reading() as reader:
@@ -217,11 +209,11 @@ class QueryMethods:
         """The `n` documents most similar to a text or code, best first, also beyond the index's threshold or distance; ties in
         insertion order.
 
-        wanted: a text, or a code. str and bytes are codes only in a `BinaryCode` index; elsewhere use `nearest_code` for codes in
-        hexadecimal or bytes. The result is exact. If `n` documents match by the index's rule, codes and `BottomK` cost one query.
-        Otherwise all fingerprints are read: tens of milliseconds for a million codes, seconds for a million texts
-        (`MinHash(exact=True)`, `BottomK`). Texts without a common shingle are left out. `MinHash()` without exact=True raises
-        ParameterError, because estimates cannot rank all texts.
+        wanted: a text, or a code. str and bytes are codes only in a `BinaryCode` index; elsewhere use `nearest_code`. The result
+        is exact. If `n` documents match by the index's rule, codes and `BottomK` cost one query. Otherwise all fingerprints are
+        read: tens of milliseconds for a million codes, seconds for a million texts (`MinHash(exact=True)`, `BottomK`). Texts
+        without a common shingle are left out. `MinHash()` without exact=True raises ParameterError, because estimates cannot rank
+        all texts.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -255,7 +247,6 @@ class QueryMethods:
         return self._run_query(_matches, question)
 
     def _run_query(self, ask: Callable[..., Made], question: QuerySpec, *more: Any) -> Made:
-        """The result of `ask`, which runs one statement."""
         sketch = self._sketched(question.sketch)
         loan, reader = self._readers.acquire()
         with loan:
@@ -357,7 +348,7 @@ class QueryMethods:
 
 
 def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
-    """Check the group of a query. Raises ParameterError if the measure cannot search all groups."""
+    """Refuses ANY_GROUP for a measure that cannot search all groups."""
     asked = check_asked_group(group)
     if measure is not None and isinstance(asked, AnyGroup):
         raise ParameterError(f"group=ANY_GROUP does not go with measure={measure!r}: ask one group after the other")
@@ -386,7 +377,6 @@ def _matches(reader: StoreReader, sketch: Sketch, question: QuerySpec) -> list[M
 
 
 def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
-    """Check the texts of many queries."""
     if is_arrow(texts):
         return texts_of("texts", texts, column, "say which holds the texts, as in query_many(table, text='body')")
     given = check_many("texts", texts, "give a list of texts, or an array or table that Arrow reads")
@@ -407,7 +397,6 @@ def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) 
 
 
 def _answers(reader: StoreReader, question: QuerySpec, pieces: Iterable[Sketches]) -> list[list[Match]]:
-    """The matches of each sketch, inside a read transaction."""
     group_id, now = reader.documents.group_id(question.group), clock.now_ms()
     one = partial(_matches, reader, question=question)
     found: list[list[Match]] = []

@@ -42,8 +42,6 @@ Opened = TypeVar("Opened", bound="Calls")
 
 
 class Block(Protocol):
-    """An open transaction."""
-
     task: object | None
     line: WaitQueue
     """The task's running call; after a cancellation it may still run."""
@@ -102,7 +100,6 @@ class Calls:
         return self
 
     def _bind(self) -> None:
-        """Bind to the running loop in this process."""
         if self._loop is None or (self._index is None and self._process_id != os.getpid()):
             self._loop, self._process_id = _running_loop(), os.getpid()
             self._writes, self._reads = Lane(1, "neardup writes"), Lane(self._most, "neardup reads")
@@ -115,7 +112,6 @@ class Calls:
         return index, index._readers.reserve_main()
 
     def _opened_late(self, opened: tuple[Index, bool] | None, error: BaseException | None) -> None:
-        """Close an index whose opening task was cancelled."""
         if opened is not None:
             with suppress(ClosedError):
                 self._writes.submit(opened[0].close)
@@ -158,7 +154,6 @@ class Calls:
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _require_index(self) -> Index:
-        """The open index. Raises ClosedError."""
         index = self._index
         if index is None:
             raise ClosedError("the index is not open: use it inside `async with AsyncIndex(path) as index:`, or after open()")
@@ -197,7 +192,6 @@ class Calls:
 
     @property
     def _own_block(self) -> Block | None:
-        """The innermost open transaction, if it belongs to this task."""
         block = self._block
         return block if block is not None and block.task is current_task() else None
 
@@ -209,8 +203,6 @@ class Calls:
         )
 
     def _late(self, method: str, *args: Any, **kwargs: Any) -> Late:
-        """A callback that reports the outcome of a call whose task was cancelled."""
-
         def report(result: Any, error: BaseException | None) -> None:
             try:
                 (self._on_late_result or _logged)(LateResult(method, args, kwargs, result, error))
@@ -252,7 +244,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 def check_plain(name: str, function: object) -> None:
-    """Raises ParameterError for a coroutine function, because its result would not be awaited."""
+    """Refuses a coroutine function, because its result would not be awaited."""
     check_callable(name, function)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         raise ParameterError(f"{name}={quoted(function)}: give a plain function, since nothing awaits what it returns")

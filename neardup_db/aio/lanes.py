@@ -34,12 +34,11 @@ _has_ended = False
 
 
 def is_program_ending() -> bool:
-    """Whether the interpreter is exiting, so that endless work must stop."""
     return _has_ended
 
 
 def no_op() -> None:
-    """A callback without effect."""
+    pass
 
 
 class WaitQueue:
@@ -75,7 +74,6 @@ class WaitQueue:
             waiter.set_exception(BusyError(busy))
 
     def release(self) -> None:
-        """Release the place to the longest waiting task."""
         while self._waiting:
             waiter, _ = self._waiting.popitem(last=False)
             if not waiter.done():
@@ -85,7 +83,7 @@ class WaitQueue:
 
 
 class Lane(WaitQueue):
-    """A Line of threads: each acquired place has its own thread. Threads start on demand."""
+    """A Line of threads: each acquired place has its own thread, started on demand."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads)
@@ -111,7 +109,6 @@ class Lane(WaitQueue):
         self._works.put(work)
 
     def end(self) -> list[threading.Thread]:
-        """Let the threads end after the submitted work. Returns them."""
         threads, self._threads = self._threads, []
         if self._process_id != os.getpid():  # the threads are the parent's
             return []
@@ -140,7 +137,6 @@ class Call:
         self._is_left = False
 
     def start(self, work: Callable[[], Any]) -> Call:
-        """Start the work in a copy of the caller's context."""
         try:
             self._lane.submit(partial(copy_context().run, self._run, work))
         except BaseException:
@@ -149,7 +145,6 @@ class Call:
         return self
 
     async def outcome(self) -> Any:
-        """The result of the work; raises its exception."""
         try:
             await self._over
         except BaseException:  # cancelled, or the coroutine was closed
@@ -167,7 +162,6 @@ class Call:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the task no longer waits."""
         return self._is_left or self._over.cancelled()
 
     def _run(self, work: Callable[[], Any]) -> None:

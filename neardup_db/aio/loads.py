@@ -12,7 +12,8 @@ from typing import Any
 from .. import limits
 from ..errors import NearDupError
 from ..index import Index
-from ..parameters import check_callable, check_choice, check_fields, check_if_exists, check_integer
+from ..parameters import check_callable, check_choice, check_if_exists, check_integer
+from ..records import check_fields
 from ..store.database.connection import current_task
 from ..store.writing.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
@@ -48,7 +49,7 @@ class Outcomes(Collector):
 
 
 class _ProgramEndsError(BaseException):
-    """Ends a load in the thread."""
+    pass
 
 
 def until_end(records: Iterator[Any]) -> Iterator[Any]:
@@ -86,7 +87,6 @@ class Load:
         have caught it."""
 
     async def run(self) -> AddReport:
-        """Add all records and return the report."""
         index, task = self._index, current_task()
         for name, function in (("progress", self._progress), ("on_outcome", self._on_outcome)):
             check_callable(name, function)
@@ -123,7 +123,6 @@ class Load:
 
     @contextmanager
     def _loading(self, index: Index) -> Iterator[None]:
-        """A transaction for many records, in the thread."""
         with index._store.db.large_cache(), index.transaction():
             yield
         if self._is_read:
@@ -160,7 +159,6 @@ class Load:
         self._size += sum(len(value if isinstance(value, (str, bytes)) else repr(value)) for value in values)
 
     async def flush(self) -> None:
-        """Store the pending records."""
         if self._error is not None:
             raise self._error
         piece, self._piece, self._size = self._piece, [], 0

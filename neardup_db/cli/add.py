@@ -16,18 +16,15 @@ from ..parameters import check_expiry
 from ..schemes import MinHash
 from ..text import TextRules
 from ..values import AddReport
-from .command import command
 from .feed import feed, warnings_as_notes
 from .inputs.opening import open_source, paths_named
 from .inputs.source import InputRecord, Source
 from .options import (
     Count,
     if_exists_option,
-    index_argument,
+    index_command,
     input_options,
     is_new,
-    json_option,
-    name_option,
     parse_duration,
     read_options,
     removed_if_unused,
@@ -45,10 +42,8 @@ from .wording import in_options, naming_file, renaming_arguments
 COMMIT_EVERY = 50_000
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@name_option
 @scheme_options
 @text_options
 @click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL.")
@@ -70,7 +65,6 @@ COMMIT_EVERY = 50_000
 )
 @click.option("--force", is_flag=True, help="Replace the file of --outcomes if it exists.")
 @input_options
-@json_option
 def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Add the records of IN to INDEX.
 
@@ -84,8 +78,8 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     After an error or Ctrl-C, repeat the command with --if-exists ignore.
 
     --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
-    similarity and distance (of the record that a duplicate matched, else of its best match), reason (of a skipped record), file,
-    line. After an error it has the committed records.
+    similarity, distance, reason (of a skipped record), file, line. The match is the one that made it a duplicate, else the best.
+    After an error the file has the committed records.
 
     \b
     neardup add articles.db articles.jsonl

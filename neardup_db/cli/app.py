@@ -123,12 +123,10 @@ class Program(click.Group):
         return code
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The loaded command; `commands` has only its line for --help."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and load(known.name or ""), rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands in registration order."""
         return list(self.commands)
 
 

@@ -12,18 +12,8 @@ from ..errors import CorruptIndexError
 from ..index import Index
 from ..store.database.connection import undecodable
 from ..values import Key
-from .command import command
 from .inputs.files import packing_of
-from .options import (
-    find_group,
-    group_option,
-    index_argument,
-    json_option,
-    keys_options,
-    name_option,
-    open_index,
-    parse_keys,
-)
+from .options import find_group, group_option, index_command, keys_options, open_index, parse_keys
 from .output import as_json_value, emit_json, escaped, json_line, print_note
 from .outputs import open_output, replacing, room_for
 from .screen import Meter
@@ -32,12 +22,9 @@ _ROWS_AT_ONCE = 1000
 """Lines between updates of the progress bar."""
 
 
-@command()
-@index_argument
+@index_command()
 @keys_options
-@name_option
 @group_option
-@json_option
 def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, group: str | None, as_json: bool) -> int:
     """Print documents by their keys, as JSON.
 
@@ -87,7 +74,6 @@ _WHERE_THERE = ("text", "code", "codes")
 
 
 def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Iterator[dict[str, Any]]:
-    """The visible documents that meet an SQL condition, as JSON objects."""
     sql = f"""SELECT d.key, g.name, d.metadata, d.text, {"f.value" if index.scheme.takes_codes else "NULL"}, {_codes(index)},
                   d.token_count, d.added_at / 1000.0, d.last_seen / 1000.0, d.times_seen, d.expires_at / 1000.0, d.cluster_id
               FROM {index.name}_document AS d LEFT JOIN {index.name}_group AS g ON g.id = d.group_id

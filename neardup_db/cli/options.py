@@ -23,6 +23,7 @@ from ..store.database.open import remove_unused
 from ..system import reachable, real_path
 from ..text import TextRules
 from ..values import ANY_GROUP, AnyGroup, Key
+from .command import command
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
@@ -81,9 +82,19 @@ measure_option = click.option(
 )
 
 
-class Count(click.IntRange):
-    """A 64-bit integer of at least `least`."""
+def index_command(name: str | None = None) -> Callable[[Any], click.Command]:
+    """Decorator for a command on INDEX, with --name and --json as its last options."""
 
+    def decorate(function: Any) -> click.Command:
+        last: Any = name_option(json_option(lambda: None))
+        function.__click_params__ = [*last.__click_params__, *getattr(function, "__click_params__", ())]
+        made: click.Command = command(name)(index_argument(function))
+        return made
+
+    return decorate
+
+
+class Count(click.IntRange):
     def __init__(self, least: int) -> None:
         super().__init__(least, (1 << 63) - 1)
 
@@ -139,7 +150,6 @@ def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
 
 
 def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
-    """The group whose documents a command lists; all groups without --group."""
     return ANY_GROUP if group is None else find_group(index, group)
 
 
@@ -301,7 +311,6 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
 
 
 def index_files(path: Path) -> list[Path]:
-    """The files that may belong to an index."""
     return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
 
 

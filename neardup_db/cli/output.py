@@ -44,8 +44,15 @@ def emit(line: str = "", keep: str = "\t") -> None:
     click.echo(escape_unprintable(line, keep))
 
 
+def emit_result(value: Any, line: str, *, as_json: bool) -> None:
+    """Write a result, as JSON or as a line."""
+    if as_json:
+        emit_json(as_json_value(value))
+    else:
+        emit(line)
+
+
 def print_note(line: str) -> None:
-    """Write a line to standard error, for messages that are not results."""
     click.echo(f"neardup: {escape_unprintable(line)}", err=True)
 
 
@@ -186,7 +193,6 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def without_words(rules: TextRules | None) -> str:
-    """A description of texts that match nothing under these rules."""
     fewest = 0 if rules is None else rules.min_tokens
     return f"with fewer than {fewest:,} tokens" if fewest > 1 else "without a word"
 

@@ -1,7 +1,6 @@
 """A Datasette plugin: pages that show every near-duplicate index of every attached database.
 
-Datasette finds the plugin by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes. An index
-page has figures, charts, the largest clusters and a search box; a cluster page has documents and their differences. The pages
+Datasette finds the plugin by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes. The pages
 read through Datasette's connections (`foreign`) and obey its permissions. Settings in Datasette's configuration:
 
     {"plugins": {"neardup-db": {"time_limit_s": 10, "write": {"id": "root"}}}}
@@ -30,20 +29,16 @@ def prepare_connection(conn: Any, database: str) -> None:
 
 @hookimpl
 def register_routes() -> list[tuple[str, Callable[..., Any]]]:
-    """The routes of the pages."""
     return ROUTES
 
 
 @hookimpl
 def menu_links(datasette: Any) -> list[dict[str, str]]:
-    """A menu link on every page."""
     return [{"href": datasette.urls.path("/-/neardup"), "label": "Near-duplicates"}]
 
 
 @hookimpl
 def database_actions(datasette: Any, database: str) -> Callable[[], Awaitable[list[dict[str, str]]]]:
-    """A menu link for a database that contains an index."""
-
     async def links() -> list[dict[str, str]]:
         if not await has_indexes(datasette.get_database(database)):
             return []

@@ -28,12 +28,10 @@ SPREAD = 20
 
 @lru_cache(maxsize=4)
 def _factorials(most: int) -> npt.NDArray[np.float64]:
-    """Logarithms of the factorials of 0 .. most."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)), dtype=np.longdouble)]).astype(np.float64)
 
 
 def _choose(n: npt.NDArray[np.int64] | int, k: npt.NDArray[np.int64] | int, most: int) -> npt.NDArray[np.float64]:
-    """Logarithms of the binomial coefficients of numbers up to `most`."""
     factorials = _factorials(1 << most.bit_length())
     return np.asarray(factorials[n] - factorials[k] - factorials[n - k], dtype=np.float64)
 
@@ -57,7 +55,6 @@ def _binomial_range(count: int, chance: float, first: int, last: int) -> float:
 
 
 def _around(mean: float, deviation: float) -> tuple[int, int]:
-    """The bounds of a sum around its mean."""
     return math.floor(mean - SPREAD * (deviation + 1)), math.ceil(mean + SPREAD * (deviation + 1))
 
 
@@ -107,8 +104,7 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
 
 
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
-    """Codes with independently differing bits: the radius decides which are returned, the blocks or chunks which are candidates.
-    """
+    """Codes with independently differing bits: the radius decides which are returned, blocks or chunks which are candidates."""
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
     returned = _binomial_range(bits, differs, 0, radius)
     plan = settings.get("plan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import native
+from .. import comparing, native
 from ..arrays import np
 from ..errors import NearDupError
 from ..schemes import MinHash
@@ -66,13 +66,10 @@ def _require(expected: int, found: int, what: str) -> None:
 
 
 def _decided(rows: DataFrame, settings: Settings) -> DataFrame:
-    """(key, duplicate_of, similarity) of the rows of components."""
     kind = rows.schema["key"].dataType.simpleString()
     order = preference(settings.keep).order
     together = rows.repartition("label").sortWithinPartitions("label", order).select(*_ROWS)
-    return together.mapInArrow(
-        decider(settings.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double"
-    )
+    return together.mapInArrow(decider(settings.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double")
 
 
 def decider(scheme: MinHash, key_type: str) -> Batches:
@@ -101,7 +98,7 @@ class _Components:
         self._forget()
 
     def _forget(self) -> None:
-        self._deduplicator = native.Deduplicator(self._scheme.native)
+        self._deduplicator = comparing.Deduplicator(self._scheme.native)
         self._count = 0
         self._kept: dict[int, Any] = {}
 

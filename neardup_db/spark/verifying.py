@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import limits, native
+from .. import comparing, limits, native
 from ..arrays import np
 from ..errors import NearDupError
 from ..schemes import MinHash
@@ -20,7 +20,6 @@ asks: whether a document is compared with those before it; known: the label of i
 
 
 def arrow_type(kind: str) -> str:
-    """The pyarrow name of a Spark key type."""
     return {"bigint": "int64"}.get(kind, kind)
 
 
@@ -43,15 +42,13 @@ def comparer(scheme: MinHash) -> Batches:
 
         for batch in batches:
             pairs = zip(batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
-            similarities = [1.0 if a == b else native.similarity(scheme.native, a, b)[0] for a, b in pairs]
+            similarities = [1.0 if a == b else comparing.similarity(scheme.native, a, b)[0] for a, b in pairs]
             yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(similarities, pa.float64())], names=["key", "similarity"])
 
     return run
 
 
 class _Rows:
-    """Rows of complete groups, as columns."""
-
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {name: [] for name in GROUP}
         self.bytes = 0
@@ -78,7 +75,6 @@ class _Rows:
 
 
 def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[_Rows]:
-    """All rows, in batches of bounded bytes with complete groups."""
     rows = _Rows()
     for batch in batches:
         rows.append_batch(batch)
@@ -99,7 +95,7 @@ def _connected(scheme: MinHash, rows: _Rows, key_type: str) -> pa.RecordBatch:
     order = np.lexsort((numbers, groups))
     first: dict[Any, int] = {}
     known = np.array([first.setdefault(label, number) for number, label in enumerate(labels)], np.int64)
-    ids, similarities = native.connections(
+    ids, similarities = comparing.connections(
         scheme.native, native.Values.joined(values), len(asks) - sum(asks), groups[order], numbers[order], known
     )
     keys = _keys_by_number(columns["key"], numbers)

@@ -22,7 +22,6 @@ DEFAULT = 0.8
 
 
 def advised(trials: Sequence[Trial], on: Subject) -> tuple[Trial | None, str]:
-    """The recommended trial, or None, and the reasons."""
     sample, known = len(on.rows), len(on.known)
     usual = next(trial for trial in trials if trial.name == USUAL)
     fitting = [trial for trial in trials if trial.threshold is not None]
@@ -99,7 +98,6 @@ def _price(best: Trial, sample: int) -> list[str]:
 
 
 def _lower_threshold_reason(best: Trial, usual: Border) -> str:
-    """Why the advised threshold is below the default."""
     if best.threshold is None or best.threshold > DEFAULT or best.edited >= usual.threshold or best.name != USUAL:
         return ""
     return " The default finds copies with up to 3 % of their words changed; 0.7 finds 5 %, and 0.5 finds 10 %."

@@ -70,7 +70,6 @@ class Tuning:
 
 
 def _page(tuning: Tuning, title: str) -> str:
-    """The result as an HTML document without scripts or external files."""
     compare = _Differences()
     parts = [
         f'<h1 dir="auto">{label_html(title)}</h1>',
@@ -147,7 +146,6 @@ def _percent(share: float | None, none: str = "") -> str:
 
 
 def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> Iterator[str]:
-    """The records that deduplication would remove at the advised threshold."""
     border = trial.border
     if border is None or border.removed is None:
         return
