@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 import pandas
 import pytest
-from histories import PLANS, configurations
+from history_model import PLANS, configurations
 from support import CASES, PAST, Case, Model, keys
 from test_joins import contents, fill
 
