@@ -70,17 +70,13 @@ def groups(rows: DataFrame, today: int) -> DataFrame:
     many = rows.where(F.col("met") > limits.SPARK_GROUP).select(
         "bucket", "key", asks.alias("asks"), F.explode(F.array(*cuts)).alias("slice")
     )
-    return few.unionByName(_sized(many)).withColumn("known", _empty_array(rows))
+    return few.unionByName(_sized(many)).withColumn("known", F.lit(None).cast(rows.schema["key"].dataType))
 
 
 def _sized(rows: DataFrame) -> DataFrame:
     group = sql.Window.partitionBy("bucket", "slice")
     sized = rows.withColumn("slice", F.col("slice").cast("long")).withColumn("size", F.count(F.lit(1)).over(group))
     return sized.withColumn("any", F.max("asks").over(group)).where("size > 1 AND any").drop("any")
-
-
-def _empty_array(rows: DataFrame) -> Column:
-    return F.lit(None).cast(rows.schema["key"].dataType)
 
 
 def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
