@@ -52,8 +52,8 @@ def shared_buckets(documents: DataFrame, today: int) -> DataFrame:
 def groups(rows: DataFrame, today: int) -> DataFrame:
     """Groups of documents to compare: (bucket, slice, size, asks, known, key).
 
-    A large bucket is split twice, by two hashes of key and bucket, into slices of the group size. Similar documents are connected
-    through overlapping slices, without comparing all pairs of the bucket.
+    A large bucket is split twice, by two hashes of key and bucket, into overlapping slices of the group size, which connect
+    similar documents without comparing all pairs of the bucket.
     """
     asks = F.col("day") == today
     few = (
@@ -82,9 +82,9 @@ def _sized(rows: DataFrame) -> DataFrame:
 def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
     """The remaining comparisons in split buckets: pairs of parts that are not connected yet.
 
-    rows: as from `shared_buckets`, of split buckets. labels: (key, label) of all connected documents. The largest part of a
-    bucket is not compared as a query or, if there are fewer of them, only today's documents are. Both sides are split into
-    blocks, and each query block meets each block of all.
+    rows: from `shared_buckets`, of split buckets. labels: (key, label) of all connected documents. The largest part of a bucket
+    is not compared as a query or, if there are fewer of them, only today's documents are. Each query block meets each block of
+    all.
     """
     bucket = sql.Window.partitionBy("bucket")
     labelled = rows.join(labels, "key", "left").withColumn("label", F.coalesce("label", "key"))
