@@ -31,7 +31,7 @@ def sketch_of(wanted: Any, store: Store) -> Sketch:
     """The sketch of a text, or of a code if the scheme takes no texts or the value is none."""
     scheme = store.scheme
     is_text = scheme.takes_text and (isinstance(wanted, (str, bytes)) or not scheme.takes_codes)
-    return store.sketch_text(check_text(wanted, "wanted")) if is_text else store.sketch_code(wanted)
+    return store.sketcher.text(check_text(wanted, "wanted")) if is_text else store.sketcher.code(wanted)
 
 
 def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> list[tuple[Any, ...]]:

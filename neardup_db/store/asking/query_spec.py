@@ -42,8 +42,8 @@ class QuerySpec:
 
     def sketch(self, store: Store) -> Sketch:
         if self.text is None:
-            return store.sketch_code(self.code)
-        return store.sketch_text(self.text)
+            return store.sketcher.code(self.code)
+        return store.sketcher.text(self.text)
 
 
 DEFAULT_QUERY = QuerySpec()

@@ -31,7 +31,8 @@ from ..database.files import MODE, is_empty, new_file
 from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
 from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
-from .state import Choices, Shared, Store
+from .choices import Choices, Shared
+from .state import Store
 from .window import Window
 
 Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection | Loadable

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -14,12 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from ... import limits
-from ...errors import MismatchError, NearDupError, ParameterError
-from ...native import Values, lib
+from ...errors import NearDupError, ParameterError
+from ...native import lib
 from ...parameters import quoted
-from ...schemes import scheme_from_settings
 from ...schemes.base import Scheme
-from ...schemes.codes import CodeRows
 from ...text import TextRules
 from ..database import checksums
 from ..database.connection import Database
@@ -28,60 +25,13 @@ from ..database.statements import Statement
 from . import definitions, schema
 from .allowed import Allowed, is_comparable
 from .candidates import CandidateTable, candidate_table
+from .choices import Choices, Shared
 from .following import Following, read_following
-from .sketches import Sketch, Sketches, StoredValue, plain_sketch
+from .sketcher import Sketcher
+from .sketches import StoredValue
 from .window import Window
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The caller's choices when opening, or the changes of a rebuild. None accepts the file's value; other values must match
-    it."""
-
-    scheme: Scheme | None = None
-    rules: TextRules | None = None
-    store_text: bool | None = None
-    record_matches: bool | None = None
-    checksums: bool | None = None
-    window: Window | None = None
-
-
-@dataclass(slots=True)
-class Shared:
-    """The state shared by all connections of an open index."""
-
-    choices: tuple[Choices, ...]
-    """The choices that must match, latest first; a rebuild through this index changes them. Earlier ones are kept, because a
-    connection may still see the file before the rebuild, or after its rollback."""
-    _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
-
-    def epoch(self, settings: tuple[Any, ...]) -> int:
-        """A number for settings, equal for equal settings on all connections."""
-        if len(self._epochs) >= MAX_REMEMBERED and settings not in self._epochs:
-            self._epochs.clear()  # numbers are not reused: older sketches are computed again
-        return self._epochs.setdefault(settings, next(self._numbers))
-
-    def bind(self, choices: Choices) -> Callable[[], None]:
-        """Require these choices from now on. Returns a function that undoes this."""
-        previous = self.choices
-        self.choices = (choices, *(earlier for earlier in previous if earlier != choices))[:MAX_REMEMBERED]
-        return partial(setattr, self, "choices", previous)
-
-
-MAX_REMEMBERED = 64
-"""The number of rebuilds, by this process or others, that are remembered."""
-
-
-class SketchRules(NamedTuple):
-    """The scheme and text rules of sketches with their epoch, and the allowed texts (None without any)."""
-
-    epoch: int
-    scheme: Scheme
-    rules: TextRules
-    allowed: Allowed | None = None
 
 
 _CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
@@ -123,8 +73,8 @@ class Store:
     scheme: Scheme
     table: CandidateTable
     rules: TextRules
-    sketch_rules: SketchRules
-    """Both with their epoch, replaced together: other threads compute sketches at any time."""
+    sketcher: Sketcher
+    """Scheme, rules and epoch, replaced together: other threads compute sketches at any time."""
     settings: dict[str, Any]
     store_text: bool
     record_matches: bool
@@ -172,8 +122,6 @@ class Store:
         self._reset_prefilters()
         self._compared_at = -1
         """The data version at which the file's generation was last equal to `generation`; -1 if unknown."""
-        self._value_maker: tuple[SketchRules | None, Any] = None, None
-        """The function that computes a text's value under these rules; created by the first query."""
         self.has_parts = self.allows = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], CompiledStatement] = {}
@@ -221,7 +169,7 @@ class Store:
     def load(self) -> None:
         """Read the settings and compare them with the caller's choices. Sets all data cached for a generation."""
         settings = schema.read_settings(self.db, self.name)
-        scheme, rules = self._match_choices(settings)
+        scheme, rules = self.shared.match(self.name, settings)
         self.generation = -1  # an interrupt causes a reload
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
@@ -246,8 +194,8 @@ class Store:
             self._statements.clear()
         identity = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), settings.get("allowed"), *identity.items()))
-        self.sketch_rules = SketchRules(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
-        self.epoch, self.scheme, self.rules, _ = self.sketch_rules
+        self.sketcher = Sketcher(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
+        self.epoch, self.scheme, self.rules = epoch, scheme, rules
         self.settings = settings
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
@@ -267,47 +215,6 @@ class Store:
             raise damaged("the allowed texts", self.name, "one has no fingerprint of the scheme")
         return Allowed(scheme, values) if values and sound else None
 
-    def _match_choices(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
-        """The scheme and rules of the file by the latest matching choices. Raises MismatchError if no choices match."""
-        latest, *earlier = self.shared.choices
-        try:
-            return self._matched_settings(settings, latest)
-        except MismatchError:
-            for choices in earlier:
-                with suppress(MismatchError):
-                    return self._matched_settings(settings, choices)
-            raise
-
-    def _matched_settings(self, settings: dict[str, Any], choices: Choices) -> tuple[Scheme, TextRules]:
-        """The scheme and rules of the file. Raises MismatchError if they differ from the choices."""
-        scheme = scheme_from_settings(settings)
-        rules = TextRules.from_settings(settings, choices.rules)
-        problems: list[str] = []
-        permanent: list[str] = []
-        """Problems that a rebuild cannot solve."""
-        if choices.scheme is not None:
-            problems += choices.scheme.mismatches(scheme)
-        if choices.rules is not None:
-            problems += choices.rules.mismatches(rules)
-        for name in ("store_text", "record_matches"):
-            given = getattr(choices, name)
-            if given is not None and bool(given) != bool(settings[name]):
-                problems.append(f"{name}={given}, the file has {bool(settings[name])}")
-        window = Window.from_settings(settings)
-        if choices.window is not None and choices.window != window:
-            permanent.append(f"window={choices.window}, the file has {window}, and set_window(), not rebuild(), changes that")
-        if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
-            permanent.append(
-                f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
-                "add the records to a new index"
-            )
-        if problems or permanent:
-            raise MismatchError(
-                f"index {self.name!r} was made with other parameters: {'; '.join([*problems, *permanent])}. "
-                f"Leave them out to use the file's{', or change the file with rebuild()' if problems else ''}"
-            )
-        return scheme, rules
-
     def adopt(self, changes: Choices, *, fingerprints: bool) -> None:
         """Continue with the settings that a rebuild has written.
 
@@ -316,7 +223,7 @@ class Store:
         """
         changed = {field.name: getattr(changes, field.name) for field in fields(changes)}
         bound = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
-        self.db.undo.append(self.shared.bind(replace(self.shared.choices[0], **bound)))
+        self.db.undo.append(self.shared.bind(bound))
         self.new_generation(fingerprints=fingerprints)
 
     def require_own_documents(self) -> None:
@@ -510,51 +417,6 @@ class Store:
             self._composed[frame, verify, crowd, limit, source] = compiled
         return compiled
 
-    # ---- sketches ----------------------------------------------------------------------------------------------------
-
-    def sketch_texts(self, texts: Sequence[str | bytes], *, to_file: bool = False) -> Sketches:
-        """Sketches of texts; to_file: with hashes and keys for storing many.
-
-        Needs no transaction: a rebuild in another thread gives later sketches another epoch.
-        """
-        epoch, scheme, rules, allowed = self.sketch_rules
-        values = scheme.values(texts, rules, to_file=to_file)
-        sketches = Sketches(values.values, values.token_counts, epoch, values.hashes, values.keys)
-        return sketches if allowed is None else allowed.exempt_all(sketches)
-
-    def sketch_text(self, text: str | bytes) -> Sketch:
-        """The sketch of a query text."""
-        sketch_rules = self.sketch_rules
-        epoch, scheme, rules, allowed = sketch_rules
-        made_for, value_of = self._value_maker
-        if made_for is not sketch_rules:
-            value_of = scheme.value_maker(rules)
-            self._value_maker = sketch_rules, value_of
-        value, token_count = value_of(text)
-        sketch = plain_sketch((value, token_count, epoch, None, None, None))
-        return sketch if allowed is None else allowed.exempt(sketch)
-
-    def sketch_to_store(self, text: str | bytes) -> Sketch:
-        """The sketch of one text to add, with the hash and keys of its value."""
-        epoch, scheme, rules, allowed = self.sketch_rules
-        sketched = scheme.sketch(text, rules)
-        sketch = Sketch(sketched.value, sketched.token_count, epoch, sketched.value_hash, sketched.keys)
-        return sketch if allowed is None else allowed.exempt(sketch)
-
-    def sketch_code(self, code: Any) -> Sketch:
-        """The sketch of a code given by the application."""
-        epoch, scheme, _, allowed = self.sketch_rules
-        sketch = plain_sketch((scheme.code_value(code), None, epoch, None, None, None))
-        return sketch if allowed is None else allowed.exempt(sketch)
-
-    def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
-        """Sketches of checked values from elsewhere, with hashes and keys for storing many."""
-        epoch, scheme, _, allowed = self.sketch_rules
-        joined = Values.joined([one.value for one in values])
-        counts = [one.token_count for one in values]
-        sketches = Sketches([one.value for one in values], counts, epoch, joined.hashes(), scheme.keys_of(joined))
-        return sketches if allowed is None else allowed.exempt_all(sketches)
-
     def checked_value(self, value: StoredValue) -> StoredValue:
         """A value computed elsewhere. Raises ParameterError if it does not fit the scheme."""
         if value.value is not None and not self.scheme.is_value(value.value):
@@ -565,21 +427,3 @@ class Store:
         if count is not None and not (type(count) is int and 0 <= count < 1 << 62):
             raise ParameterError(f"token_count={quoted(count)}: give an integer, 0 or more, or null")
         return value
-
-    def sketch_codes(self, rows: Sequence[Any], first: int, end: int) -> Sketches:
-        """Sketches of codes first to end - 1 of a `code_rows` result."""
-        codes = rows[first:end]
-        if isinstance(rows, CodeRows):
-            return self.sketch_code_values(codes)
-        scheme = self.sketch_rules.scheme
-        try:
-            values = [scheme.code_value(code) for code in codes]
-        except ParameterError:  # again, with the position in the message
-            values = [scheme.code_value(code, f"codes[{place}]") for place, code in enumerate(codes, first)]
-        return self.sketch_code_values(values)
-
-    def sketch_code_values(self, values: Sequence[bytes]) -> Sketches:
-        """Sketches of codes given as stored values."""
-        epoch, _, _, allowed = self.sketch_rules
-        sketches = Sketches(values, None, epoch)
-        return sketches if allowed is None else allowed.exempt_all(sketches)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import limits
 from ..asking.documents import Documents
-from ..layout.state import Choices, Store
+from ..layout.choices import Choices
+from ..layout.state import Store
 from ..layout.window import Window
 from ..linking.clusters import Clusters
 
