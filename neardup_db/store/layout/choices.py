@@ -1,4 +1,4 @@
-"""What the caller of `Index(...)` requires of a file's settings."""
+"""The settings that the caller of `Index(...)` requires."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REMEMBERED = 64
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The arguments at opening, or the changes of a rebuild. None accepts the file's value; other values must match it."""
+    """The arguments at opening, or the changes of a rebuild. None accepts the file's value."""
 
     scheme: Scheme | None = None
     rules: TextRules | None = None
@@ -31,7 +31,7 @@ class Choices:
     window: Window | None = None
 
     def match(self, name: str, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
-        """The scheme and rules of the file. Raises MismatchError if its settings differ from the choices. name: the index."""
+        """The scheme and rules of the file. Raises MismatchError if its settings differ. name: the index."""
         scheme = scheme_from_settings(settings)
         rules = TextRules.from_settings(settings, self.rules)
         problems: list[str] = []

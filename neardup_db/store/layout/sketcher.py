@@ -17,8 +17,8 @@ from .sketches import Sketch, Sketches, StoredValue, plain_sketch
 
 @dataclass(slots=True)
 class Sketcher:
-    """The scheme, text rules and allowed texts of one epoch. Needs no transaction, so any thread may use it at any time: after a
-    rebuild the store has another one, and sketches of this one have an outdated epoch."""
+    """The scheme, text rules and allowed texts of one epoch. Any thread may use it at any time, without a transaction: after a
+    rebuild the store has another one, and these sketches have an outdated epoch."""
 
     epoch: int
     scheme: Scheme
@@ -49,7 +49,6 @@ class Sketcher:
         return sketch if self.allowed is None else self.allowed.exempt(sketch)
 
     def code(self, code: Any) -> Sketch:
-        """The sketch of a code given by the application."""
         sketch = plain_sketch((self.scheme.code_value(code), None, self.epoch, None, None, None))
         return sketch if self.allowed is None else self.allowed.exempt(sketch)
 
@@ -65,11 +64,10 @@ class Sketcher:
         return self.code_values(values)
 
     def code_values(self, values: Sequence[bytes]) -> Sketches:
-        """Sketches of codes given as stored values."""
         return self._exempt_all(Sketches(values, None, self.epoch))
 
     def stored_values(self, values: Sequence[StoredValue]) -> Sketches:
-        """Sketches of checked values from elsewhere, with hashes and keys for storing many."""
+        """Sketches of checked values, with hashes and keys for storing many."""
         joined = Values.joined([one.value for one in values])
         counts = [one.token_count for one in values]
         keys = self.scheme.keys_of(joined)

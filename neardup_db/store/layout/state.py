@@ -1,4 +1,4 @@
-"""The cached state of an open index, and SQL texts with the index's name."""
+"""The cached settings of an open index, and SQL texts with its name."""
 
 from __future__ import annotations
 
@@ -62,12 +62,10 @@ class CompiledStatement(NamedTuple):
 class Store:
     """An index on one database connection. Methods that read or write run inside `reading` or `writing`.
 
-    All cached data of the file is here, with one of two lifetimes:
-
-    - permanent: the name, and SQL texts that contain it;
-    - a generation: everything that `load` sets. The file stores a random generation number, which each
-    `new_generation` replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used
-    again.
+    `load` sets everything cached from the file. The file stores a random generation number, which `new_generation` replaces.
+    Settings are read again (`refresh`) if it differs: at the start of each transaction, after a query without one
+    (`without_transaction`), and before a light change whose transaction has not compared it yet (`change`). So data of a
+    rolled back transaction is never used again.
     """
 
     scheme: Scheme
@@ -208,7 +206,7 @@ class Store:
             self._read_schema_version()
 
     def _allowed(self, scheme: Scheme) -> Allowed | None:
-        """The allowed texts to compare new texts with. Raises CorruptIndexError if one is damaged."""
+        """Raises CorruptIndexError if an allowed text is damaged."""
         values = [value for (value,) in self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")]
         sound = all(is_comparable(scheme, value) for value in values)
         if not sound and not self.tolerates_loss:
@@ -216,11 +214,8 @@ class Store:
         return Allowed(scheme, values) if values and sound else None
 
     def adopt(self, changes: Choices, *, fingerprints: bool) -> None:
-        """Continue with the settings that a rebuild has written.
-
-        Changed settings no longer need to match the choices at opening, except text rules, whose functions are not in the file.
-        fingerprints: see `new_generation`.
-        """
+        """Continue with the settings that a rebuild has written. The choices at opening no longer bind changed ones, except
+        text rules, whose functions are not in the file. fingerprints: see `new_generation`."""
         changed = {field.name: getattr(changes, field.name) for field in fields(changes)}
         bound = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
         self.db.undo.append(self.shared.bind(bound))
@@ -235,7 +230,7 @@ class Store:
             )
 
     def finish_opening(self) -> None:
-        """End opening: the choices were compared with the file. From now on the window may change."""
+        """Stop comparing the window with the choices: from now on it may change."""
         self.tolerates_loss = False
         self.shared.choices = tuple(replace(choices, window=None) for choices in self.shared.choices)
 
@@ -263,15 +258,13 @@ class Store:
         return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
 
     def new_generation(self, *, fingerprints: bool = False) -> None:
-        """Make every open index of this file reload its settings, this one now.
-
-        fingerprints: their values or ids change, so paged listings cannot continue.
-        """
+        """Make every open index of this file reload its settings, this one now. fingerprints: their values or ids change, so
+        paged listings cannot continue."""
         self.set(generation=schema.random_number(), **({"fingerprints": schema.random_number()} if fingerprints else {}))
         self.load()
 
     def refresh(self) -> None:
-        """Reload the settings after a rebuild, repair or migration by another connection."""
+        """Reload the settings if another connection changed them."""
         try:
             is_changed = self.setting("generation") != self.generation
         except apsw.SQLError as error:
@@ -282,8 +275,8 @@ class Store:
             self._detect_restore()
 
     def _detect_restore(self) -> bool:
-        """Detect a file restored by another connection through the backup API: the schema version differs, and ids may belong
-        to other fingerprints. The caller has an open read transaction."""
+        """Detect a file restored through the backup API: the schema version differs, and ids may belong to other fingerprints.
+        The caller has an open read transaction."""
         if not self.db.is_trusted or self.db.connection.data_version() == self._schema_checked_at:
             return False
         previous = self._schema_version
@@ -297,7 +290,7 @@ class Store:
         self._schema_version = self.db.value("PRAGMA schema_version")
 
     def _reset_prefilters(self) -> None:
-        """Discard cached prefilter data of all fingerprints."""
+        """Discard the cached prefilter data."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
@@ -328,11 +321,11 @@ class Store:
                 raise
 
     def change(self, work: Callable[[], Answer], *, light: bool) -> Answer:
-        """Run `work` as inside `writing` and return its result; light: see `Database.writing`.
+        """The result of `work`, run as inside `writing`; light: see `Database.writing`.
 
         Only this connection can write during its own transaction, so settings compared by an earlier change remain current,
-        unless SQL of the application has changed rows since. A transaction in which settings were reloaded can return to older
-        ones by a savepoint of the application, so there each change compares them.
+        unless SQL of the application has changed rows since. If settings were reloaded in the transaction, a savepoint of the
+        application can return to older ones, so each change compares them.
         """
         if light:
             transaction = self.db.current_transaction()
@@ -354,11 +347,10 @@ class Store:
             self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
     def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
-        """The result of `ask(*arguments)` on one state, with settings that belong to that state. The caller holds the lock.
+        """The result of `ask(*arguments)` on one state, with that state's settings. The caller holds the lock.
 
-        A single statement, or several while one is `held`, sees one state without a transaction. Afterwards the settings are
-        verified: either nothing was written since they were compared, or they are compared now. Otherwise, or if `ask` fails,
-        `ask` runs again inside `reading`.
+        A single statement, or several while one is open, sees one state without a transaction. Afterwards the settings are
+        verified. If they changed, or `ask` fails, it runs again inside `reading`.
         """
         if self.db.is_idle():
             try:
@@ -373,7 +365,8 @@ class Store:
             return ask(*arguments)
 
     def _settings_hold(self) -> bool:
-        """True if the settings belong to the state that the last statement read."""
+        """True if the settings belong to the state that the last statement read: nothing was written since they were compared,
+        or they are equal now."""
         if self.db.connection.data_version() == self._compared_at:
             return True
         if self.setting("generation") != self.generation or self._detect_restore():
@@ -398,14 +391,14 @@ class Store:
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
     def frame(self, name: str) -> str:
-        """The text of a file of sql/, or of its variant for indexes with parts."""
+        """A file of sql/, or its variant for indexes with parts."""
         return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
 
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> CompiledStatement:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around a plan's verification ('bands', ...).
 
-        crowd: a further argument of neardup_candidates, such as ", 0" or ", :crowd", that selects one large cluster; "" reads all
-        rows. limit: " LIMIT +:limit" or "": with a limit SQLite keeps only the best rows instead of sorting all. source: a
+        crowd: a further argument of neardup_candidates, such as ", 0" or ", :crowd", that selects one large cluster; "" reads
+        all rows. limit: " LIMIT +:limit" or "": with a limit SQLite keeps only the best rows instead of sorting all. source: a
         subquery to use instead of neardup_candidates.
         """
         compiled = self._composed.get((frame, verify, crowd, limit, source))
@@ -418,7 +411,7 @@ class Store:
         return compiled
 
     def checked_value(self, value: StoredValue) -> StoredValue:
-        """A value computed elsewhere. Raises ParameterError if it does not fit the scheme."""
+        """The same value, computed elsewhere. Raises ParameterError if it does not fit the scheme."""
         if value.value is not None and not self.scheme.is_value(value.value):
             raise ParameterError(
                 f"{len(value.value)} bytes are no fingerprint of {self.scheme!r}: the file is damaged, make it anew"

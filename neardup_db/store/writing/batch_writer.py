@@ -43,7 +43,7 @@ class IngestOptions:
 
 
 class SkippedRecords:
-    """The records that one thread of a load skips: their number, and the first of them."""
+    """The records that one thread of a load skips."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -58,10 +58,8 @@ class SkippedRecords:
 
 
 class BatchWriter:
-    """Fingerprints batches and writes them in order, inside the transaction of the load.
-
-    New keys are stored in bulk; other records go one by one in between, after everything before them is indexed and connected.
-    """
+    """Fingerprints batches and writes them in order, inside the load's transaction: new keys in bulk, other records one by
+    one, after everything before them is indexed and connected."""
 
     def __init__(
         self, store: Store, documents: Documents, writer: Writer, options: IngestOptions, outcomes: Outcomes | None
@@ -85,7 +83,7 @@ class BatchWriter:
         return partial(self.write, batch, sketches), size
 
     def sketch(self, batch: Batch) -> Sketches:
-        """Fingerprint the contents and drop them: the batch waits to be written, and texts need ten times the memory."""
+        """Fingerprint the contents and drop them: texts need ten times the memory."""
         contents, batch.contents = batch.contents, []
         if self.options.content == "code":
             return self.store.sketcher.code_values(contents)
@@ -103,7 +101,6 @@ class BatchWriter:
         self.segment.evict(now)
 
     def write(self, batch: Batch, sketches: Sketches) -> None:
-        """Write a batch: runs of new keys in bulk, other records one by one in between."""
         self.token_counts.count_batch(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
         self.taken += len(batch)
@@ -127,10 +124,7 @@ class BatchWriter:
             self.connect(now)
 
     def _can_write_codes(self) -> bool:
-        """True if codes of an index with parts can be stored in bulk.
-
-        False if outcomes, dismissed pairs or a count window need the state after each code.
-        """
+        """True if codes can be stored in bulk: outcomes, dismissed pairs and a count window need the state after each code."""
         store = self.store
         return store.has_parts and self.outcomes is None and not store.dismisses and store.window.documents is None
 
@@ -179,8 +173,8 @@ class BatchWriter:
         return split_seeds
 
     def _drop_ignored(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> tuple[Batch, Sketches]:
-        """Drop the records that are ignored because their key exists, which would interrupt runs of new keys. Returns all
-        records if a record has another group than its document, which is an error for this record."""
+        """Drop the records that are ignored because their key exists, which would interrupt runs of new keys; none if a record
+        has another group than its document, which is an error for this record."""
         rows = self.documents.rows_by_key(list(existing_keys))
         existing_groups = {key: row.group_id for key, row in rows.items() if row.is_visible(now)}
         group_ids = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}

@@ -1,4 +1,4 @@
-"""Bulk loads (`add_many`): large batches in record order, with the same result as adding the records one by one."""
+"""Bulk loads (`add_many`): batches in record order, with the same result as adding the records one by one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .writer import Writer
 class Ingest:
     """One run of `add_many`.
 
-    Full batches go to background threads, which fingerprint and write them while the caller's thread reads more records. The
-    record iterator and `progress` may query the index: `flush_pending` runs first, so they see all earlier records. They must not
-    write.
+    The caller's thread reads records; background threads fingerprint and write full batches. The first batch begins the
+    transaction. The record iterator and `progress` may query the index, which calls `flush_pending` first, so they see all
+    earlier records. They must not write.
     """
 
     def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
@@ -68,8 +68,7 @@ class Ingest:
         return AddReport(**counts, skipped=self.invalid.count + rejected.count, problems=tuple(problems))
 
     def flush_pending(self, to_write: bool = False) -> None:
-        """Write, index and connect all pending records before the caller uses the index. Raises NearDupError if the caller is
-        about to write."""
+        """Write, index and connect all pending records. Raises NearDupError if the caller is about to write."""
         if self._busy:
             return
         if to_write:
@@ -90,7 +89,7 @@ class Ingest:
     # ---- reading the records -----------------------------------------------------------------------------------------
 
     def _read_batches(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
-        """Collect checked records in batches, large enough to be efficient and small enough to bound memory."""
+        """Collect checked records in batches of bounded size."""
         if isinstance(records, (Table, Stored)) or (isinstance(records, Codes) and self.options.commit_every is None):
             return self._read_columns(records)
         if isinstance(records, Codes):  # settings may change between two transactions, so each code is checked
@@ -109,7 +108,6 @@ class Ingest:
                 self._commit()
 
     def _read_columns(self, columns: Codes | Table | Stored) -> None:
-        """`_read_batches` for columns of records."""
         number = 0
         for rows in columns.rows():
             start, end = 0, len(rows.keys)
@@ -123,7 +121,7 @@ class Ingest:
             number += end
 
     def _append_rows(self, rows: Rows | StoredRows, first: int) -> None:
-        """Append rows to the batch, except invalid ones that `on_error` skips; first: the number of the first record."""
+        """Append rows, except invalid ones that `on_error` skips; first: the number of the first record."""
         if isinstance(rows, StoredRows):
             return rows.append_to(self._batch)
         batch, store_text = self._batch, self.store.store_text and self.options.content == "text"
@@ -159,7 +157,7 @@ class Ingest:
                 self.outcomes.add_skipped(skipped)
 
     def _key_of(self, record: Any) -> Key | None:
-        """The key of an invalid record, or None if it is unusable."""
+        """The key of an invalid record, if it is usable."""
         if self.options.content == "value":
             key = record.key
         elif type(record) is Row:
@@ -174,8 +172,8 @@ class Ingest:
             return None
 
     def _is_rebuilt(self) -> bool:
-        """True if the index was rebuilt since the last record was checked; the store then has the new settings. Always False
-        inside the open transaction, which prevents a rebuild."""
+        """True if the index was rebuilt since the last record was checked; the store then has the new settings. The open
+        transaction prevents a rebuild."""
         if self._open is not None:
             return False
         epoch = self.store.epoch
@@ -216,7 +214,7 @@ class Ingest:
 
     @contextmanager
     def without_flush(self) -> Iterator[None]:
-        """Run statements of the record iterator that do not need candidate rows. Pending records are not indexed, which is
+        """Run statements of the record iterator that do not need candidate rows: pending records are not indexed, which is
         much faster than `flush_pending`. The caller holds the transaction."""
         with self._suspend_flush():
             if self._open is not None:
@@ -225,14 +223,13 @@ class Ingest:
 
     @contextmanager
     def between_records(self, *, light: bool) -> Iterator[None]:
-        """A write transaction for this package's own record iterators, between two records."""
+        """A write transaction for this package's own record iterators."""
         self.flush_pending()
         with self._suspend_flush(), self.store.writing(light=light):
             yield
 
     @contextmanager
     def _suspend_flush(self) -> Iterator[None]:
-        """Statements inside do not flush pending records."""
         before, self._busy = self._busy, True
         try:
             yield
@@ -240,8 +237,7 @@ class Ingest:
             self._busy = before
 
     def _submit_batch(self) -> None:
-        """Pass the batch to the background threads and begin the next one. The first batch begins the transaction, because
-        records may arrive slowly."""
+        """Pass the batch to the background threads and begin the next one."""
         if self._error is not None:
             raise self._error
         batch = self._batch
