@@ -15,13 +15,13 @@ TOO_FEW = 20
 
 
 class TokenCounts:
-    """Counts the short texts of a load. Texts below `min_tokens`, which match nothing, are not counted."""
+    """Counts the short texts of a load, except texts below `min_tokens`, which match nothing."""
 
     def __init__(self) -> None:
         self.texts = self.short = 0
 
     def count_batch(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
-        """Count the texts of a batch if the rules build shingles of three or more words."""
+        """Count the texts of a batch if shingles have three or more words."""
         if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
             counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares False
             counts[counts < rules.min_tokens] = 0
@@ -29,7 +29,7 @@ class TokenCounts:
             self.short += int(np.count_nonzero((counts > 0) & (counts < SHORT)))
 
     def warning(self, shingle: int) -> str | None:
-        """The warning if most texts are short, else None."""
+        """The warning if most texts are short."""
         if self.texts < TOO_FEW or 2 * self.short <= self.texts:
             return None
         return (
