@@ -77,7 +77,7 @@ class Ingest:
         """The first skipped records: invalid ones found while reading, rejected ones found while writing, which runs later in
         its thread."""
         self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
-        self.token_counts = TokenCounts()
+        self.token_counts = TokenCounts(store.scheme)
         self.taken = 0
         self.reported = 0
         self._batch = Batch(options.first, store.epoch)
