@@ -13,7 +13,6 @@ from .arrow import ArrowArray, ArrowStream, is_arrow
 from .errors import ParameterError, ShortTextsWarning
 from .parameters import (
     Expiry,
-    FieldNames,
     IfExists,
     OnError,
     OnMatch,
@@ -21,7 +20,6 @@ from .parameters import (
     check_callable,
     check_choice,
     check_expiry,
-    check_fields,
     check_group,
     check_if_exists,
     check_integer,
@@ -33,6 +31,7 @@ from .parameters import (
     storable,
 )
 from .reader import Reader
+from .records import FieldNames, check_fields
 from .schemes.base import Scheme
 from .schemes.codes import Code
 from .store.asking.query_spec import QuerySpec
@@ -54,8 +53,6 @@ _CODE = object()
 
 
 class AddMethods(Reader):
-    """Adding single documents and loading many."""
-
     _writer: Writer
     _follower: Follower
     _warned = False
@@ -204,22 +201,22 @@ class AddMethods(Reader):
     ) -> AddReport:
         """Store many documents from an iterable of (key, text) pairs or mappings, or from a data frame, with bounded memory.
 
-        The fields of a mapping are named like `add`'s arguments; other fields make a record invalid. If key, text, group or
-        metadata name fields, each record must have these, and other fields are ignored.
+        The fields of a mapping are named like `add`'s arguments, and others make a record invalid. If key, text, group or
+        metadata name fields, each record must have these, and others are ignored.
 
         A data frame is anything that Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas (2.2 or later) or
-        polars DataFrame, a DuckDB relation. key, text, group: column names. metadata: the columns of each row's metadata,
-        {name: value}. Keys and groups are strings, integers or binary. A null key or text makes a record invalid; a null group
-        means no group.
+        polars DataFrame, a DuckDB relation. key, text, group: column names. metadata: the columns of each row's metadata, {name:
+        value}. Keys and groups are strings, integers or binary. A null key or text makes a record invalid; a null group means no
+        group.
 
         commit_every: commit after this many records; None for one transaction. on_error="skip": skip and count invalid records.
         only_new: like `add_if_new` for each record in order. progress: called at times with the number of records so far.
 
         on_outcome: called as `f(key, outcome, match)` for each record, in order, after its transaction is committed. The outcome
-        is "added" or "replaced" (with the best earlier match, if any), "duplicate" (with the match because of which only_new
-        refused it), "ignored" (if_exists="ignore" and an existing key) or "skipped" (with a Skipped instead of a match). Inside
-        your own transaction the calls come at the end of each part. Pending calls wait in memory, so use commit_every for
-        millions of records. The function may use the index; an exception from it ends `add_many`.
+        is "added" or "replaced" (with the best earlier match, if any), "duplicate" (with the match for which only_new refused
+        it), "ignored" (if_exists="ignore" and an existing key) or "skipped" (with a Skipped instead of a match). Inside your own
+        transaction the calls come at the end of each part. Pending calls wait in memory, so use commit_every for millions of
+        records. The function may use the index; an exception from it ends `add_many`.
 
         The iterable and `progress` may query the index, which then contains every record yielded before, but not write to it.
 
@@ -318,10 +315,9 @@ class AddMethods(Reader):
         """`add_many` for fingerprints from `export_fingerprints`, `neardup_db.spark` or
         `neardup_db.fingerprint_files.fingerprint_table`.
 
-        paths: a Parquet file, a folder of them, or a list of both. Files are read in the order of their names, and the first rows
-        become the earliest documents. Files made with other text rules, another scheme or other fingerprint parameters raise
-        MismatchError before anything is stored; bands and threshold may differ. Other arguments as for `add_many`. Needs pyarrow
-        (the extra "arrow"). Raises FormatError, and ParameterError for an index with stored texts.
+        paths: a Parquet file, a folder of them, or a list of both, read in the order of their names. Files made with other text
+        rules, another scheme or other fingerprint parameters raise MismatchError before anything is stored; bands and threshold
+        may differ. Needs pyarrow (the extra "arrow"). Raises FormatError, and ParameterError for an index with stored texts.
 
         >>> import tempfile
         >>> from neardup_db import Index, MinHash
@@ -363,10 +359,10 @@ class AddMethods(Reader):
         recording of matches may differ.
 
         The documents are added after the existing ones, in their order, with groups (by name), metadata, expiry and times
-        (added_at, last_seen, times_seen). Several codes of a key are added as by `add_codes`. Expired documents, and documents
-        too old for this index's window, are skipped. A key of another group raises DuplicateKeyError. Matches and clusters are
-        computed as if all documents had been added here. Other arguments and the report as for `add_many`. Raises
-        CorruptIndexError for a damaged document of the other index, ParameterError for the same index.
+        (added_at, last_seen, times_seen). Expired documents, and documents too old for this index's window, are skipped. A key of
+        another group raises DuplicateKeyError. Matches and clusters are computed as if all documents had been added here. Other
+        arguments and the report as for `add_many`. Raises CorruptIndexError for a damaged document of the other index,
+        ParameterError for the same index.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:

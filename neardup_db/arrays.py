@@ -1,4 +1,4 @@
-"""Lazy access to numpy. Importing it takes as long as importing the rest of the package, and single adds and queries need no
+"""Lazy access to numpy: importing it takes as long as importing the rest of the package, and single adds and queries need no
 array."""
 
 from __future__ import annotations

@@ -121,12 +121,10 @@ def is_string(kind: Type) -> bool:
 
 
 def is_key(kind: Type) -> bool:
-    """Whether the values are valid keys or nulls."""
     return kind.format in (*_STRINGS, *_BINARY, *_INTEGERS, "n") if kind.values is None else is_key(kind.values)
 
 
 def is_json(kind: Type) -> bool:
-    """Whether JSON can represent the values."""
     if kind.values is not None:
         return is_json(kind.values)
     if kind.format in ("+l", "+L", "+s") or kind.format.startswith("+w:"):
@@ -208,11 +206,10 @@ class Source:
 
     @property
     def column_names(self) -> str:
-        """The column names, for a message."""
         return ", ".join(repr(one.name) for one in self.types) or "(none)"
 
     def number(self, role: str, column: Any, holds: Callable[[Type], bool], kinds: str) -> int:
-        """The position of the column that the argument `role` names. For an array, `column` must be None. Raises ParameterError
+        """The position of the column that the argument `role` names; for an array, `column` must be None. Raises ParameterError
         if `holds` is false for the column type; `kinds` lists the accepted types."""
         if not self.is_table:
             if column is not None:
@@ -279,7 +276,6 @@ def _address(array: Any, number: int) -> int:
 
 
 def _bits(array: Any, number: int, start: int, count: int) -> Array:
-    """The bits of a buffer, bool[count]."""
     first = start // 8
     packed = _buffer(array, number, np.uint8, first, (start + count + 7) // 8 - first if count else 0)
     return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + count].view(np.bool_)
@@ -399,7 +395,6 @@ class Column:
 
 
 def _offset_strings(array: Any, kind: Type, at: int, count: int, nulls: Array | None) -> tuple[Array, Array]:
-    """The strings of a layout with offsets."""
     if not count:
         return np.empty(0, np.uintp), np.empty(0, np.uintp)
     offsets = _buffer(array, 1, _OFFSETS[kind.format], at, count + 1).astype(np.int64, copy=False)

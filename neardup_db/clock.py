@@ -9,12 +9,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970, UTC."""
     return time.time_ns() // 1_000_000
 
 
 def utc(seconds: float) -> datetime:
     """The UTC time of seconds since 1970. Unlike Python's own functions on Windows, it accepts times before 1970 and after 3000.
 
-    Raises OverflowError outside the years 1 to 9999."""
+    Raises OverflowError outside the years 1 to 9999.
+    """
     return _EPOCH + timedelta(seconds=seconds)

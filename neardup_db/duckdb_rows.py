@@ -36,11 +36,9 @@ class RelationRows:
         self.table = table.drop_columns([self._number, self._hash])
 
     def type_of(self, name: str) -> str:
-        """The SQL type of a column."""
         return str(dict(zip(self._relation.columns, self._relation.types, strict=True))[name])
 
     def filtered(self, rows: Any) -> Any:
-        """The rows selected by a mask, bool[n], as a relation."""
         return self._selected_rows(rows).select(self._original_relation())
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
@@ -59,7 +57,6 @@ class RelationRows:
         return one_row.select(*new)
 
     def _selected_rows(self, rows: Any) -> Any:
-        """The numbered rows selected by a mask, bool[n]."""
         duckdb, count = self._duckdb, len(self._hashes)
         place = self._column(self._number) - self._constant(1)
         hashes = np.zeros((count, _HASHES), np.bool_)
@@ -70,7 +67,6 @@ class RelationRows:
         return self._numbered.filter(condition.when(fits, self._bit(rows, place)).otherwise(changed))
 
     def _bit(self, bits: Any, place: Any) -> Any:
-        """Whether a bit is set."""
         constant = self._constant(np.packbits(bits).tobytes()).cast("BIT")
         return self._function("get_bit", constant, place.cast("INTEGER")) == self._constant(1)
 

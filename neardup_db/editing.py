@@ -45,8 +45,6 @@ from .values import ANY_GROUP, AnyGroup, Changes, Key, Part, SyncReport
 
 
 class EditMethods(AddMethods):
-    """Changing and deleting documents, followed tables, and human review."""
-
     # ---- following a table -----------------------------------------------------------------------------------------
 
     def follow(
@@ -119,9 +117,7 @@ class EditMethods(AddMethods):
 
         All rows are also compared if triggers are missing, which are then recreated, or if the number of rows shows an unnoted
         change, as after REPLACE. Raises MismatchError if the table or a column is gone or a needed name is taken, ParameterError
-        if no table is followed, BusyError, ReadOnlyError.
-
-        Warns once (ShortTextsWarning) as `add_many` does.
+        if no table is followed, BusyError, ReadOnlyError. Warns as `add_many` does.
 
         >>> import apsw
         >>> from neardup_db import Index, MinHash
@@ -242,8 +238,8 @@ class EditMethods(AddMethods):
     def set_window(self, window: WindowSize | None) -> None:
         """Change the window to a time span (a timedelta), a number of the latest documents (an int), or None for all.
 
-        Documents outside the new window are invisible at once, and removed by later adds or `expire`. Removed documents do not
-        return. Reads every document in one transaction.
+        Documents outside the new window are invisible at once, and removed by later adds or `expire`; a wider window does not
+        bring them back. Reads every document in one transaction.
 
         >>> from datetime import timedelta
         >>> from neardup_db import Index, MinHash
@@ -329,9 +325,9 @@ class EditMethods(AddMethods):
         """Exempt texts like this one, such as a greeting or a footer, from matching in all groups. Returns the number of stored
         documents that are exempt now.
 
-        Texts similar by the index's rule are exempt: `query` returns nothing for them, `add` and `add_if_new` store them without
-        matches, and stored ones are in no `matches`, `pairs()` or cluster. The index keeps the fingerprint until `disallow`,
-        independent of documents. key: use the text of a stored document. note: a comment, shown by `allowed()`.
+        `query` returns nothing for texts similar by the index's rule, `add` and `add_if_new` store them without matches, and
+        stored ones are in no `matches`, `pairs()` or cluster. The index keeps the fingerprint until `disallow`, independent of
+        documents. key: use the text of a stored document. note: a comment, shown by `allowed()`.
 
         Compares every stored fingerprint once, and every later text with each allowed text, at most 1,000. Raises
         KeyNotFoundError, and ParameterError in an index of codes and for a text without shingles.

@@ -65,13 +65,12 @@ def fingerprint_table(
 ) -> Any:
     """The fingerprints of a table of texts, a row for each row, as a pyarrow.Table. No index is needed.
 
-    table: a pyarrow Table or RecordBatch, or a DataFrame of pandas or polars. key, text, group: the
-    names of its columns. Keys and groups are strings, integers or binary; a null key is refused, a null text has no fingerprint.
-    rules: None for `TextRules()`.
+    table: a pyarrow Table or RecordBatch, or a DataFrame of pandas or polars. key, text, group: column names. Keys and groups are
+    strings, integers or binary; a null key is refused, a null text has no fingerprint. rules: None for `TextRules()`.
 
     Write the result with `pyarrow.parquet.write_table`; `Index.import_fingerprints` loads such files into an index of the same
-    scheme and rules. The metadata of the schema has the settings; if a framework drops it, take it from
-    `fingerprint_schema`. Raises ParameterError. Needs pyarrow (the extra "arrow").
+    scheme and rules. The metadata of the schema has the settings; if a framework drops it, take it from `fingerprint_schema`.
+    Needs pyarrow (the extra "arrow").
 
     >>> import pyarrow
     >>> from neardup_db import MinHash
@@ -145,14 +144,12 @@ def _buckets(scheme: Scheme, values: Values) -> Any:
 
 
 def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
-    """A scheme as an index has it."""
     if not isinstance(scheme, Scheme) or not scheme.takes_text:
         raise ParameterError(f"scheme={quoted(scheme)}: give one that takes texts, e.g. MinHash(threshold=0.8)")
     return scheme.for_index(rules)
 
 
 def _require_column(table: Any, role: str, name: str) -> str:
-    """The name of a column. Raises ParameterError if the table has no such column, or several."""
     if table.column_names.count(name) != 1:
         listed = ", ".join(map(repr, table.column_names)) or "(none)"
         raise ParameterError(f"{role}={quoted(name)}: the table has the columns {listed}: give the name of one of them")
@@ -160,7 +157,6 @@ def _require_column(table: Any, role: str, name: str) -> str:
 
 
 def _column_type(role: str, column: Any) -> str:
-    """The type that a column of keys or groups gets."""
     kind, types = column.type, pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -233,7 +229,7 @@ def _require(settings: Mapping[str, Any], rules: TextRules, source: str, other: 
 
 
 def schema(key: str, group: str | None, settings: Mapping[str, Any], part: str | None = None) -> Any:
-    """The pyarrow schema of a file; key, group, part: 'string', 'int64' or 'binary'; group, part: or None for no such column."""
+    """The pyarrow schema of a file. key, group, part: 'string', 'int64' or 'binary'; group, part: None for no such column."""
     pa = pyarrow()
     kinds = {"string": pa.string(), "int64": pa.int64(), "binary": pa.binary()}
     fields = [pa.field("key", kinds[key], nullable=False)]
@@ -255,7 +251,6 @@ def _spark_field(name: str, kind: Any, *, nullable: bool = True, metadata: Mappi
 
 
 def settings_in(schema: Any, source: str) -> dict[str, Any]:
-    """The settings of a file, by its pyarrow schema. Raises FormatError."""
     try:
         spark = json.loads((schema.metadata or {}).get(_ROW_METADATA, b"null"))
         text = next(field["metadata"][SETTINGS] for field in spark["fields"] if field["name"] == "value")

@@ -67,9 +67,7 @@ def drop_near_duplicates(
     compared. connected: keep one row of each connected component instead; a warning names a component with more than 1 % of at
     least 1,000 rows that only a chain connects. against: an index, or a data frame with the same text column; rows that are
     near-duplicates of anything in it, in any group, are dropped first. scheme: by default `MinHash(threshold, exact=True)`.
-    rules: by default `TextRules()`.
-
-    Raises ParameterError for a missing column, a column without strings, or anything but a data frame.
+    rules: by default `TextRules()`. Raises ParameterError for a missing column or one without strings.
 
     >>> import polars
     >>> from neardup_db.frames import drop_near_duplicates
@@ -227,8 +225,6 @@ def _listing(
 
 
 class _Rule:
-    """The scheme and text rules of a comparison."""
-
     def __init__(self, threshold: float, scheme: Scheme | None, rules: TextRules | None) -> None:
         check_kind("scheme", scheme, Scheme, "a scheme, e.g. MinHash(threshold=0.8)")
         check_kind("rules", rules, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
@@ -241,8 +237,6 @@ class _Rule:
 
 
 class _Order:
-    """The order of preference for kept rows."""
-
     def __init__(self, opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[str] | None) -> None:
         check_choice("keep", keep, get_args(Keep))
         column = opened.column(text)
@@ -296,7 +290,7 @@ def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group:
 
 
 def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
-    """The rows to drop. Warns if a chain made a large component."""
+    """Warns if a chain made a large component."""
     found, rows = duplicates_of(index, order.rows(index), connected), len(index)
     size, lowest = found.largest()
     if is_large(size, rows) and lowest < native.bounds(index.scheme.native).lowest:
@@ -362,7 +356,6 @@ class _Opened:
         self.frame: nw.DataFrame[Any] = opened
 
     def filtered(self, rows: Any) -> Any:
-        """The frame with the rows chosen by bool[n]."""
         return self._finish_frame(
             _filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows))
         )
@@ -374,7 +367,6 @@ class _Opened:
         return self._finish_frame(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
 
     def new_frame(self, columns: Columns, key: str | None) -> Any:
-        """A new frame with these columns."""
         if self._rows is None:
             dtype = nw.Int64 if key is None else self.frame.schema[key]
             return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
@@ -395,7 +387,6 @@ class _Opened:
         return frame.to_native() if self._is_native else frame
 
     def column(self, name: str, role: str = "text") -> Any:
-        """A column. Raises ParameterError if it does not exist."""
         if not isinstance(name, str):
             raise ParameterError(f"{role}={quoted(name)} is of type {type(name).__name__}: give the name of a column, a str")
         if name not in self.columns:
@@ -441,7 +432,6 @@ class _Opened:
 
 
 def _filtered(frame: Any, rows: Any) -> Any:
-    """The chosen rows of a frame (bool[n])."""
     return frame.filter(rows.tolist()) if len(rows) else frame
 
 

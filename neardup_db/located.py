@@ -38,7 +38,6 @@ class LocatedTexts(Sequence[str | bytes]):
 
     @property
     def sizes(self) -> Array:
-        """Bytes of each text, uintp[n]."""
         return self._contiguous[1]
 
     def __len__(self) -> int:
@@ -54,7 +53,6 @@ class LocatedTexts(Sequence[str | bytes]):
         return self.at_indexes(place) if isinstance(place, slice) else self.at_indexes([place]).to_list()[0]
 
     def at_indexes(self, places: Any) -> LocatedTexts:
-        """The texts at a slice, a list or an array of indexes."""
         addresses, sizes, owners = self._contiguous
         return LocatedTexts(addresses[places], sizes[places], owners)
 
@@ -62,7 +60,6 @@ class LocatedTexts(Sequence[str | bytes]):
         return iter(self.to_list())
 
     def to_list(self, *, as_bytes: bool = False) -> list[str | bytes]:
-        """The texts as Python objects. as_bytes: all as bytes."""
         addresses, sizes, _ = self._contiguous
         return listed(addresses.tobytes(), sizes.tobytes(), as_bytes)
 

@@ -1,7 +1,6 @@
 """The interface to the C core: it passes bytes and buffers, returns bytes and numpy arrays, and raises errors for status codes.
 
-Every C call releases the interpreter lock. Each thread has its own workspace; compiled rules and schemes are immutable and
-shared.
+C calls release the interpreter lock. Each thread has its own workspace; compiled rules and schemes are immutable and shared.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ def text_bytes(text: Any) -> bytes:
 
 
 def text_of(string: Any) -> str:
-    """A C string as str."""
     return str(ffi.string(string).decode("utf-8"))
 
 
@@ -64,7 +62,7 @@ def pointer(array: Array, c_type: str) -> Any:
 
 
 def copied(data: Any, count: int, dtype: npt.DTypeLike) -> Array:
-    """An array with a copy of `count` elements at a C pointer."""
+    """A copy of `count` elements at a C pointer."""
     kind = np.dtype(dtype)
     if not count:
         return np.empty(0, kind)
@@ -74,10 +72,15 @@ def copied(data: Any, count: int, dtype: npt.DTypeLike) -> Array:
 # ---- handles ---------------------------------------------------------------------------------------------------------
 
 
-def _owned(handle: Any, free: Any) -> Any:
+def owned(handle: Any, free: Any) -> Any:
     if handle == ffi.NULL:
         raise MemoryError("out of memory")
     return ffi.gc(handle, free)
+
+
+def new(kind: str) -> Any:
+    """A new "text", "values", "keys", "pairs" or "set_join" of the C core, released by garbage collection."""
+    return owned(getattr(lib, f"nd_{kind}_new")(), getattr(lib, f"nd_{kind}_free"))
 
 
 def _address(pointer: Any) -> int:
@@ -88,16 +91,15 @@ class _Thread(threading.local):
     """Buffers of one thread: text workspace, value list, keys, and the last sketch, which points into them."""
 
     def __init__(self) -> None:
-        self.text = _owned(lib.nd_text_new(), lib.nd_text_free)
-        self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
-        self.keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
+        self.text = new("text")
+        self.values = new("values")
+        self.keys = new("keys")
         self.sketch = ffi.new("nd_sketch *")
         self.addresses = self._addresses()
 
     def shrink_buffer(self, size: int) -> None:
-        """Replace the value list if it has grown beyond `limits.KEPT_BYTES`."""
         if size > limits.KEPT_BYTES:
-            self.values = _owned(lib.nd_values_new(), lib.nd_values_free)
+            self.values = new("values")
             self.addresses = self._addresses()
 
     def _addresses(self) -> tuple[int, int, int]:
@@ -132,7 +134,7 @@ def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -
     native.stopwords, native.stopword_sizes, native.stopword_count = words_data, sizes, len(stopwords)
     out = ffi.new("nd_rules **")
     check(lib.nd_rules_new(native, out), "text rules")
-    return _owned(out[0], lib.nd_rules_free)
+    return owned(out[0], lib.nd_rules_free)
 
 
 def scheme_new(fields: dict[str, Any]) -> Any:
@@ -145,8 +147,7 @@ def scheme_new(fields: dict[str, Any]) -> Any:
 
 
 def trim_memory() -> None:
-    """Return freed memory to the system. After large multi-threaded work, freed memory is otherwise kept where later work cannot
-    use all of it."""
+    """Return freed memory to the system, which after large multi-threaded work later work could not use all of."""
     lib.nd_memory_trim()
 
 
@@ -168,7 +169,6 @@ class Bounds(NamedTuple):
 
 
 def bounds(scheme: Any, *, containment: bool = False) -> Bounds:
-    """The bounds of a similarity query, or of a containment query."""
     out = ffi.new("nd_bounds *")
     lib.nd_scheme_bounds(scheme, containment, out)
     return Bounds(out.threshold, out.lowest, out.max_distance)
@@ -186,7 +186,7 @@ def query_of(scheme: Any, *, containment: bool = False) -> str | None:
 def digests_of_hash(name_number: int, seed: int, data: bytes) -> bytes:
     """The digest of `data` by a built-in hash, big-endian."""
     digest = ffi.new("uint8_t[]", lib.ND_DIGEST_MAX)
-    check(lib.nd_hash_bytes(name_number, seed, ffi.from_buffer("uint8_t[]", data), len(data), digest), f"hash {name_number}")
+    check(lib.nd_hash_bytes(name_number, seed, data, len(data), digest), f"hash {name_number}")
     return bytes(ffi.buffer(digest, lib.nd_hash_size(name_number)))
 
 
@@ -194,28 +194,15 @@ HASHES = words("text.hash")
 """The built-in hashes, in the order of their numbers in C (ND_HASH_*)."""
 
 
-def hash_size(number: int) -> int:
-    """The digest size of a built-in hash, in bytes."""
-    return int(lib.nd_hash_size(number))
-
-
 def signed_hash(value: bytes) -> int:
     """XXH3-64 of bytes, as a signed integer for SQLite."""
-    number = int(lib.nd_xxh3_64(ffi.from_buffer("uint8_t[]", value), len(value), 0))
+    number = int(lib.nd_xxh3_64(value, len(value), 0))
     return number - (1 << 64) if number >> 63 else number
 
 
 def signed_hashes(values: Sequence[bytes]) -> Array:
     """`signed_hash` of each value, int64[n]."""
-    ends = np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), dtype=np.uint64)
-    return _hashes(b"".join(values), ends)
-
-
-def _hashes(data: bytes, ends: Array) -> Array:
-    hashes = np.empty(len(ends), np.uint64)
-    at, ends_at = ffi.from_buffer("uint8_t[]", data), pointer(ends, "uint64_t[]")
-    lib.nd_hash_values(at, ends_at, len(ends), pointer(hashes, "uint64_t[]"))
-    return hashes.view(np.int64)
+    return Values.joined(values).hashes()
 
 
 # ---- one text --------------------------------------------------------------------------------------------------------
@@ -224,14 +211,14 @@ def _hashes(data: bytes, ends: Array) -> Array:
 def normalize(rules: Any, text: bytes) -> bytes:
     """The text after normalisation, case folding and removal of ignorable characters, before tokenising."""
     out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
-    check(lib.nd_text_normalize(workspace(), rules, ffi.from_buffer("uint8_t[]", text), len(text), out, size))
+    check(lib.nd_text_normalize(workspace(), rules, text, len(text), out, size))
     return bytes(ffi.buffer(out[0], size[0])) if size[0] else b""
 
 
 def tokenize(rules: Any, text: bytes) -> Any:
-    """Tokenize the text. Returns the workspace that holds the tokens."""
+    """Returns the workspace that holds the tokens."""
     work = workspace()
-    check(lib.nd_text_tokenize(work, rules, ffi.from_buffer("uint8_t[]", text), len(text)))
+    check(lib.nd_text_tokenize(work, rules, text, len(text)))
     return work
 
 
@@ -239,30 +226,25 @@ def set_tokens(rules: Any, tokens: Sequence[bytes]) -> Any:
     """Put a caller's tokens into the workspace."""
     work = workspace()
     sizes = np.array([len(token) for token in tokens] or [0], dtype=np.uintp)
-    data = b"".join(tokens)
-    status = lib.nd_text_set_tokens(work, rules, ffi.from_buffer("uint8_t[]", data), pointer(sizes, "size_t[]"), len(tokens))
-    check(status)
+    check(lib.nd_text_set_tokens(work, rules, b"".join(tokens), pointer(sizes, "size_t[]"), len(tokens)))
     return work
 
 
 def tokens_of(work: Any) -> list[bytes]:
-    """The tokens in the workspace."""
-    out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
-    tokens = []
-    for index in range(lib.nd_text_token_count(work)):
-        lib.nd_text_token(work, index, out, size)
-        tokens.append(bytes(ffi.buffer(out[0], size[0])))
-    return tokens
+    return _pieces(lib.nd_text_token_count(work), partial(lib.nd_text_token, work))
 
 
 def shingles_of(work: Any, rules: Any) -> list[bytes]:
-    """The shingles of the tokens in the workspace."""
+    return _pieces(lib.nd_text_shingle_count(work, rules), partial(lib.nd_text_shingle, work, rules))
+
+
+def _pieces(count: int, read: Callable[[int, Any, Any], None]) -> list[bytes]:
     out, size = ffi.new("const uint8_t **"), ffi.new("size_t *")
-    shingles = []
-    for index in range(lib.nd_text_shingle_count(work, rules)):
-        lib.nd_text_shingle(work, rules, index, out, size)
-        shingles.append(bytes(ffi.buffer(out[0], size[0])) if size[0] else b"")
-    return shingles
+    pieces = []
+    for index in range(count):
+        read(index, out, size)
+        pieces.append(bytes(ffi.buffer(out[0], size[0])) if size[0] else b"")
+    return pieces
 
 
 def hashes_of(work: Any, rules: Any, size: int) -> Array:
@@ -304,9 +286,15 @@ class Values:
             start = end
         return out
 
+    def arguments(self) -> tuple[bytes, Any, int]:
+        """Data, ends and count for C."""
+        return self.data, pointer(self.ends, "uint64_t[]"), len(self.ends)
+
     def hashes(self) -> Array:
         """`signed_hash` of each value, int64[n]; an empty value has the hash of no bytes."""
-        return _hashes(self.data, self.ends)
+        hashes = np.empty(len(self.ends), np.uint64)
+        lib.nd_hash_values(*self.arguments(), pointer(hashes, "uint64_t[]"))
+        return hashes.view(np.int64)
 
     def sizes(self) -> Array:
         """The size of each value in bytes, int64[n]."""
@@ -322,7 +310,7 @@ def _values_array(values: Any) -> Values:
 
 
 def _located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any]:
-    """C arrays with the addresses and sizes of texts from `start` on, and the objects that keep converted texts alive."""
+    """The addresses and sizes of texts from `start` on, and the objects that keep converted texts alive."""
     addresses: Any
     sizes: Any
     if isinstance(texts, LocatedTexts):
@@ -363,8 +351,8 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
 
 
 def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: int) -> tuple[Array, Array]:
-    """Stored values of `width` bytes under built-in rules as rows, uint8[n, width], and which texts have no value, bool[n]; their
-    rows are zeros. Collecting `Values` first and copying them takes twice as long for short texts."""
+    """Stored values of `width` bytes under built-in rules, uint8[n, width], and which texts have no value, bool[n]; their rows
+    are zeros. Collecting `Values` first takes twice as long for short texts."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
     mine, start = _thread_buffers(), 0
@@ -408,7 +396,6 @@ _SKETCH_TEXT = _address(ffi.addressof(lib, "nd_scheme_sketch_text"))
 
 
 def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    """(stored value, token count) of one text under built-in rules."""
     return value_maker(scheme, rules)(text)
 
 
@@ -424,18 +411,13 @@ class Sketch(NamedTuple):
     takes them after the group number. None for other plans."""
 
 
-def _sketch_text(scheme: Any, rules: Any, text: str | bytes, mine: _Thread, keys: Any) -> Any:
-    """Sketch a text in one call into the thread's sketch, without hash and keys if `keys` is NULL."""
-    pointers, sizes, _owners = _located([text], 0)
-    status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, keys, mine.sketch)
-    check(status, "fingerprint of a text")
-    return mine.sketch
-
-
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
-    """The value of one text under built-in rules, with its hash and keys, in one call."""
+    """The sketch of one text under built-in rules."""
     mine = _thread_buffers()
-    made = _sketch_text(scheme, rules, text, mine, mine.keys)
+    made = mine.sketch
+    pointers, sizes, _owners = _located([text], 0)
+    status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, mine.keys, made)
+    check(status, "fingerprint of a text")
     if not made.size:
         return Sketch(None, made.token_count, None, None)
     value = ffi.buffer(made.value, made.size)[:]
@@ -448,7 +430,7 @@ def sketch_of_value(scheme: Any, value: bytes, token_count: int = 0) -> Sketch:
     """The sketch of an existing value, such as a code or the value of a text under custom rules."""
     mine = _thread_buffers()
     made = mine.sketch
-    check(lib.nd_scheme_sketch_value(scheme, ffi.from_buffer("uint8_t[]", value), len(value), mine.keys, made), "a fingerprint")
+    check(lib.nd_scheme_sketch_value(scheme, value, len(value), mine.keys, made), "a fingerprint")
     return Sketch(value, token_count, made.value_hash, _keys_of(made))
 
 
@@ -458,7 +440,7 @@ def _keys_of(sketch: Any) -> bytes | None:
 
 def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values:
     """The stored values of hashed texts: (digests uint8[n, size] big-endian, token count) each."""
-    values = _owned(lib.nd_values_new(), lib.nd_values_free)
+    values = new("values")
     for digests, token_count in texts:
         count, size = digests.shape
         flat = np.ascontiguousarray(digests, dtype=np.uint8).reshape(-1)
@@ -467,46 +449,15 @@ def values_of_digests(scheme: Any, texts: Iterable[tuple[Array, int]]) -> Values
     return _values_array(values)
 
 
-def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
-    """(similarity, distance) of two stored values; distance is -1 if the scheme has none."""
-    result, distance = ffi.new("double *"), ffi.new("int64_t *")
-    data_a, data_b = ffi.from_buffer("uint8_t[]", a), ffi.from_buffer("uint8_t[]", b)
-    check(lib.nd_scheme_similarity(scheme, data_a, len(a), data_b, len(b), result, distance), "comparing fingerprints")
-    return float(result[0]), int(distance[0])
-
-
-def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
-    """True if a stored value matches one of the others by the scheme's rule."""
-    like = ffi.new("int *")
-    data, ends = ffi.from_buffer("uint8_t[]", others.data), pointer(others.ends, "uint64_t[]")
-    given = ffi.from_buffer("uint8_t[]", value)
-    check(lib.nd_scheme_is_like(scheme, given, len(value), data, ends, len(others.ends), like), "comparing with allowed texts")
-    return bool(like[0])
-
-
-def is_value(scheme: Any, value: bytes) -> bool:
-    """True if the bytes are a valid stored value of the scheme."""
-    return bool(lib.nd_scheme_value_check(scheme, ffi.from_buffer("uint8_t[]", value), len(value)) == lib.ND_OK)
-
-
-def are_values(scheme: Any, values: Values) -> bool:
-    """True if all values are valid stored values of the scheme."""
-    check, good, at = lib.nd_scheme_value_check, lib.ND_OK, ffi.from_buffer("uint8_t[]", values.data)
-    ends = values.ends.tolist()
-    return all(check(scheme, at + start, end - start) == good for start, end in zip([0, *ends], ends, strict=False))
-
-
 def is_row(entries: bytes, code_bytes: int) -> bool:
-    """True if the bytes are valid bucket entries for codes of `code_bytes` bytes."""
-    data = ffi.from_buffer("uint8_t[]", entries)
-    return bool(lib.nd_entries_read(data, len(entries), code_bytes, ffi.new("nd_entries *")) == lib.ND_OK)
+    """Whether the bytes are valid bucket entries for codes of `code_bytes` bytes."""
+    return bool(lib.nd_entries_read(entries, len(entries), code_bytes, ffi.new("nd_entries *")) == lib.ND_OK)
 
 
 def remove_entries(entries: bytes, code_bytes: int, fingerprint_id: int) -> bytes:
     """A bucket row without the entries of a fingerprint; empty if no others remain."""
     found = ffi.new("nd_entries *")
-    data = ffi.from_buffer("uint8_t[]", entries)
-    check(lib.nd_entries_read(data, len(entries), code_bytes, found), "entries of a row of buckets")
+    check(lib.nd_entries_read(entries, len(entries), code_bytes, found), "entries of a row of buckets")
     numbers = [lib.nd_entries_id(found, place) for place in range(found.count)]
     kept = [place for place, number in enumerate(numbers) if number != fingerprint_id]
     if not kept:
@@ -521,25 +472,21 @@ def remove_entries(entries: bytes, code_bytes: int, fingerprint_id: int) -> byte
 def band_keys(scheme: Any, values: Values) -> Array:
     """The band keys of each value: int64[n, bands], ascending, padded by repeating the last."""
     out = np.empty((len(values.ends), scheme.bands), np.int64)
-    keys = _owned(lib.nd_keys_new(), lib.nd_keys_free)
-    data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
-    check(lib.nd_scheme_band_keys(scheme, data, ends, len(out), keys, pointer(out, "int64_t[]")), "keys of fingerprints")
+    check(lib.nd_scheme_band_keys(scheme, *values.arguments(), new("keys"), pointer(out, "int64_t[]")), "keys of fingerprints")
     return out
 
 
 def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
-    """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n].
-
-    One C call does nearly all the work, because reacquiring the interpreter lock would block the thread each time.
-    """
+    """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n]. One C
+    call does nearly all the work, because reacquiring the interpreter lock would block the thread each time."""
     mine, start = _thread_buffers(), 0
     buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
     while start < len(texts):
         pointers, sizes, _owners = _located(texts, start)
         end = start + len(sizes)
         out = pointer(buckets[start:end], "int32_t[]"), pointer(tokens[start:end], "uint64_t[]")
-        counts = pointers, sizes, len(sizes), mine.values, mine.keys
-        check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *counts, *out), "buckets of texts")
+        texts_at = pointers, sizes, len(sizes)
+        check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *texts_at, mine.values, mine.keys, *out), "buckets of texts")
         start = end
     return buckets, tokens
 
@@ -548,7 +495,7 @@ class KeySet:
     """Keys of a candidate table of passages, to tell which of many texts may share a passage with a text that has one of them."""
 
     def __init__(self, keys: Array) -> None:
-        self._handle = _owned(lib.nd_key_set_new(ffi.from_buffer("int64_t[]", keys), len(keys)), lib.nd_key_set_free)
+        self._handle = owned(lib.nd_key_set_new(ffi.from_buffer("int64_t[]", keys), len(keys)), lib.nd_key_set_free)
 
     def meet(self, scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
         """Which of these texts have one of the keys, bool[n], and their token counts, uint64[n], mostly without the interpreter
@@ -565,111 +512,8 @@ class KeySet:
         return met, tokens
 
 
-def band_buckets(signatures: Array, bands: int, rows: int) -> Array:
-    """The bucket of each band of signatures (uint16 or uint32 [n, num_perm], little-endian): int32[n, bands]."""
-    count, num_perm = signatures.shape
-    out = np.empty((count, bands), np.int32)
-    size = signatures.dtype.itemsize
-    for signature, buckets in zip(signatures, out, strict=True):
-        data, target = pointer(signature, "uint8_t[]"), pointer(buckets, "int32_t[]")
-        check(lib.nd_band_buckets(data, num_perm, size, bands, rows, target), f"bands={bands}, rows={rows}")
-    return out
-
-
-def connections(scheme: Any, values: Values, first: int, buckets: Array, items: Array, known: Array) -> tuple[Array, Array]:
-    """Matching pairs that connect all similar values which share a bucket: int64[m, 2], float64[m].
-
-    buckets, items: int64[n], each row places a value in a bucket, in ascending bucket order. Values before `first` are not
-    compared with each other. known: the position of a value already connected with each value, or its own, int64.
-    """
-    handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
-    data, ends = ffi.from_buffer("uint8_t[]", values.data), pointer(values.ends, "uint64_t[]")
-    rows = pointer(buckets, "int64_t[]"), pointer(items, "int64_t[]"), len(buckets)
-    connected = pointer(known, "int64_t[]")
-    check(lib.nd_scheme_connect(scheme, data, ends, len(values.ends), first, *rows, connected, handle), "values that meet")
-    found = lib.nd_pairs_count(handle)
-    ids = copied(lib.nd_pairs_ids(handle), 2 * found, np.int64).reshape(found, 2)
-    return ids, copied(lib.nd_pairs_similarities(handle), found, np.float64)
-
-
-class Deduplicator:
-    """Decides which records to keep, in the order they are added: a record is a duplicate if it matches an earlier kept record.
-
-    Candidates come from the scheme's candidate table and are verified. Only kept records use memory.
-    """
-
-    def __init__(self, scheme: Any) -> None:
-        out = ffi.new("nd_deduplicator **")
-        check(lib.nd_deduplicator_new(scheme, out), "a scheme whose evidence is a text")
-        self._handle = _owned(out[0], lib.nd_deduplicator_free)
-
-    def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
-        """Add records. Returns for each the number of the most similar kept record, the earliest if several are equal, int64[n],
-        and their similarity, float64[n]; -1 and 1.0 for a kept record. Records are numbered from 0 across all calls. groups:
-        int64[n]; records match within their group.
-        """
-        count, ends = len(values.ends), values.ends
-        kept, similarities = np.empty(count, np.int64), np.empty(count, np.float64)
-        starts = np.concatenate([np.zeros(1, np.uint64), ends])
-        data = ffi.from_buffer("uint8_t[]", values.data)
-        for first in range(0, count, limits.DEDUPLICATED_STEP):  # so that an interrupt is handled between steps
-            part = slice(first, first + limits.DEDUPLICATED_STEP)
-            start = int(starts[first])
-            own_ends = ends[part] - np.uint64(start)
-            own_groups = ffi.NULL if groups is None else pointer(groups[part], "int64_t[]")
-            out = pointer(kept[part], "int64_t[]"), pointer(similarities[part], "double[]")
-            placed = data + start, pointer(own_ends, "uint64_t[]"), len(own_ends)
-            check(lib.nd_deduplicator_add(self._handle, *placed, own_groups, *out), "fingerprints of records")
-        return kept, similarities
-
-
-# ---- without an index ------------------------------------------------------------------------------------------------
-
-
-def hamming(a: bytes, b: bytes) -> int:
-    """The number of differing bits of two byte strings of equal length."""
-    return int(lib.nd_hamming(a, b, len(a)))
-
-
-def minhash(hashes: Array, num_perm: int, seed: int, family: str, slot_bits: int) -> Array:
-    """The signature of one or more hashes (uint64[n]): uint16[num_perm], or uint32[num_perm] for slot_bits=32."""
-    number = words("family").index(family)
-    a, b, slots = (np.zeros(num_perm, np.uint32) for _ in range(3))
-    a_data, b_data, out = pointer(a, "uint32_t[]"), pointer(b, "uint32_t[]"), pointer(slots, "uint32_t[]")
-    check(lib.nd_minhash_coefficients(number, seed, num_perm, a_data, b_data), f"family {family}, num_perm={num_perm}")
-    check(lib.nd_minhash(number, a_data, b_data, num_perm, pointer(hashes, "uint64_t[]"), len(hashes), out), "minhash")
-    return slots if slot_bits == 32 else (slots & np.uint32(0xFFFF)).astype(np.uint16)
-
-
-NO_SPLIT = 2**64 - 1
-"""The `split` argument of a join within one collection."""
-
-
-def pairs(run: Any) -> Array:
-    """The pairs that run(nd_pairs *) lists: int64[m, 2]."""
-    handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
-    check(run(handle), "all pairs")
-    return copied(lib.nd_pairs_ids(handle), 2 * lib.nd_pairs_count(handle), np.int64).reshape(-1, 2)
-
-
 def set_numbers(value: bytes) -> Array:
     """The numbers in a packed set, ascending: uint64[n]."""
     numbers = np.empty(lib.nd_set_count(len(value)), np.uint64)
     check(lib.nd_set_read(value, len(value), pointer(numbers, "uint64_t[]")), "a packed set")
     return numbers
-
-
-def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
-    """The pairs of similar sets, in batches of about `most`. split: only pairs of a set before this position and one after it."""
-    count = len(ends)
-    values = values if len(values) else np.zeros(1, np.uint64)
-    ends = ends if count else np.zeros(1, np.uint64)
-    data = pointer(values, "uint64_t[]"), pointer(ends, "uint64_t[]"), count
-    join = _owned(lib.nd_set_join_new(), lib.nd_set_join_free)
-    handle = _owned(lib.nd_pairs_new(), lib.nd_pairs_free)
-    check(lib.nd_set_join_begin(join, *data, NO_SPLIT if split is None else split, threshold), "all pairs")
-    while (status := lib.nd_set_join_next(join, most, handle)) != lib.ND_DONE:
-        check(status, "all pairs")
-        found = lib.nd_pairs_count(handle)
-        ids = copied(lib.nd_pairs_ids(handle), 2 * found, np.int64).reshape(found, 2)
-        yield ids, copied(lib.nd_pairs_similarities(handle), found, np.float64)

@@ -13,17 +13,17 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import Enum
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, TypeGuard, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from .arrays import np
 from .clock import now_ms
 from .errors import ParameterError
 from .system import length_of_name, reachable, real_path
-from .values import AnyGroup, Incoming, Key, Part, Record
+from .values import AnyGroup, Key, Part
 
 IfExists = Literal["error", "replace", "ignore"]
 OnMatch = Literal["touch"]
@@ -71,11 +71,14 @@ def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy
     return int(value)
 
 
+def _is_number(value: Any) -> bool:
+    is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_plain or isinstance(value, (np.integer, np.floating))
+
+
 def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
     """The value as a float in (0, 1], or in (0, 1) if include_one is False."""
-    is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    is_number = is_plain or isinstance(value, (np.integer, np.floating))
-    number = float(value) if is_number and abs(value) < 2 else math.nan  # float() raises OverflowError for large integers
+    number = float(value) if _is_number(value) and abs(value) < 2 else math.nan  # float() raises OverflowError for large integers
     if not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
         interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
         written = float(value) if isinstance(value, np.floating) else value
@@ -84,7 +87,6 @@ def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any], more: str = "") -> Any:
-    """The value, which must be one of the choices."""
     for choice in choices:
         if value is choice:  # the usual case
             return value
@@ -121,7 +123,7 @@ def check_kind(name: str, value: Any, kind: type, remedy: str) -> Any:
 
 
 def check_many(name: str, values: Any, remedy: str = "give a list, or another iterable") -> Iterable[Any]:
-    """The iterable `values`. Refuses a single text, which would be read letter by letter, and a zero-dimensional array."""
+    """Refuses a single text, which would be read letter by letter, and a zero-dimensional array."""
     if hasattr(type(values), "columns") and (hasattr(type(values), "dtypes") or hasattr(type(values), "schema")):
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
         collect = "collect a lazy frame first, give a table of pyarrow, pandas 2.2 or polars, or zip its columns"
@@ -151,7 +153,6 @@ def is_index_name(name: Any) -> TypeGuard[str]:
 
 
 def check_index_name(name: Any) -> str:
-    """The index name, if it is valid and so safe in SQL."""
     if not is_index_name(name):
         raise ParameterError(f"name={quoted(name)}: give a letter and then at most 39 letters, digits or underscores")
     return name
@@ -181,10 +182,10 @@ def check_target(target: Any) -> str:
 
 def check_path(given: str | bytes) -> str:
     """The absolute path of a file, with symbolic links resolved, so that SQLite finds the same file and write-ahead log after the
-    current folder changes. Raises ParameterError if SQLite cannot open a file there."""
+    current folder changes. Refuses a path that SQLite cannot open."""
     path = os.fsdecode(given)
     if not path or "\0" in path:
-        raise ParameterError(f"target={quoted(path)} is not a path: give  the path of a file")
+        raise ParameterError(f"target={quoted(path)} is not a path: give the path of a file")
     try:
         path.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -205,7 +206,6 @@ def check_path(given: str | bytes) -> str:
 
 
 def check_window(window: Any) -> WindowSize | None:
-    """The window: a duration, a number of documents, or None to keep every document."""
     if isinstance(window, timedelta):
         if window < _MS:
             raise ParameterError(f"window={window!r}: give a timedelta of at least a millisecond, or a number of documents")
@@ -347,16 +347,11 @@ _UNITS = {"milliseconds": 1000, "microseconds": 10**6, "nanoseconds": 10**9}
 _MS = timedelta(milliseconds=1)
 
 
-def _is_number(value: Any) -> bool:
-    is_plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_plain or isinstance(value, (np.integer, np.floating))
-
-
 _MOMENT = "give an aware datetime, or Unix seconds"
 
 
 def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
-    """The time in milliseconds of an aware datetime or of Unix seconds."""
+    """An aware datetime or Unix seconds in milliseconds."""
     if moment is None:
         return None
     if isinstance(moment, datetime):
@@ -377,7 +372,7 @@ def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
 
 
 def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
-    """The expiry time in milliseconds. expires_at: a time, or a timedelta from now. ttl: seconds or a timedelta from now."""
+    """Milliseconds. expires_at: a time, or a timedelta from now. ttl: seconds or a timedelta from now."""
     if ttl is not None:
         if expires_at is not None:
             raise ParameterError(f"expires_at={quoted(expires_at)} and ttl={quoted(ttl)}: give one of the two")
@@ -394,7 +389,6 @@ def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
 
 
 def _check_ttl(ttl: Any) -> int:
-    """The document lifetime in milliseconds."""
     if not isinstance(ttl, timedelta) and not _is_number(ttl):
         raise ParameterError(f"ttl={quoted(ttl)} is of type {type(ttl).__name__}: give a timedelta, or a number of seconds")
     longest = 1000.0 * _LAST_S
@@ -406,114 +400,28 @@ def _check_ttl(ttl: Any) -> int:
 
 
 def check_since(since: Any) -> int | None:
-    """The start time in milliseconds. since: a time, or a timedelta before now."""
+    """Milliseconds. since: a time, or a timedelta before now."""
     if isinstance(since, timedelta):
         return now_ms() - round(since / _MS)
     return check_moment(since, "since", "give a timedelta back from now, an aware datetime, or Unix seconds")
 
 
 def check_if_exists(if_exists: Any) -> IfExists:
-    """The action for a document whose key exists."""
     return check_choice("if_exists", if_exists, _IF_EXISTS)  # type: ignore[no-any-return]
-
-
-_MISSING = object()
-_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "ttl", "if_exists"})
-_FIELDS_OF_CODES = _FIELDS | {"part"}
-
-
-def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
-    """A checked record of `add_many` (content="text") or `add_codes` (content="code"): a pair (key, content), or a mapping with
-    the argument names of `add`."""
-    if isinstance(record, Mapping):
-        names = _FIELDS_OF_CODES if content == "code" else _FIELDS
-        unknown = [name for name in record if name not in names]
-        if unknown:
-            named = "" if content == "code" else ", or name the fields, as in add_many(records, key='id', text='body')"
-            raise ParameterError(f"record has the unknown field {quoted(unknown[0])}: give {', '.join(sorted(names))}{named}")
-        if content == "text" and "code" in record and "text" not in record:
-            raise ParameterError(f"record has a 'code' and no 'text': give codes to add_codes(keys, codes): {quoted(record)}")
-        for name in ("key", content):
-            if record.get(name, _MISSING) is _MISSING:
-                raise ParameterError(f"record has no {name!r}: {quoted(record)}")
-        fields = dict(record)
-    elif isinstance(record, (tuple, list)) and len(record) == 2:
-        fields = {"key": record[0], content: record[1]}
-    else:
-        raise ParameterError(f"record {quoted(record)}: give a pair (key, {content}), or a mapping")
-    value = fields[content]
-    if content == "text":
-        value = check_text(value)
-    key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
-    metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
-    part = check_part(fields.get("part"))
-    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at"), fields.get("ttl")), part=part)
-    return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
-
-
-class FieldNames(NamedTuple):
-    """The fields of a mapping that hold key, text, group and metadata. All other fields are ignored."""
-
-    key: Any
-    text: Any
-    group: Any
-    metadata: Sequence[Any]
-
-    def record(self, row: Any) -> dict[str, Any]:
-        """The record under the argument names of `add`. Raises ParameterError if a field is missing."""
-        if not isinstance(row, Mapping):
-            how = "key= and text= name the fields of mappings or the columns of a table: leave them out for pairs"
-            raise ParameterError(f"record={quoted(row)} is of type {type(row).__name__}: {how}")
-        record = {role: self._value(row, role, name) for role, name in zip(("key", "text"), self[:2], strict=True)}
-        if self.group is not None:
-            record["group"] = self._value(row, "group", self.group)
-        if self.metadata:
-            record["metadata"] = {name: self._value(row, "metadata", name) for name in self.metadata}
-        return record
-
-    @staticmethod
-    def _value(row: Mapping[Any, Any], role: str, name: Any) -> Any:
-        value = row.get(name, _MISSING)
-        if value is _MISSING:
-            raise ParameterError(f"{role}={quoted(name)} is no field of the record, which has {quoted(list(row), 200)}")
-        return value
-
-
-def check_fields(key: Any, text: Any, group: Any, metadata: Any) -> FieldNames | None:
-    """The field names, or None if no argument names a field."""
-    if key is None and text is None and group is None and metadata is None:
-        return None
-    if key is None or text is None:
-        how = "say which hold the keys and the texts, as in add_many(records, key='id', text='body')"
-        raise ParameterError(f"key={quoted(key)}, text={quoted(text)}: the fields of records are named together: {how}")
-    names = FieldNames(key, text, group, check_metadata_names(metadata))
-    for role, name in (("key", key), ("text", text), ("group", group), *(("metadata", name) for name in names.metadata)):
-        check_kind(role, name, str, "the name of a field")
-    return names
-
-
-def check_metadata_names(metadata: Any) -> Sequence[str]:
-    """The columns or fields that form the metadata."""
-    if isinstance(metadata, str) or not isinstance(metadata, Sequence | None):
-        raise ParameterError(f"metadata={quoted(metadata)}: give a list of the names of columns")
-    return metadata or ()
 
 
 # ---- queries -------------------------------------------------------------------------------------------------------------
 
 
 def check_limit(limit: Any) -> int | None:
-    """The maximum number of matches; None for all."""
     return None if limit is None else check_integer("limit", limit)
 
 
 def check_asked_group(group: Any) -> Key | AnyGroup | None:
-    """The group to search, or ANY_GROUP."""
     return group if isinstance(group, AnyGroup) else check_group(group)
 
 
 def check_measure(measure: Any) -> Measure | None:
-    """The measure of a query: "containment", or None for the index's own measure."""
     if measure is not None and not (isinstance(measure, str) and measure == "containment"):
         raise ParameterError(f"measure={quoted(measure)}: give 'containment', or None for the measure of the index")
     return "containment" if measure is not None else None

@@ -45,8 +45,6 @@ Made = TypeVar("Made")
 
 
 class QueryMethods:
-    """Queries by text, code and key."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._readers = StoreReaders(store)
@@ -217,11 +215,11 @@ class QueryMethods:
         """The `n` documents most similar to a text or code, best first, also beyond the index's threshold or distance; ties in
         insertion order.
 
-        wanted: a text, or a code. str and bytes are codes only in a `BinaryCode` index; elsewhere use `nearest_code` for codes in
-        hexadecimal or bytes. The result is exact. If `n` documents match by the index's rule, codes and `BottomK` cost one query.
-        Otherwise all fingerprints are read: tens of milliseconds for a million codes, seconds for a million texts
-        (`MinHash(exact=True)`, `BottomK`). Texts without a common shingle are left out. `MinHash()` without exact=True raises
-        ParameterError, because estimates cannot rank all texts.
+        wanted: a text, or a code. str and bytes are codes only in a `BinaryCode` index; elsewhere use `nearest_code`. The result
+        is exact. If `n` documents match by the index's rule, codes and `BottomK` cost one query. Otherwise all fingerprints are
+        read: tens of milliseconds for a million codes, seconds for a million texts (`MinHash(exact=True)`, `BottomK`). Texts
+        without a common shingle are left out. `MinHash()` without exact=True raises ParameterError, because estimates cannot rank
+        all texts.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -357,7 +355,7 @@ class QueryMethods:
 
 
 def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
-    """Check the group of a query. Raises ParameterError if the measure cannot search all groups."""
+    """Refuses ANY_GROUP for a measure that cannot search all groups."""
     asked = check_asked_group(group)
     if measure is not None and isinstance(asked, AnyGroup):
         raise ParameterError(f"group=ANY_GROUP does not go with measure={measure!r}: ask one group after the other")
@@ -386,7 +384,6 @@ def _matches(reader: StoreReader, sketch: Sketch, question: QuerySpec) -> list[M
 
 
 def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
-    """Check the texts of many queries."""
     if is_arrow(texts):
         return texts_of("texts", texts, column, "say which holds the texts, as in query_many(table, text='body')")
     given = check_many("texts", texts, "give a list of texts, or an array or table that Arrow reads")

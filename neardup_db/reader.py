@@ -117,7 +117,7 @@ class Reader(PassageMethods):
         measure: Measure | None,
         group: Key | AnyGroup | None,
     ) -> Iterator[Pair]:
-        """The pairs. A rebuild before the first pair restarts the listing."""
+        """A rebuild before the first pair restarts the listing."""
         listed = False
         while True:
             try:
@@ -276,9 +276,8 @@ class Reader(PassageMethods):
         """Write keys and fingerprints of the visible documents to a new Parquet file, in insertion order. Returns their number.
 
         Columns: key, group (if there are groups), value, token_count, buckets, digest (see docs/reference/spark.md). Keys must
-        have one type. Metadata, expiry and texts are not included. `import_fingerprints` and `neardup_db.spark` read the file.
-        The file contains one state of the index, which may be written meanwhile. Needs pyarrow (the extra "arrow"). Raises
-        ParameterError if the file exists.
+        have one type. Metadata, expiry and texts are not included. `import_fingerprints` and `neardup_db.spark` read the file,
+        which contains one state of the index. Needs pyarrow (the extra "arrow"). Raises ParameterError if the file exists.
 
         >>> import os, tempfile
         >>> from neardup_db import Index, MinHash
@@ -340,7 +339,6 @@ class Reader(PassageMethods):
             return explain_pair(reader.store, reader.search, (key_a, key_b), found, given, now)
 
     def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
-        """The similarity of each pair of documents with fingerprints, in one state."""
         similarities, sketches = [], {}
         with self._readers.reading() as reader:
             now = clock.now_ms()
@@ -379,7 +377,7 @@ class Reader(PassageMethods):
 
 
 def _require_alike(mine: SketchRules, theirs: SketchRules) -> None:
-    """Raise ParameterError if the fingerprints of two indexes cannot be compared."""
+    """Refuses two indexes whose fingerprints cannot be compared."""
     if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
         return
     raise ParameterError(

@@ -43,7 +43,6 @@ class StoredSettings:
         return value
 
     def invalid_setting(self, name: str, expected: str) -> CorruptIndexError:
-        """The error for an invalid setting."""
         return CorruptIndexError(
             f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "
             "restore the file from a backup"

@@ -56,7 +56,7 @@ def length_of_name(folder: str, name: str) -> tuple[int, int]:
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """The absolute path of a file without symbolic links. Links on disks where Windows cannot resolve them are kept."""
+    """The absolute path of a file without symbolic links, except links on disks where Windows cannot resolve them."""
     try:
         return os.path.realpath(path)
     except OSError:

@@ -152,7 +152,7 @@ class TextRules(Immutable):
         """Bytes of a shingle's digest."""
         if callable(self.hash):
             return int(self._cached("hash_size", lambda: len(_digest(self.hash, b"shingle"))))
-        return native.hash_size(native.HASHES.index(self.hash))
+        return int(native.lib.nd_hash_size(native.HASHES.index(self.hash)))
 
     def run(self, text: str | bytes) -> Any:
         """Cut a text into tokens and return the thread's workspace that holds them."""

@@ -14,8 +14,6 @@ Key = str | bytes | int
 
 
 class AnyGroup(Enum):
-    """The type of ANY_GROUP."""
-
     ANY_GROUP = "documents of all groups, and those of none"
 
     def __repr__(self) -> str:
@@ -215,7 +213,6 @@ class Changes:
     codes: tuple[Key, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is any change."""
         return bool(self.removed or self.added or self.clusters)
 
 

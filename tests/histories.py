@@ -16,15 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from pprint import pformat
 from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
+from standard import connect
 from support import ONE_ROW, Case, Model, case_of, case_of_parts, parts_of
 
 from neardup_db import (
+    ANY_GROUP,
     BinaryCode,
     BitSampling,
     BottomK,
@@ -49,7 +52,8 @@ Operation = tuple[str, int, dict[str, Any]]
 
 _LISTS = ("operations", "then", "records", "keys")
 _WRITES = {
-    "add", "add_if_new", "add_many", "delete", "update", "expire", "keep_newest", "transaction", "merge", "dismiss", "allow",
+    "add", "add_if_new", "add_many", "delete", "delete_group", "delete_part", "update", "expire", "keep_newest", "transaction",
+    "merge", "dismiss", "allow",
 }  # fmt: skip
 
 # ---- plans -----------------------------------------------------------------------------------------------------------------
@@ -105,11 +109,39 @@ PLANS = tuple(_SCHEMES)
 
 
 class State(Model):
-    """The dictionary with documents that have expired too."""
+    """The dictionary with documents that have expired too, the window, and the rows of the application's own table."""
+
+    rows = 0
+    duration: int | None = None
+    """Milliseconds that a document stays."""
+
+    def __init__(self, case: Case, window: int | None = None) -> None:
+        super().__init__(case, window)
+        self.added: dict[int, int] = {}
+        """When each entry was stored, by its number."""
+
+    def put(self, key: Any, content: Any, group: Any = None, expires_at: float | None = None) -> None:
+        self.added[self.counter + 1] = CLOCK.now
+        super().put(key, content, group, self.until(self.counter + 1, expires_at))
+
+    def until(self, number: int, expires_at: float | None) -> float | None:
+        """When an entry expires that is given an end, or none."""
+        if self.duration is None:
+            return expires_at
+        end = self.added[number] + self.duration
+        return end if expires_at is None else min(expires_at, end)
+
+    def set_duration(self, duration: int) -> None:
+        """Ends that the window gave follow it; earlier ones stay."""
+        before, self.duration = self.duration or 0, duration
+        for key, one in self.entries.items():
+            own = None if one.expires_at == self.added[one.number] + before else one.expires_at
+            self.entries[key] = replace(one, expires_at=self.until(one.number, own))
 
     def copy(self) -> State:
         """A snapshot."""
-        made = State(self.case)
+        made = State(self.case, self.window)
+        made.added, made.duration, made.rows = self.added, self.duration, self.rows
         made.entries, made.counter, made.dismissed = dict(self.entries), self.counter, set(self.dismissed)
         made.allowed = self.allowed
         return made
@@ -161,14 +193,15 @@ CLOCK = Clock()
 
 
 class History(NamedTuple):
-    """What is played. target: "path", "connection" (two Index objects on one apsw connection), "mixed" (one on a connection, one
-    on the path) or "memory"."""
+    """What is played. target: "path", "connection" (two Index objects on one apsw connection), "standard" (on one of the sqlite3
+    module), "mixed" (one on a connection, one on the path) or "memory". window: documents, or seconds if it is a float."""
 
     plan: str
     target: str
     store_text: bool
     record_matches: bool
     operations: list[Operation]
+    window: float | None = None
 
 
 @dataclass
@@ -191,6 +224,10 @@ class Counts:
 # ---- playing ---------------------------------------------------------------------------------------------------------------
 
 
+def _window(window: float | None) -> Any:
+    return timedelta(seconds=window) if isinstance(window, float) else window
+
+
 def _tuples(matches: Any) -> list[tuple[Any, ...]]:
     return [(one.key, one.similarity, one.distance) for one in matches]
 
@@ -208,19 +245,29 @@ class Player:
         self.loading = -1  # the Index object whose add_many is running
         self.inside = [0, 0]  # `transaction()` blocks of each Index object
         self.bound: set[int] = set()  # those that have rebuilt, and so refuse what another one makes of the file
-        self.connection: apsw.Connection | None = None
+        self.connection: Any = None
         self.token: str | None = None
         self.followed: dict[Any, int | None] = {}
+        self.followed_codes: dict[Any, Any] = {}
         CLOCK.now = START
         self._create()
 
     def _create(self) -> None:
         target = self.history.target
+        window = self.history.window
+        if isinstance(window, float):
+            self.committed.duration = round(window * 1000)
+        else:
+            self.committed.window = window
         given: dict[str, Any] = {"scheme": self.cases[0].scheme, "record_matches": self.history.record_matches}
+        given["window"] = _window(window)
         if not self.codes:
             given |= {"text": self.cases[0].rules, "store_text": self.history.store_text}
         if target == "memory":
             self.connection = apsw.Connection(":memory:")
+        elif target == "standard":
+            self.connection = connect(self.path)
+            self.connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE counted (n)")
         elif target != "path":
             self.connection = apsw.Connection(str(self.path))
             self.connection.pragma("journal_mode", "wal")
@@ -312,9 +359,7 @@ class Player:
         """`query_many` or `query_codes`."""
         return self.indexes[who].query_codes if self.codes else self.indexes[who].query_many
 
-    def do_query(
-        self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None
-    ) -> None:
+    def do_query(self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None) -> None:
         """One question, with a share for containment where the scheme tells it; then for any of the same matches."""
         model = self.view(who).visible(CLOCK.now)
         how: dict[str, Any] = {"group": group, "limit": limit}
@@ -323,11 +368,35 @@ class Player:
         else:
             expected = model.containing(content, share, group)
             how |= {"measure": "containment", "threshold": share}
-        self.same("query", _tuples(self.ask(who)(content, **how)), expected[:limit])
+        found = self.ask(who)(content, **how)
+        self.same("query", _tuples(found), expected[:limit])
+        if self.parts:
+            self.same_parts(content, found, model)
         several = [_tuples(found) for found in self.ask_many(who)([content] * 4, **how)]
         self.same("query many", several, [expected[:limit]] * 4)
         some = _tuples(self.ask(who)(content, any=True, **how))
         self.same("query any", (len(some), set(some) <= set(expected)), (len(expected[:limit]), True))
+        index, n = self.indexes[who], 3 if limit is None else limit
+        groups = {one.group for one in model.entries.values()}
+        if model.case.order is not None:
+            nearest = index.nearest_code if self.codes else index.nearest
+            self.same("nearest", _tuples(nearest(content, n, group=group)), model.nearest(content, n, group))
+            near = [match for one in groups for match in model.nearest(content, n, one)]
+            near.sort(key=lambda one: (-one[1] if one[2] is None else one[2], model.entries[one[0]].number))
+            self.same("nearest of all groups", _tuples(nearest(content, n, group=ANY_GROUP)), near[:n])
+        every = [match for one in groups for match in model.matches(content, one)]
+        every.sort(key=lambda match: (-match[1], model.entries[match[0]].number))
+        self.same("query all groups", _tuples(self.ask(who)(content, group=ANY_GROUP)), every)
+        count = index.count_code if self.codes else index.count
+        self.same("count", count(content, group=ANY_GROUP).count, len(every))
+        self.same("count of a group", count(content, group=group).count, len(model.matches(content, group)))
+
+    def same_parts(self, content: Any, found: Any, model: Model) -> None:
+        """Each match names a code that is as near as it says."""
+        asked = self.cases[0].prepare(content)
+        for match in found:
+            code = parts_of(model.entries[match.key].content)[match.part]
+            self.same("part", match.distance, min((int.from_bytes(code, "big") ^ one).bit_count() for one in asked))
 
     def do_contains(self, who: int, key: Any) -> None:
         """`in`, and what a query for its text finds."""
@@ -353,6 +422,11 @@ class Player:
         if part in ("all", "documents"):
             self.same("documents", list(index), model.in_order())
             self.same("len", len(index), len(model.entries))
+            if self.parts:
+                codes = {key: list(index.get(key).codes.items()) for key in model.entries}
+                self.same("codes", codes, {key: [*parts_of(one.content).items()] for key, one in model.entries.items()})
+            if self.history.target == "standard":
+                self.same("rows", self.connection.execute("SELECT count(*) FROM counted").fetchone(), (state.rows,))
         if part in ("all", "queries"):
             many: dict[Any, dict[Any, Any]] = {}
             asked = ((content, one.group) for one in state.entries.values() for content in self.contents(one))
@@ -378,9 +452,16 @@ class Player:
         if part in ("all", "pairs"):
             pairs = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs()]
             self.same("pairs", sorted(pairs, key=repr), sorted(model.pairs(), key=repr))
+            for group in {one.group for one in model.entries.values()}:
+                of_group = [pair for pair in pairs if model.entries[pair[0]].group == group]
+                found = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs(group=group)]
+                self.same("pairs of a group", sorted(found, key=repr), sorted(of_group, key=repr))
         if part in ("all", "clusters"):
             expected = model.clusters()
             self.same("clusters", [one.keys for one in index.clusters()], expected)
+            for group in {one.group for one in model.entries.values()}:
+                of_group = [keys for keys in expected if model.entries[keys[0]].group == group]
+                self.same("clusters of a group", [one.keys for one in index.clusters(group=group)], of_group)
             if self.history.record_matches:
                 stats = index.stats()
                 self.same("stats", (stats["documents"], stats["clusters"]), (len(model.entries), len(expected)))
@@ -426,9 +507,7 @@ class Player:
         state.put_code(key, part, content, group, expires_at)
         return fate, found
 
-    def do_add(
-        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, part: Any = None
-    ) -> None:
+    def do_add(self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, part: Any = None) -> None:
         """`add` or `add_code`."""
         self._add_one(who, key, content, group, expires, if_exists, False, None, part)
 
@@ -472,7 +551,8 @@ class Player:
             self._same_answer(_tuples(found), expected if outcome != "error" else "error", state.case)
             if outcome == "matched" and touch and expires is not None:
                 best = found[0].key
-                state.entries[best] = replace(state.entries[best], expires_at=self.moment(expires))
+                until = state.until(state.entries[best].number, self.moment(expires))
+                state.entries[best] = replace(state.entries[best], expires_at=until)
 
     def _same_answer(self, found: list[Any], expected: Any, case: Case) -> None:
         """The ten best; of a large cluster, where its rows stand apart, some."""
@@ -489,6 +569,71 @@ class Player:
             for key in keys:
                 state.entries.pop(key, None)
             self.same("delete", self.indexes[who].delete_many(keys), expected)
+
+    def do_delete_group(self, who: int, group: Any) -> None:
+        """`delete_group`: expired documents go too, and are not counted."""
+        if self.may_write(who):
+            expected = self.view(who).visible(CLOCK.now).delete_group(group)
+            self.view(who).delete_group(group)
+            self.same("delete_group", self.indexes[who].delete_group(group), expected)
+
+    def do_delete_part(self, who: int, key: Any, part: Any) -> None:
+        """`delete` with a part: one code goes, and the document with its last one."""
+        if self.may_write(who):
+            state = self.view(who)
+            there = key in state.visible(CLOCK.now).entries
+            found = self.indexes[who].delete(key, part=part)
+            self.same("delete part", found, state.delete_part(key, part) and there)
+
+    def do_of_group(self, who: int, key: Any, group: Any) -> None:
+        """The document of a key, if it is of the group, else none; then it goes."""
+        if not self.may_write(who) or self.loading >= 0:
+            return
+        index, state = self.indexes[who], self.view(who)
+        there = state.visible(CLOCK.now).has(key, group)
+        self.same("get_many", [one is not None for one in index.get_many([key], group=group)], [there])
+        try:
+            index.update(key, metadata={"n": 1}, group=group)
+            self.same("get", (index.get(key, group=group).group, there), (group, True))
+        except KeyNotFoundError:
+            self.same("update", False, there)
+        self.same("delete of a group", index.delete(key, group=group), there)
+        if there:
+            del state.entries[key]
+
+    def do_window(self, who: int, window: float) -> None:
+        """`set_window`: of documents or of time, as the file has it."""
+        if self.history.window is None or self.open or self.pinned or self.loading >= 0:
+            return
+        window = float(window) if isinstance(self.history.window, float) else window
+        self.indexes[who].set_window(_window(window))
+        if isinstance(window, float):
+            self.committed.set_duration(round(window * 1000))
+        else:
+            self.committed.window = window
+            self.committed.let_leave()
+
+    def do_pairs_with(self, who: int, contents: list[Any]) -> None:
+        """Pairs with another index, asked by both."""
+        model = self.view(who).visible(CLOCK.now)
+        other = Model(model.case)
+        rules = {} if self.codes else {"text": model.case.rules}
+        with Index(":memory:", model.case.scheme, **rules) as second:
+            for number, content in enumerate(contents):
+                (second.add_code if self.codes else second.add)(number, content)
+                other.put(number, content)
+            index = self.indexes[who]
+            found = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs_with(second)]
+            back = [(one.key_b, one.key_a, one.similarity, one.distance) for one in second.pairs_with(index)]
+        expected = [
+            (key, number, *verdict)
+            for key, one in model.entries.items()
+            for number, entry in other.entries.items()
+            if one.group is None and one.prepared is not None and entry.prepared is not None
+            and (verdict := model.case.compare(one.prepared, entry.prepared)) is not None
+        ]  # fmt: skip
+        self.same("pairs_with", sorted(found, key=repr), sorted(expected, key=repr))
+        self.same("pairs_with, back", sorted(back, key=repr), sorted(expected, key=repr))
 
     def do_dismiss(self, who: int, a: Any, b: Any, back: bool) -> None:
         """`dismiss` or `undismiss`; of one document alone where b is None."""
@@ -542,10 +687,16 @@ class Player:
                 continue
             for key in page.removed:
                 self.followed.pop(key, None)
+                self.followed_codes.pop(key, None)
             self.followed |= {**dict.fromkeys(page.added), **dict(page.clusters)}
+            for key in (*page.added, *page.codes):
+                self.followed_codes[key] = dict(index.get(key).codes) if self.parts and key in index else None
             self.token, more = page.token, page.more
         rows = index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall()
         self.same("follow", self.followed, dict(rows))
+        for key, codes in self.followed_codes.items():
+            if codes is not None and key in index:
+                self.same("followed codes", codes, dict(index.get(key).codes))
 
     def do_update(self, who: int, key: Any, expires: int | None) -> None:
         """A document gets another end."""
@@ -553,7 +704,8 @@ class Player:
             state = self.view(who)
             there = key in state.visible(CLOCK.now).entries
             if there:
-                state.entries[key] = replace(state.entries[key], expires_at=self.moment(expires))
+                until = state.until(state.entries[key].number, self.moment(expires))
+                state.entries[key] = replace(state.entries[key], expires_at=until)
             try:
                 self.indexes[who].update(key, expires_at=self.when(expires))
                 found = True
@@ -568,7 +720,9 @@ class Player:
             gone = [key for key, one in state.entries.items() if one.expires_at is not None and one.expires_at <= moment]
             for key in gone:
                 del state.entries[key]
-            self.same("expire", self.indexes[who].expire(self.when(now)), len(gone))
+            found = self.indexes[who].expire(self.when(now))
+            if self.history.window is None:  # else additions have removed some of them
+                self.same("expire", found, len(gone))
 
     def do_keep_newest(self, who: int, n: int) -> None:
         """`keep_newest`."""
@@ -698,6 +852,7 @@ class Player:
             codes = np.frombuffer(b"".join(one[1] for one in whole), np.uint8).reshape(-1, bits)
             if self.parts:
                 more["part"] = [one[4] for one in whole]
+            more |= {"group": [one[2] for one in whole], "expires_at": [at(one[3]) for one in whole]}
             return index.add_codes([one[0] for one in whole], codes, **more)
         held: list[Any] = []
         parts: list[Any] = []
@@ -800,7 +955,12 @@ class Player:
         savepoint = savepoint or place in self.open
         before = self._begin(place)
         start = self.open[place].copy()
-        connection.execute("SAVEPOINT mine" if savepoint else "BEGIN IMMEDIATE")
+        standard = self.history.target == "standard"
+        if savepoint or not standard:
+            connection.execute("SAVEPOINT mine" if savepoint else "BEGIN IMMEDIATE")
+        if standard:  # which begins a transaction
+            connection.execute("INSERT INTO counted VALUES (1)")
+            self.open[place].rows += 1
         self.run(operations)
         if savepoint and then:
             connection.execute("ROLLBACK TO mine")
@@ -808,7 +968,9 @@ class Player:
             self.run(then)
         commit = end == "commit"
         if savepoint:
-            connection.execute("RELEASE mine" if commit else "ROLLBACK TO mine; RELEASE mine")
+            if not commit:
+                connection.execute("ROLLBACK TO mine")
+            connection.execute("RELEASE mine")
         else:
             connection.execute("COMMIT" if commit else "ROLLBACK")
         self._end(place, before, commit)
@@ -913,16 +1075,23 @@ class Maker:
         if self.theme == "crowd":
             self.groups = [None]
         self.fresh = 300
+        self.windows: tuple[float, ...] = ()
         self.staying = self.rng.choice([None, 200_000]) if "past" not in self.without else None
         self.times = _TIMES if self.rng.random() < 0.7 and "past" not in self.without else (None,)
 
     def history(self) -> History:
         """The whole of it."""
-        target = self.rng.choice(["path", "path", "connection", "mixed", "memory"])
+        target = self.rng.choice(["path", "path", "connection", "standard", "mixed", "memory"])
+        window = None
+        if self.theme != "crowd" and self.rng.random() < 0.3:
+            window = self.rng.choice([3, 5, 5] if has_parts(self.plan) else [3, 5, 4.0, 20.0])
+            self.windows = (2, 3, 6) if isinstance(window, int) else (1, 5, 20, 40)
+            self.without |= {"merge", "back"}  # keys may have left when their turn comes; what has expired leaves for good
         operations = self._operations(self.rng.randint(4, {"family": 18, "chain": 24, "crowd": 8}[self.theme]), 0)
         if self.theme == "crowd":
             operations = self._crowded() + operations
-        return History(self.plan, target, not self.codes and self.rng.random() < 0.6, self.rng.random() < 0.85, operations)
+        stored, recorded = not self.codes and self.rng.random() < 0.6, self.rng.random() < 0.85
+        return History(self.plan, target, stored, recorded, operations, window)
 
     def _crowded(self) -> list[Operation]:
         """A crowd, of which one end passes and then comes again, while the rest of it grows."""
@@ -996,8 +1165,13 @@ class Maker:
     def _operation(self, depth: int, who: int | None, loading: bool) -> Operation:
         weights = {
             "add": 10, "add_if_new": 3, "add_many": 6, "delete": 4, "update": 2, "expire": 3, "keep_newest": 1, "query": 2,
-            "contains": 1, "transaction": 3, "clock": 3, "merge": 3, "dismiss": 5, "follow": 2,
+            "contains": 1, "transaction": 3, "clock": 3, "merge": 3, "dismiss": 5, "follow": 2, "of_group": 1, "delete_group": 1,
+            "pairs_with": 1,
         }  # fmt: skip
+        if self.windows:
+            weights["window"] = 2
+        if has_parts(self.plan):
+            weights["delete_part"] = 4
         if self.chained:
             weights |= {"add": 16, "add_many": 8, "delete": 2, "clock": 5}
         if self.theme == "crowd":
@@ -1040,11 +1214,13 @@ class Maker:
         if rng.random() < 0.5:  # keys that differ go in by the way of large batches
             records = [(number + 100 * depth + 1000 * rng.randrange(3), *one[1:]) for number, one in enumerate(records)]
         nested = "inside" not in self.without and rng.random() < 0.35
+        arrays = self.codes and not nested and records != [] and rng.random() < 0.4
         if self.codes:
-            records = [(one[0], one[1], records[0][2], records[0][3], None) for one in records]
+            if not arrays:
+                records = [(one[0], one[1], records[0][2], records[0][3], None) for one in records]
             if has_parts(self.plan):
                 records = [(*one[:4], rng.choice(_PARTS)) for one in records]
-        elif rng.random() < 0.3:
+        elif rng.random() < 0.3 and not self.windows:
             records = [(*one[:4], rng.choice([None, "replace", "ignore"])) for one in records]
         inside = {}
         if nested:
@@ -1054,16 +1230,17 @@ class Maker:
         if nested and rng.random() < 0.4:
             reports[rng.randint(1, 3)] = self._operations(rng.randint(1, 2), depth + 1, who, True)
         sure = bool(inside or reports)
+        if_exists = ["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]
         may_be_refused = has_parts(self.plan) or len(set(self.groups)) > 1
         return {
             "records": records,
             "inside": inside,
             "reports": reports,
-            "if_exists": rng.choice(["replace", "replace", "ignore"] if sure else ["error", "replace", "replace", "ignore"]),
+            "if_exists": "replace" if self.windows else rng.choice(if_exists),
             "on_error": rng.choice(["skip"] if sure and may_be_refused else ["raise", "raise", "skip"]),
             "only_new": rng.random() < 0.25 and not has_parts(self.plan),
             "commit_every": rng.choice([None, None, 1, 2, 4]),
-            "arrays": self.codes and not sure and records != [] and records[0][2:4] == (None, None) and rng.random() < 0.5,
+            "arrays": arrays,
         }
 
     def _merge(self, *_: Any) -> dict[str, Any]:
@@ -1075,6 +1252,21 @@ class Maker:
 
     def _delete(self, *_: Any) -> dict[str, Any]:
         return {"keys": [self.rng.choice(self.keys) for _ in range(self.rng.choice([1, 1, 2, 4]))]}
+
+    def _delete_group(self, *_: Any) -> dict[str, Any]:
+        return {"group": self.rng.choice([*self.groups, "none such"])}
+
+    def _delete_part(self, *_: Any) -> dict[str, Any]:
+        return {"key": self.rng.choice(self.keys), "part": self.rng.choice(_PARTS)}
+
+    def _of_group(self, *_: Any) -> dict[str, Any]:
+        return {"key": self.rng.choice(self.keys), "group": self.rng.choice([*self.groups, "g"])}
+
+    def _window(self, *_: Any) -> dict[str, Any]:
+        return {"window": self.rng.choice(self.windows)}
+
+    def _pairs_with(self, *_: Any) -> dict[str, Any]:
+        return {"contents": self.rng.choices(self.contents, k=4)}
 
     def _dismiss(self, *_: Any) -> dict[str, Any]:
         a, b = self.rng.sample([*range(301, self.fresh + 1), *self.keys], 2)
@@ -1233,4 +1425,4 @@ def printed(history: History) -> str:
     """As a literal, one operation a line."""
     lines = "".join(f"        {pformat(one, width=150, compact=True, sort_dicts=False)},\n" for one in history.operations)
     head = ", ".join(repr(one) for one in history[:4])
-    return f"History(\n    {head},\n    [\n{lines}    ],\n)"
+    return f"History(\n    {head},\n    [\n{lines}    ],\n    {history.window!r},\n)"

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup_db import CorruptIndexError, MinHash, ParameterError, TextRules, native
-from neardup_db.native import Values, connections
+from neardup_db import CorruptIndexError, MinHash, ParameterError, TextRules, comparing
+from neardup_db.comparing import connections
+from neardup_db.native import Values
 from neardup_db.schemes.base import values_of
 
 WORDS = TextRules(shingle=1)
@@ -60,7 +61,7 @@ def test_what_is_connected_equals_brute_force(scheme: MinHash, drawn: tuple[Any,
     matching = {
         (a, b): similarity
         for a, b in met
-        if (similarity := native.similarity(scheme.native, split[a] or b"", split[b] or b"")[0]) >= scheme.threshold
+        if (similarity := comparing.similarity(scheme.native, split[a] or b"", split[b] or b"")[0]) >= scheme.threshold
     }
     pairs, similarities = connected(scheme, values, rows, first, known)
     found = [tuple(pair) for pair in pairs.tolist()]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support import duplicates_in
 
 from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, Passages, SimHash, TextRules
-from neardup_db.native import Deduplicator, Values
+from neardup_db.comparing import Deduplicator
+from neardup_db.native import Values
 from neardup_db.schemes.base import values_of
 
 WORDS = TextRules(shingle=1)

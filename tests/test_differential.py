@@ -16,7 +16,7 @@ from histories import CLOCK, PLANS, Counts, Difference, History, Operation, diff
 pytestmark = pytest.mark.usefixtures("clock")
 with_small_limits = pytest.mark.usefixtures("small_limits")
 
-SEEDS, SEEDS_MORE, SEEDS_LONG = 4, 60, 40_000
+SEEDS, SEEDS_MORE, SEEDS_LONG = 6, 60, 40_000
 """Histories of each plan; with the limits that users have, a third of them."""
 
 
@@ -59,10 +59,12 @@ def test_histories_come_to_every_operation(tmp_path: Path) -> None:
     drawn = [make(plan, seed) for plan in PLANS for seed in range(SEEDS_MORE)]
     kinds = {name for history in drawn for name, _, _ in history.operations}
     assert kinds == {
-        "add", "add_if_new", "add_many", "allow", "check", "clock", "compare", "contains", "delete", "dismiss", "expire",
-        "follow", "keep_newest", "merge", "pinned", "query", "rebuild", "reopen", "sql", "transaction", "update",
+        "add", "add_if_new", "add_many", "allow", "check", "clock", "compare", "contains", "delete", "delete_group",
+        "delete_part", "dismiss", "expire", "follow", "keep_newest", "merge", "of_group", "pairs_with", "pinned", "query",
+        "rebuild", "reopen", "sql", "transaction", "update", "window",
     }  # fmt: skip
-    assert {history.target for history in drawn} == {"path", "connection", "mixed", "memory"}
+    assert {history.target for history in drawn} == {"path", "connection", "standard", "mixed", "memory"}
+    assert {type(history.window) for history in drawn} == {type(None), int, float}
     assert sum(bool(arguments.get("inside")) for one in drawn for _, _, arguments in one.operations) > SEEDS
     assert sum(bool(arguments.get("raises")) for one in drawn for _, _, arguments in one.operations) > SEEDS
 
@@ -71,8 +73,8 @@ def test_histories_come_to_every_operation(tmp_path: Path) -> None:
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that forgets to delete is told from the model, by a history of an addition and a deletion."""
     monkeypatch.setattr("neardup_db.Index.delete_many", lambda self, keys: sum(key in self for key in dict.fromkeys(keys)))
-    without = ("add_many", "add_if_new", "merge", "transaction", "sql", "rebuild", "past", "pinned", "reopen")
-    histories = (make("binarycode-64-blocks", seed, without) for seed in range(50))
+    names = "add_many add_if_new merge transaction sql rebuild past pinned reopen of_group delete_group"
+    histories = (make("binarycode-64-blocks", seed, names.split()) for seed in range(50))
     failing = next(one for one in histories if difference(one, tmp_path) is not None)
     least = shrunk(failing, tmp_path)
     assert {name for name, _, _ in least.operations} == {"add", "delete"} and len(least.operations) <= 3

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from neardup_db.native import NO_SPLIT, ffi, lib
+from neardup_db.comparing import NO_SPLIT
+from neardup_db.native import ffi, lib
 
 
 def find_all(codes: Sequence[int], bits: int, distance: int, blocks: int = 0) -> list[tuple[int, int]]:

@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "neardup_db"
 LAYERS = (
     ("limits", "errors", "clock", "arrays", "_core", "_texts", "_turns", "_questions", "_standard", "located", "system"),
     ("native", "values"),
-    ("parameters", "immutable", "settings", "tables", "arrow"),
+    ("parameters", "immutable", "settings", "tables", "arrow", "comparing"),
+    ("records",),
     ("text",),
     ("schemes",),
     ("compute", "fingerprint_files"),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import apsw
-import hypothesis.strategies as st
 import pytest
-from hypothesis.stateful import initialize, precondition, rule
 from support import CASES, SETS, WORDS, keys
-from test_state_machine import KEYS, NOW, IndexMachine, play
 
 from neardup_db import (
     ANY_GROUP,
@@ -23,7 +20,6 @@ from neardup_db import (
     CorruptIndexError,
     Count,
     Index,
-    KeyNotFoundError,
     Match,
     MinHash,
     MismatchError,
@@ -33,6 +29,8 @@ from neardup_db import (
 )
 
 HOUR = timedelta(hours=1)
+NOW = round(time.time(), 3)
+"""As a file has it, to the millisecond."""
 
 
 @pytest.fixture
@@ -68,109 +66,6 @@ def stored(index: Index) -> int:
     """Documents in the file, visible or not."""
     count: int = index.connection.execute("SELECT count(*) FROM neardup_document").get
     return count
-
-
-# ---- any history of time ------------------------------------------------------------------------------------------------
-
-
-class TimeMachine(IndexMachine):
-    """An index with a window of time, its model, and a clock."""
-
-    is_timed = True
-
-    watch: Watch
-    duration: timedelta
-
-    @initialize()
-    def start(self) -> None:
-        super().start()
-        self.watch.now = round(NOW * 1000)
-        self.duration = timedelta(seconds=20_000)
-        self.index.set_window(self.duration)
-        self.model.put = self.with_expiry(self.model.put)  # type: ignore[method-assign]
-
-    def end_of(self, own: float | None) -> float:
-        """When a document added now expires, in seconds."""
-        end = self.watch.now / 1000 + self.duration.total_seconds()
-        return end if own is None else min(own, end)
-
-    def forget(self) -> None:
-        """What has expired is not there any more."""
-        gone = [key for key, entry in self.model.entries.items() if round(entry.expires_at * 1000) <= self.watch.now]
-        for key in gone:
-            del self.model.entries[key]
-
-    def with_expiry(self, put: Callable[..., None]) -> Callable[..., None]:
-        """A call that stores in the model, with the expiry that the window gives."""
-
-        def put_with_expiry(key: Any, content: Any, group: Any = None, expires_at: float | None = None) -> None:
-            put(key, content, group, self.end_of(expires_at))
-            self.forget()
-
-        return put_with_expiry
-
-    @rule(seconds=st.sampled_from([1, 3000, 7000]))
-    def time_passes(self, seconds: int) -> None:
-        self.watch.pass_(timedelta(seconds=seconds))
-        self.forget()
-
-    @rule(key=KEYS, own=st.sampled_from([None, 500, 9000, 50_000]))
-    def update(self, key: Any, own: int | None) -> None:
-        if key not in self.model.entries:
-            with pytest.raises(KeyNotFoundError):
-                self.index.update(key, expires_at=None if own is None else timedelta(seconds=own))
-            return
-        added_at = self.index.get(key).added_at
-        end = added_at + self.duration.total_seconds()
-        self.index.update(key, expires_at=None if own is None else timedelta(seconds=own))
-        self.model.entries[key].expires_at = end if own is None else min(end, self.watch.now / 1000 + own)
-
-    @precondition(lambda self: not self.case.codes)
-    @rule(data=st.data(), key=KEYS, own=st.sampled_from([None, 500, 50_000]))
-    def touch(self, data: st.DataObject, key: Any, own: int | None) -> None:
-        """The best match takes over an expiry, and stays in the window no longer for that."""
-        content = self.content(data)
-        if key in self.model.entries:
-            return
-        best = self.model.matches(content)[:1]
-        added_at = self.index.get(best[0][0]).added_at if best else 0
-        expires_at = None if own is None else timedelta(seconds=own)
-        self.index.add_if_new(key, content, on_match="touch", expires_at=expires_at)
-        until = None if own is None else self.watch.now / 1000 + own
-        if not best:
-            self.model.put(key, content, None, until)
-        elif until is not None:
-            self.model.entries[best[0][0]].expires_at = min(until, added_at + self.duration.total_seconds())
-
-    @rule(seconds=st.sampled_from([1, 5000, 20_000, 40_000]))
-    def set_time(self, seconds: int) -> None:
-        """Documents whose expiry is the end of the window follow it; an earlier one of their own they keep."""
-        before = self.duration.total_seconds()
-        self.duration = timedelta(seconds=seconds)
-        self.index.set_window(self.duration)
-        for key, entry in self.model.entries.items():
-            added_at = self.added_at(key)
-            end = added_at + seconds
-            if entry.expires_at is None or abs(entry.expires_at - added_at - before) < 0.001:
-                entry.expires_at = end
-            entry.expires_at = min(entry.expires_at, end)
-        self.forget()
-
-    def added_at(self, key: Any) -> float:
-        sql = "SELECT added_at FROM neardup_document WHERE key = ?"
-        return float(self.index.connection.execute(sql, (key,)).get) / 1000
-
-
-@pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "binarycode"])
-@pytest.mark.parametrize("small", [False, True], ids=["usual", "tiny"])
-def test_any_history_in_a_window_of_time(
-    name: str, small: bool, watch: Watch, request: pytest.FixtureRequest, more_rounds: bool
-) -> None:
-    """At every moment an index is what a fresh one of the documents in the window would be."""
-    if small:
-        request.getfixturevalue("small_limits")
-        request.getfixturevalue("monkeypatch").setattr(limits, "CROWD", 1000)  # of a crowd `add` sees a sample
-    play(TimeMachine, CASES[name], 25 if more_rounds else 3, watch=watch)
 
 
 # ---- in bulk -------------------------------------------------------------------------------------------------------------

@@ -48,15 +48,15 @@ class AsyncIndex(Methods, Calls):
 
     Takes the arguments of `Index`; target is a path or ":memory:". readers: the number of threads for queries, each with its own
     connection, from 1 to `limits.READERS_MAX` (default: the number of processors, at least four). All other calls run in one
-    further thread, in the order of the calls. In memory, and in a database without write-ahead log, queries run in that thread
-    too. A call that has waited for other calls for `timeout` seconds raises BusyError without effect.
+    further thread, in call order; so do queries in memory and in a database without write-ahead log. A call that has waited for
+    other calls for `timeout` seconds raises BusyError without effect.
 
     Cancelling a task withdraws a waiting call. A call that has begun continues without the task; then `on_late_result` is called
     with a LateResult, in the call's thread or on the loop. None: the result is logged.
 
     `async with` opens and closes the index, as `open()` and `close()` do. Operations that cannot be coroutines have other names:
-    `key in index` is `await index.contains(key)`, `len(index)` is `await index.length()`, `index.scheme` and `index.text_rules`
-    are awaited, and `run` gives access to `index.connection`. An AsyncIndex serves one loop at a time.
+    `await index.contains(key)`, `await index.length()`, `await index.scheme` and `await index.text_rules`; `run` gives access to
+    `index.connection`. An AsyncIndex serves one loop at a time.
 
     >>> import asyncio
     >>> from neardup_db import MinHash
@@ -84,7 +84,7 @@ class AsyncIndex(Methods, Calls):
 
     @property
     def name(self) -> str:
-        """The name that the index's tables begin with."""
+        """The prefix of the index's tables."""
         name: str = self._options["name"] if self._index is None else self._index.name
         return name
 
@@ -125,8 +125,8 @@ class AsyncIndex(Methods, Calls):
         """All near-duplicate pairs, lazily; `key_a` is the earlier document or, with measure="containment", the document that
         `key_b` contains. group: only pairs of this group.
 
-        A thread fetches the pairs in batches, range by range of documents, and each range is read in one snapshot. Invalid
-        arguments raise on the first step.
+        A thread fetches the pairs in batches, range by range of documents, each in one snapshot. Invalid arguments raise on the
+        first step.
         """
         return _Listing(self, lambda index: index.pairs(threshold, measure=measure, group=group))
 
@@ -137,8 +137,8 @@ class AsyncIndex(Methods, Calls):
     def pairs_with(
         self, other: AsyncIndex, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
     ) -> AsyncIterator[Pair]:
-        """All pairs of a document of this index and a document of another, `key_b`, lazily, within groups of the same name.
-        group: only in this group.
+        """All pairs of a document of this index and one of another, `key_b`, lazily, within groups of the same name. group: only
+        in this group.
 
         Both indexes must have the same scheme and text rules; otherwise the first step raises ParameterError.
         """
@@ -171,7 +171,6 @@ class AsyncIndex(Methods, Calls):
         return await self._call(lambda call: work(self._require_index()), late, reads=True)
 
     async def _call_reader(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a query method."""
         return await self._ask(partial(_called, name, args, kwargs), self._late(name, *args, **kwargs))
 
     async def _read_property(self, name: str) -> Any:
@@ -194,7 +193,6 @@ class AsyncIndex(Methods, Calls):
         return _called(name, args, kwargs, self._require_index())
 
     async def _load(self, records: Any, **kwargs: Any) -> Any:
-        """`add_many` for any iterable of records."""
         if isinstance(records, AsyncIterable):
             return await Load(self, records, kwargs).run()
         if isinstance(records, Iterator) and not is_arrow(records):
@@ -207,8 +205,8 @@ def _called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], index: Ind
 
 
 class _Listing(AsyncIterator[Item]):
-    """The items of an index generator. A thread resumes it, for twice as many items each time, so that the first items arrive
-    soon and many are efficient."""
+    """The items of an index generator. A thread resumes it, for twice as many items each time, so that the first arrive soon and
+    many are efficient."""
 
     def __init__(self, index: AsyncIndex, begin: Callable[[Index], Iterator[Item]]) -> None:
         self._index = index

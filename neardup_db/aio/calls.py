@@ -42,8 +42,6 @@ Opened = TypeVar("Opened", bound="Calls")
 
 
 class Block(Protocol):
-    """An open transaction."""
-
     task: object | None
     line: WaitQueue
     """The task's running call; after a cancellation it may still run."""
@@ -158,7 +156,6 @@ class Calls:
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _require_index(self) -> Index:
-        """The open index. Raises ClosedError."""
         index = self._index
         if index is None:
             raise ClosedError("the index is not open: use it inside `async with AsyncIndex(path) as index:`, or after open()")
@@ -252,7 +249,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
 
 
 def check_plain(name: str, function: object) -> None:
-    """Raises ParameterError for a coroutine function, because its result would not be awaited."""
+    """Refuses a coroutine function, because its result would not be awaited."""
     check_callable(name, function)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         raise ParameterError(f"{name}={quoted(function)}: give a plain function, since nothing awaits what it returns")

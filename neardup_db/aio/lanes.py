@@ -34,12 +34,11 @@ _has_ended = False
 
 
 def is_program_ending() -> bool:
-    """Whether the interpreter is exiting, so that endless work must stop."""
     return _has_ended
 
 
 def no_op() -> None:
-    """A callback without effect."""
+    pass
 
 
 class WaitQueue:
@@ -75,7 +74,6 @@ class WaitQueue:
             waiter.set_exception(BusyError(busy))
 
     def release(self) -> None:
-        """Release the place to the longest waiting task."""
         while self._waiting:
             waiter, _ = self._waiting.popitem(last=False)
             if not waiter.done():
@@ -85,7 +83,7 @@ class WaitQueue:
 
 
 class Lane(WaitQueue):
-    """A Line of threads: each acquired place has its own thread. Threads start on demand."""
+    """A Line of threads: each acquired place has its own thread, started on demand."""
 
     def __init__(self, threads: int, name: str) -> None:
         super().__init__(threads)
@@ -149,7 +147,6 @@ class Call:
         return self
 
     async def outcome(self) -> Any:
-        """The result of the work; raises its exception."""
         try:
             await self._over
         except BaseException:  # cancelled, or the coroutine was closed

@@ -12,7 +12,8 @@ from typing import Any
 from .. import limits
 from ..errors import NearDupError
 from ..index import Index
-from ..parameters import check_callable, check_choice, check_fields, check_if_exists, check_integer
+from ..parameters import check_callable, check_choice, check_if_exists, check_integer
+from ..records import check_fields
 from ..store.database.connection import current_task
 from ..store.writing.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
@@ -86,7 +87,6 @@ class Load:
         have caught it."""
 
     async def run(self) -> AddReport:
-        """Add all records and return the report."""
         index, task = self._index, current_task()
         for name, function in (("progress", self._progress), ("on_outcome", self._on_outcome)):
             check_callable(name, function)
@@ -160,7 +160,6 @@ class Load:
         self._size += sum(len(value if isinstance(value, (str, bytes)) else repr(value)) for value in values)
 
     async def flush(self) -> None:
-        """Store the pending records."""
         if self._error is not None:
             raise self._error
         piece, self._piece, self._size = self._piece, [], 0

@@ -16,7 +16,7 @@ from .lanes import Call, Late, WaitQueue, no_op
 
 
 class _TakenBackError(Exception):
-    """Rolls a transaction back."""
+    pass
 
 
 class Transaction(AbstractAsyncContextManager[Any]):

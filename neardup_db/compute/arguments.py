@@ -117,7 +117,6 @@ def joined_sets(name: str, fingerprints: Any) -> tuple[npt.NDArray[np.uint64], n
 
 
 def code_data(name: str, code: Any) -> bytes:
-    """The bytes of a code with a length of its own."""
     if isinstance(code, (bytes, bytearray)):
         return bytes(code)
     if isinstance(code, np.ndarray) and code.dtype == np.uint8 and code.ndim == 1:
@@ -137,7 +136,6 @@ def _int_data(name: str, code: Any, size: int) -> bytes:
 
 
 def code_rows(name: str, codes: Any) -> npt.NDArray[np.uint8]:
-    """Codes as uint8[n, size]."""
     if isinstance(codes, np.ndarray) and codes.ndim == 2:
         if codes.dtype != np.uint8 or not 1 <= codes.shape[1] <= 512:
             raise ParameterError(f"{name} is {kind_of(codes)}: give uint64[n], or uint8[n, size] with size up to 512")
@@ -151,7 +149,6 @@ def code_rows(name: str, codes: Any) -> npt.NDArray[np.uint8]:
 
 
 def bits_of(code: Any, bits: int | None) -> tuple[int, int]:
-    """(number, bits) of a code."""
     if isinstance(code, str):
         if not code or set(code) - set("01"):
             raise ParameterError(f"a code in a str is written with 0 and 1, not {code!r}")

@@ -127,8 +127,8 @@ def neighbours(chunk: str | int, bits: int, radius: int) -> list[str] | list[int
 def pick_bands(threshold: float, num_perm: int) -> int:
     """The number of bands that the article "MinHashing and LSH" (part 2) picks for a threshold.
 
-    The recall curve of b bands of n / b rows is steepest near (1 / b)^(b / n). Setting this equal to the threshold gives
-    b * ln(b) = n * ln(1 / threshold), rounded up. This guarantees no recall; `choose_bands` does.
+    The recall curve of b bands of n / b rows is steepest near (1 / b)^(b / n). Setting this equal to the threshold gives b *
+    ln(b) = n * ln(1 / threshold), rounded up. This guarantees no recall; `choose_bands` does.
 
     >>> [pick_bands(threshold, 100) for threshold in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)]
     [23, 18, 14, 10, 6, 4, 2]
@@ -144,9 +144,7 @@ def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, i
     """The cheapest (bands, rows) that find a pair at the threshold with a probability of at least `recall`.
 
     The cost weighs the rows that are written and probed against the false candidates expected among a million real texts
-    (`neardup_db.schemes.plans.band_cost`). At 0.8, 128 and 0.99, nine bands of 4 rows need the fewest rows but verify 213 false
-    candidates, and 16 bands of 6 rows verify 138. Raises ParameterError if no choice with bands * rows <= num_perm reaches the
-    recall.
+    (`neardup_db.schemes.plans.band_cost`). Raises ParameterError if no choice with bands * rows <= num_perm reaches the recall.
 
     >>> choose_bands(0.8, 128, 0.99)
     (12, 5)
@@ -160,10 +158,10 @@ def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, i
 
 
 def band_buckets(fingerprints: Any, bands: int, rows: int) -> Any:
-    """The buckets that MinHash signatures fall into, as the band table of an index has them: int32[n, bands].
+    """The buckets of MinHash signatures, as in the band table of an index: int32[n, bands].
 
-    fingerprints: uint16 or uint32 [n, num_perm], as `MinHash.fingerprints` gives them. Two signatures share a bucket where all
-    `rows` slots of that band are equal, and by chance once in 2^32. ParameterError where bands * rows are more than the slots.
+    fingerprints: uint16 or uint32 [n, num_perm], as from `MinHash.fingerprints`. Two signatures share a bucket if all `rows`
+    slots of that band are equal, and by chance once in 2^32. Raises ParameterError if bands * rows exceeds the slots.
 
     >>> from neardup_db import MinHash
     >>> scheme = MinHash()
@@ -177,7 +175,12 @@ def band_buckets(fingerprints: Any, bands: int, rows: int) -> Any:
     bands, rows = check_integer("bands", bands, 1, BITS_MAX), check_integer("rows", rows, 1, BITS_MAX)
     if bands * rows > array.shape[1]:
         raise ParameterError(f"bands={bands} of rows={rows} take {bands * rows} slots, but the signatures have {array.shape[1]}")
-    return native.band_buckets(np.ascontiguousarray(array, dtype=f"<u{array.dtype.itemsize}"), bands, rows)
+    size, (count, num_perm) = array.dtype.itemsize, array.shape
+    out = np.empty((count, bands), np.int32)
+    for signature, buckets in zip(np.ascontiguousarray(array, dtype=f"<u{size}"), out, strict=True):
+        data, target = native.pointer(signature, "uint8_t[]"), native.pointer(buckets, "int32_t[]")
+        native.check(native.lib.nd_band_buckets(data, num_perm, size, bands, rows, target), f"bands={bands}, rows={rows}")
+    return out
 
 
 def candidate_probability(similarity: Any, bands: int, rows: int) -> Any:
@@ -213,7 +216,7 @@ def _permuted_words(codes: Any, table: BlockTable) -> Any:
 
 
 def _moves(table: BlockTable) -> list[tuple[int, int, int]]:
-    """(first bit, width, first bit where it goes) of each block."""
+    """(first bit, width, first bit in the permuted code) of each block."""
     bounds, at, moves = plans.block_bounds(table.bits, table.blocks), table.bits, []
     for block in table.order:
         width = bounds[block + 1] - bounds[block]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .. import native
+from .. import comparing, native
 from ..arrays import np, npt
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer
@@ -32,7 +32,7 @@ def hamming_distance(a: Any, b: Any) -> int:
     data_b = _int_data("b", b, len(data_a)) if data_b is None else data_b
     if len(data_a) != len(data_b):
         raise ParameterError(f"codes of {8 * len(data_a)} and {8 * len(data_b)} bits cannot be compared")
-    return native.hamming(data_a, data_b)
+    return int(native.lib.nd_hamming(data_a, data_b, len(data_a)))
 
 
 def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:
@@ -110,7 +110,7 @@ def jaccard_pieces(
     if others is not None:
         more, more_ends = joined_sets("others", others)
         values, ends = np.concatenate([values, more]), np.concatenate([ends, more_ends + np.uint64(len(values))])
-    for ids, similarities in native.set_pairs(values, ends, split, bound, most):
+    for ids, similarities in comparing.set_pairs(values, ends, split, bound, most):
         yield (ids if split is None else ids - np.array([0, split])), similarities
 
 
@@ -140,6 +140,6 @@ def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others
     flat = np.ascontiguousarray(rows).reshape(-1) if len(rows) else np.zeros(1, np.uint8)
     data, rule = (native.pointer(flat, "uint8_t[]"), len(rows)), (bits, distance, count)
     if others is None:
-        return native.pairs(lambda out: native.lib.nd_find_all(*data, native.NO_SPLIT, *rule, out))
-    ids = native.pairs(lambda out: native.lib.nd_find_all(*data, split, *rule, out))
+        return comparing.pairs(lambda out: native.lib.nd_find_all(*data, comparing.NO_SPLIT, *rule, out))
+    ids = comparing.pairs(lambda out: native.lib.nd_find_all(*data, split, *rule, out))
     return np.asarray(ids - np.array([0, split]))

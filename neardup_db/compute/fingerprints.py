@@ -126,7 +126,14 @@ def minhash(
     number = check_seed("seed", seed)
     check_choice("slot_bits", slot_bits, (16, 32))
     check_choice("family", family, FAMILIES)
-    return native.minhash(values, num_perm, number, family, slot_bits) if len(values) else None
+    if not len(values):
+        return None
+    a, b, slots = (np.zeros(num_perm, np.uint32) for _ in range(3))
+    rule, at = native.words("family").index(family), [native.pointer(one, "uint32_t[]") for one in (a, b, slots)]
+    native.check(native.lib.nd_minhash_coefficients(rule, number, num_perm, *at[:2]), f"family {family}, num_perm={num_perm}")
+    hashes_at = native.pointer(values, "uint64_t[]")
+    native.check(native.lib.nd_minhash(rule, *at[:2], num_perm, hashes_at, len(values), at[2]), "minhash")
+    return slots if slot_bits == 32 else (slots & np.uint32(0xFFFF)).astype(np.uint16)
 
 
 def bottom_k(hashes: Any, k: int) -> Array:

@@ -1,7 +1,6 @@
 """A Datasette plugin: pages that show every near-duplicate index of every attached database.
 
-Datasette finds the plugin by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes. An index
-page has figures, charts, the largest clusters and a search box; a cluster page has documents and their differences. The pages
+Datasette finds the plugin by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes. The pages
 read through Datasette's connections (`foreign`) and obey its permissions. Settings in Datasette's configuration:
 
     {"plugins": {"neardup-db": {"time_limit_s": 10, "write": {"id": "root"}}}}
@@ -30,7 +29,6 @@ def prepare_connection(conn: Any, database: str) -> None:
 
 @hookimpl
 def register_routes() -> list[tuple[str, Callable[..., Any]]]:
-    """The routes of the pages."""
     return ROUTES
 
 

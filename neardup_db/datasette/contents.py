@@ -49,7 +49,6 @@ class Unknown(Exception):
 
 
 def value_html(value: object) -> Markup:
-    """A stored value as HTML."""
     return Markup(escape(value))
 
 
@@ -77,7 +76,6 @@ class Entry:
 
     @property
     def short_text(self) -> str:
-        """The shown part of the text."""
         return shortened(self.text or "", LONGEST_TEXT)
 
 
@@ -108,7 +106,7 @@ def _beginning(db: ForeignDatabase, name: str, key: Key) -> str:
 
 
 def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
-    """The fields of the search form. `problem`: why the index cannot be searched, or None."""
+    """`problem`: why the index cannot be searched, or None."""
     problem = load_functions(db.connection)
     if problem:
         return {"problem": problem}
@@ -214,7 +212,6 @@ def notice(db: ForeignDatabase, name: str, done: str, document_id: int) -> dict[
 
 
 def _set_aside(db: ForeignDatabase, name: str, document_id: int) -> bool:
-    """Whether a document is like an allowed text."""
     if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.allowed'") != 1:
         return False
     return db.value(f"SELECT 1 FROM {name}_allowed_document WHERE document_id = ?", (document_id,)) is not None

@@ -1,8 +1,5 @@
-"""Actions of page buttons: `neardup dismiss`, `undismiss`, `allow` and `disallow`, each run as a separate program.
-
-This process has opened the file through Datasette's SQLite, and a process must not open a file through two SQLite libraries. The
-command writes through the package's SQLite, so it runs in another process.
-"""
+"""Actions of page buttons: `neardup dismiss`, `undismiss`, `allow` and `disallow`, each run as a separate program, because this
+process has opened the file through Datasette's SQLite, and must not open it through two SQLite libraries."""
 
 from __future__ import annotations
 
@@ -31,8 +28,8 @@ _PROGRAM = "import sys; sys.path[:] = {path!r}; from neardup_db.cli import main;
 
 
 async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
-    """Run a button's command on keys of an index. Raises ParameterError for keys that a command line cannot express, NearDupError
-    if the command fails."""
+    """Run a button's command. Raises ParameterError for keys that a command line cannot express, NearDupError if the command
+    fails."""
     command, _, option = COMMANDS[say]
     kinds = {type(key) for key in keys}
     if len(kinds) > 1 or bytes in kinds or any("\0" in str(key) for key in keys):
@@ -53,7 +50,7 @@ async def decide(say: str, path: str, index: str, keys: Sequence[Key]) -> None:
 
 
 def is_own_page(headers: dict[str, str]) -> bool:
-    """Whether a form was submitted by a page of the same site, according to the browser's headers, because other sites could
-    submit forms to a local server."""
+    """Whether the browser's headers say that a page of the same site submitted a form, because other sites could submit forms to
+    a local server."""
     host, origin = headers.get("host"), headers.get("origin")
     return host is not None and origin is not None and urlsplit(origin).netloc == host

@@ -25,11 +25,11 @@ _STEPS = 2000
 
 
 class TookTooLong(NearDupError):
-    """A statement exceeded the time limit."""
+    pass
 
 
 def load_functions(connection: Any) -> str | None:
-    """Load the SQL functions into a connection that lacks them. Returns None, or the reason if it is impossible."""
+    """Returns None, or the reason if the functions cannot be loaded."""
     try:
         if not connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'neardup_search'").fetchone():
             load(connection)
@@ -117,8 +117,6 @@ class ForeignDatabase(Database):
 
 
 class ForeignStore(Store):
-    """An index on another program's connection."""
-
     def __init__(self, db: ForeignDatabase, name: str) -> None:
         super().__init__(db, name, Shared((Choices(),)))
 
@@ -151,7 +149,7 @@ class ForeignReader(Reader):
 
 
 def index_names(db: ForeignDatabase) -> list[str]:
-    """The names of the indexes in a database. Names that are unsafe in SQL, as in a hostile file, are skipped."""
+    """Names that are unsafe in SQL, as in a hostile file, are skipped."""
     return [name for name in schema.index_names(db) if is_index_name(name)]
 
 

@@ -41,7 +41,6 @@ class Place(NamedTuple):
 
 
 async def has_indexes(db: Any) -> bool:
-    """Whether a database contains an index."""
     return bool(await _names(db))
 
 
@@ -181,8 +180,7 @@ def _keys(connection: Any, database: str, index: str, say: str, sent: Any) -> li
 
 
 def may_write(datasette: Any, request: Any, db: Any) -> bool:
-    """Whether the visitor may dismiss documents and allow texts. The setting `write` is a Datasette "allow" block; by default no
-    visitor may."""
+    """Whether the visitor may dismiss documents and allow texts."""
     allow = (datasette.plugin_config(PLUGIN, database=db.name) or {}).get("write", False)
     return bool(db.is_mutable and db.path and actor_matches_allow(request.actor, allow))
 
@@ -259,7 +257,6 @@ async def _is_visible(datasette: Any, request: Any, database: str, index: str | 
 
 
 def place_of(datasette: Any, database: str, index: str) -> Place:
-    """The place of an index in one of Datasette's databases."""
     route = tilde_encode(datasette.get_database(database).route)
     return Place(database, index, str(datasette.urls.path(f"/-/neardup/{route}/{index}")))
 

@@ -35,7 +35,6 @@ def is_local(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises ParameterError if the address or port is unavailable."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -47,8 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
 def application(path: Path, host: str, port: int, write: bool = False) -> tuple[Application, list[str]]:
     """The application that serves a file, and the URLs of its index pages. write: every visitor may dismiss pairs.
 
-    Other programs may write to the file meanwhile. If its folder is not writable, SQLite cannot create a -shm file, and the file
-    is read as immutable. Raises ParameterError, FormatError, ReadOnlyError.
+    If the file's folder is not writable, SQLite cannot create a -shm file, and the file is read as immutable.
     """
     if not path.is_file():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
@@ -82,7 +80,6 @@ def _uri(path: Path, mode: str) -> str:
 
 
 def _cannot_be_shared(path: Path) -> bool:
-    """Whether the file cannot be read while other programs write to it."""
     try:
         with closing(sqlite3.connect(_uri(path, "mode=ro"), uri=True)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
@@ -110,7 +107,6 @@ class OnlyLocalNames:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Serve or refuse a request."""
         if scope["type"] == "http":
             hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
             if len(hosts) != 1 or not is_local(_host_of(hosts[0])):
@@ -122,7 +118,6 @@ class OnlyLocalNames:
 
 
 def _host_of(header: str) -> str:
-    """The name in a Host header, without its port."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
-from .. import native
+from .. import comparing, native
 from ..arrays import Array, np
 from ..arrow import is_arrow, texts_of
 from ..errors import CorruptIndexError, ParameterError
@@ -193,15 +193,15 @@ class Scheme(Immutable, ABC):
 
     def is_value(self, value: bytes) -> bool:
         """True if these bytes have the length and order of a stored value."""
-        return native.is_value(self.native, value)
+        return comparing.is_value(self.native, value)
 
     def are_values(self, values: NativeValues) -> bool:
         """True if all of them have the length and order of a stored value."""
-        return native.are_values(self.native, values)
+        return comparing.are_values(self.native, values)
 
     def compare(self, a: bytes, b: bytes) -> tuple[float, int | None]:
         """(similarity, distance) of two stored values."""
-        similarity, distance = native.similarity(self.native, a, b)
+        similarity, distance = comparing.similarity(self.native, a, b)
         return similarity, None if distance < 0 else distance
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
@@ -307,7 +307,7 @@ class Scheme(Immutable, ABC):
         """
         if a is None or b is None:
             return 0.0
-        return native.similarity(self.fingerprint_native, self.encoded("a", a), self.encoded("b", b))[0]
+        return comparing.similarity(self.fingerprint_native, self.encoded("a", a), self.encoded("b", b))[0]
 
     # ---- questions ---------------------------------------------------------------------------------------------------
 

@@ -185,11 +185,8 @@ MOST_CHANGES, LONGEST_CHANGE = 200, 4_000
 
 
 def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_CHANGE) -> Iterator[list[Part]]:
-    """The parts to show, in rows; a row ends where a long equal stretch is omitted.
-
-    Shows at most `most` differences with at most `longest` characters each; brackets give the number of characters omitted within
-    a row.
-    """
+    """The parts to show, in rows; a row ends where a long equal stretch is omitted. At most `most` differences, with at most
+    `longest` characters each; brackets give the number of characters omitted within a row."""
     row: list[Part] = []
     changes = 0
     for place, part in enumerate(compared.parts):
@@ -211,7 +208,6 @@ def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_
 
 
 def notes(compared: Comparison, most: int = MOST_CHANGES) -> list[str]:
-    """The notes below a comparison."""
     found = []
     if compared.is_equal:
         found.append("No word differs.")

@@ -24,10 +24,8 @@ def plain_text(value: object) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text cut at `most` characters, with an ellipsis."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def label_html(value: object, most: int = 200) -> str:
-    """A key, name or setting as HTML, cut at `most` characters."""
     return escape(shortened(plain_text(value), most))

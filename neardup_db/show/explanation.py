@@ -62,7 +62,6 @@ class ExplainedMatch(Protocol):
 
 
 def explanation_page(found: ExplainedMatch) -> str:
-    """The explanation as an HTML document."""
     return page(" and ".join(shortened(plain_text(key), 200) for key in (found.key_a, found.key_b)), explanation_html(found))
 
 
@@ -84,14 +83,12 @@ def still_connected(found: ExplainedMatch) -> str:
 
 
 def shared_rows_text(found: ExplainedMatch) -> str:
-    """The shared rows of the candidate table, in words."""
     if not found.met:
         return f"in none of {found.probes:,} places of {found.table}"
     return f"in {len(found.met):,} of {found.probes:,} places of {found.table}"
 
 
 def explanation_html(found: ExplainedMatch) -> str:
-    """Figures, the texts side by side, shingles, and the shared candidate rows."""
     a, b = label_html(found.key_a), label_html(found.key_b)
     rows = [
         ("verdict", f"<strong>{verdict(found)}</strong>"),

@@ -65,9 +65,7 @@ MOST_BARS, MOST_YEARS = 60, 300
 class Connection(Protocol):
     """A connection of apsw, sqlite3 or pysqlite3."""
 
-    def execute(self, sql: str, parameters: Any = ..., /) -> Iterable[Sequence[Any]]:
-        """The rows of a statement."""
-        ...
+    def execute(self, sql: str, parameters: Any = ..., /) -> Iterable[Sequence[Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,6 @@ class Figures:
 
     @property
     def scheme(self) -> str:
-        """The scheme's name: 'minhash', 'simhash', ..."""
         return str(self.settings["scheme"])
 
 
@@ -142,7 +139,7 @@ class _Reader:
         self._now = int(time.time() * 1000) if now is None else now
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """All rows of a statement. {index} is the index's name, {gone} the ids of expired documents."""
+        """{index} is the index's name, {gone} the ids of expired documents."""
         gone = "(SELECT id FROM {index}_document WHERE expires_at <= :now)"
         text = sql.replace("{gone}", gone).replace("{index}", self._name)
         given = {**parameters, "now": self._now}

@@ -57,7 +57,6 @@ def _binomial_range(count: int, chance: float, first: int, last: int) -> float:
 
 
 def _around(mean: float, deviation: float) -> tuple[int, int]:
-    """The bounds of a sum around its mean."""
     return math.floor(mean - SPREAD * (deviation + 1)), math.ceil(mean + SPREAD * (deviation + 1))
 
 
@@ -109,8 +108,7 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
 
 
 def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
-    """Codes with independently differing bits: the radius decides which are returned, the blocks or chunks which are candidates.
-    """
+    """Codes with independently differing bits: the radius decides which are returned, blocks or chunks which are candidates."""
     bits, radius = int(settings["bits"]), int(settings["max_distance"])
     returned = _binomial_range(bits, differs, 0, radius)
     plan = settings.get("plan")

@@ -75,7 +75,7 @@ def labels_of(stars: DataFrame) -> DataFrame:
 
 
 def large_star(edges: DataFrame) -> DataFrame:
-    """Large-star: each larger neighbour of a vertex, with the smallest key of the vertex and all its neighbours."""
+    """Each larger neighbour of a vertex, with the smallest key of the vertex and all its neighbours."""
     both = edges.select(F.col(LARGER).alias("vertex"), F.col(SMALLER).alias("other")).union(
         edges.select(F.col(SMALLER).alias("vertex"), F.col(LARGER).alias("other"))
     )
@@ -85,7 +85,7 @@ def large_star(edges: DataFrame) -> DataFrame:
 
 
 def small_star(edges: DataFrame) -> DataFrame:
-    """Small-star: a vertex and each smaller neighbour, with the smallest key of these."""
+    """A vertex and each smaller neighbour, with the smallest key of these."""
     smallest = edges.groupBy(LARGER).agg(F.min(SMALLER).alias("centre"))
     others = edges.join(smallest, LARGER).where(F.col(SMALLER) != F.col("centre"))
     hung = others.select(F.col(SMALLER).alias(LARGER), F.col("centre").alias(SMALLER))
@@ -93,8 +93,7 @@ def small_star(edges: DataFrame) -> DataFrame:
 
 
 def stars_of_few(edges: DataFrame) -> DataFrame:
-    """Each vertex with the smallest of its component, computed by one task that holds all edges; the smallest itself has no row.
-    """
+    """Each vertex with the smallest of its component, by one task that holds all edges; the smallest has no row."""
     kind = edges.schema[LARGER].dataType.simpleString()
     return edges.coalesce(1).mapInArrow(_stars, f"{LARGER} {kind}, {SMALLER} {kind}")
 
@@ -128,7 +127,7 @@ def smallest_of_components(count: int, a: Array, b: Array) -> Array:
 
 
 def shape_of(edges: DataFrame) -> Shape:
-    """The number of vertices, and how far the edges are from stars, in one pass."""
+    """One pass."""
     ends = edges.select(F.col(LARGER).alias("vertex"), F.lit(1).alias("up"), F.lit(0).alias("down")).union(
         edges.select(F.col(SMALLER).alias("vertex"), F.lit(0).alias("up"), F.lit(1).alias("down"))
     )

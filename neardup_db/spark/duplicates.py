@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import native
+from .. import comparing, native
 from ..arrays import np
 from ..errors import NearDupError
 from ..schemes import MinHash
@@ -101,7 +101,7 @@ class _Components:
         self._forget()
 
     def _forget(self) -> None:
-        self._deduplicator = native.Deduplicator(self._scheme.native)
+        self._deduplicator = comparing.Deduplicator(self._scheme.native)
         self._count = 0
         self._kept: dict[int, Any] = {}
 

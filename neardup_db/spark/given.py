@@ -15,7 +15,6 @@ _GONE = "__neardup_gone"
 
 
 def check_frame(df: Any) -> None:
-    """Raises ParameterError for an object that is not a Spark frame, or is a stream."""
     if not hasattr(df, "sparkSession"):
         raise ParameterError(f"df={quoted(df)}: give a DataFrame of Spark, e.g. spark.createDataFrame(...)")
     if df.isStreaming:
@@ -23,7 +22,7 @@ def check_frame(df: Any) -> None:
 
 
 def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
-    """(key, text) of a frame. Raises ParameterError for missing columns, or columns of another type."""
+    """(key, text) of a frame."""
     for role, name in (("key", key), ("text", text)):
         if name is not None or role == "text":
             _require_one(df, role, name)
@@ -52,7 +51,6 @@ def _distinct_texts(rows: DataFrame, text: str) -> DataFrame:
 
 
 def _unused(df: DataFrame) -> str:
-    """An unused column name."""
     name = "__neardup_place"
     while _same_named_columns(df, name):
         name += "_"

@@ -29,8 +29,6 @@ _FINGERPRINTS = {"value": "binary", "token_count": "long", "buckets": "array<lon
 
 
 class Settings(NamedTuple):
-    """Settings that determine the result."""
-
     scheme: MinHash
     rules: TextRules
     keep: str
@@ -150,9 +148,7 @@ def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFram
     rows = groups.join(values, "key").select(*GROUP)
     together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
     kind = groups.schema["key"].dataType.simpleString()
-    return together.mapInArrow(
-        connector(scheme, arrow_type(kind)), f"key_a {kind}, key_b {kind}, similarity double"
-    )
+    return together.mapInArrow(connector(scheme, arrow_type(kind)), f"key_a {kind}, key_b {kind}, similarity double")
 
 
 # ---- clusters ---------------------------------------------------------------------------------------------------------------

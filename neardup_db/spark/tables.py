@@ -58,7 +58,7 @@ class Tables:
         return again, found
 
     def require(self, frame: DataFrame, rows: int, path: str) -> None:
-        """Raises NearDupError if a table does not have this number of rows, according to its file footers."""
+        """Refuses a table without this number of rows, according to its file footers."""
         count = frame.count()
         if count != rows:
             raise NearDupError(
@@ -67,13 +67,12 @@ class Tables:
             )
 
     def drop_all_but(self, name: str) -> None:
-        """Delete the run's tables except one."""
         for written in self._names:
             if written != name:
                 self.drop(written)
 
     def drop(self, name: str) -> None:
-        """Delete a table of the run. It stays if the driver cannot reach the file system."""
+        """The table stays if the driver cannot reach the file system."""
         jvm = getattr(self.spark, "_jvm", None)
         if jvm is not None:
             path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")
@@ -81,8 +80,7 @@ class Tables:
 
 
 def _own_folder(spark: SparkSession) -> str:
-    """The default folder for tables: the session's checkpoint folder or, with a local Spark, a temporary folder deleted at exit.
-    """
+    """The default folder for tables: the session's checkpoint folder or, with a local Spark, one deleted at exit."""
     context = getattr(spark, "sparkContext", None)
     checkpoints = context.getCheckpointDir() if context is not None and hasattr(context, "getCheckpointDir") else None
     if checkpoints:

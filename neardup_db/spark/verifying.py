@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import limits, native
+from .. import comparing, limits, native
 from ..arrays import np
 from ..errors import NearDupError
 from ..schemes import MinHash
@@ -43,7 +43,7 @@ def comparer(scheme: MinHash) -> Batches:
 
         for batch in batches:
             pairs = zip(batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
-            similarities = [1.0 if a == b else native.similarity(scheme.native, a, b)[0] for a, b in pairs]
+            similarities = [1.0 if a == b else comparing.similarity(scheme.native, a, b)[0] for a, b in pairs]
             yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(similarities, pa.float64())], names=["key", "similarity"])
 
     return run
@@ -99,7 +99,7 @@ def _connected(scheme: MinHash, rows: _Rows, key_type: str) -> pa.RecordBatch:
     order = np.lexsort((numbers, groups))
     first: dict[Any, int] = {}
     known = np.array([first.setdefault(label, number) for number, label in enumerate(labels)], np.int64)
-    ids, similarities = native.connections(
+    ids, similarities = comparing.connections(
         scheme.native, native.Values.joined(values), len(asks) - sum(asks), groups[order], numbers[order], known
     )
     keys = _keys_by_number(columns["key"], numbers)

@@ -37,15 +37,15 @@ def tune(
     at what cost.
 
     texts: an iterable of texts, with the keys 0, 1, 2, ..., or of (key, text). truth: pairs of keys of near-duplicates; all other
-    pairs count as different, and the result has recall and precision. sample: the maximum number of texts to compare, at least 2;
-    fewer long texts are compared, since the time grows with number and length. The sample keeps similar texts together; texts of
-    the truth, chosen at random, have priority for up to half of it. Memory is bounded by the sample and the truth. seed: equal
-    texts and seeds give equal samples. progress: called now and then with the number of texts read.
+    pairs count as different, and the result has recall and precision. sample: the maximum number of texts to compare, at least 2,
+    and fewer if they are long. The sample keeps similar texts together; texts of the truth, chosen at random, have priority for
+    up to half of it. Memory is bounded by the sample and the truth. seed: equal texts and seeds give equal samples. progress:
+    called now and then with the number of texts read.
 
     The trials use shingles of 1 to 3 words and of 3 to 7 characters. Similarities are exact Jaccard similarities of the shingles,
     as in `MinHash(exact=True)`. For texts of 5 to 49 words (the median) the advice is 3 characters at 0.8, which was measured on
-    real short texts. The definition of a near-duplicate is yours: `html()` shows pairs, and `Trial.border` the number of records
-    that deduplication would remove, with samples. Raises ParameterError.
+    real short texts. `html()` shows pairs for you to judge, and `Trial.border` the number of records that deduplication would
+    remove, with samples. Raises ParameterError.
 
     >>> import neardup_db
     >>> from neardup_db import demo
@@ -75,11 +75,10 @@ class Tuner:
         self._sample = Sample(self._size, self._seed, _chosen_keys(self._truth or [], self._size // 2, self._seed))
 
     def add(self, key: Key, text: str | bytes) -> None:
-        """Add a text."""
         self._sample.add(check_key(key), storable(check_text(text)))
 
     def tuned(self, tried: Callable[[str], Any] = lambda name: None) -> Tuning:
-        """Run the trials. `tried` is called with the name of each finished one."""
+        """`tried` is called with the name of each finished trial."""
         rows = self._sample.rows()
         if len(rows) < 2:
             raise ParameterError(f"{len(rows)} texts with a word: give two or more, and rather some thousands")

@@ -99,7 +99,6 @@ def _price(best: Trial, sample: int) -> list[str]:
 
 
 def _lower_threshold_reason(best: Trial, usual: Border) -> str:
-    """Why the advised threshold is below the default."""
     if best.threshold is None or best.threshold > DEFAULT or best.edited >= usual.threshold or best.name != USUAL:
         return ""
     return " The default finds copies with up to 3 % of their words changed; 0.7 finds 5 %, and 0.5 finds 10 %."

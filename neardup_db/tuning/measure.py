@@ -1,5 +1,4 @@
-"""Measures text rules on a sample: the similarity of its pairs, of edited copies and of unlike texts, and the cost of an index.
-"""
+"""Measures text rules on a sample: similarity of its pairs, of edited copies and of unlike texts, and the cost of an index."""
 
 from __future__ import annotations
 
@@ -13,10 +12,11 @@ from typing import Any, NamedTuple
 
 from .. import limits
 from ..arrays import Array, np
+from ..comparing import Deduplicator
 from ..compute.comparisons import jaccard_pieces
 from ..errors import ShortTextsWarning
 from ..index import Index
-from ..native import Deduplicator, lib, pointer
+from ..native import lib, pointer
 from ..schemes import MinHash
 from ..schemes.base import values_of
 from ..text import TextRules
@@ -62,8 +62,6 @@ _ALIKE = ((TextRules.chars(shingle=5), 0.5), (TextRules.words(shingle=1), 0.6))
 
 
 class Subject(NamedTuple):
-    """The test data for all rules."""
-
     rows: Sequence[Row]
     copies: Sequence[tuple[int, str]]
     """Edited texts with the positions of their originals."""
@@ -137,7 +135,6 @@ def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
 
 
 def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> list[float]:
-    """The Jaccard similarity of each pair of sets, given by their positions."""
     held = [(pointer(one, "uint64_t[]"), len(one)) for one in sets]
     return [lib.nd_jaccard(*held[a], *held[b], 0.0) for a, b in pairs]
 
@@ -149,7 +146,6 @@ def median_words(texts: Sequence[str]) -> int:
 
 
 def trial(name: str, rules: TextRules, on: Subject) -> Trial:
-    """The measurements of one set of text rules."""
     sets = sets_of([row.text for row in on.rows], rules)
     copies = sets_of([text for _, text in on.copies], rules)
     edits = sorted(_similarities([*sets, *copies], ((place, len(sets) + i) for i, (place, _) in enumerate(on.copies))))

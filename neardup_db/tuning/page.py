@@ -70,7 +70,6 @@ class Tuning:
 
 
 def _page(tuning: Tuning, title: str) -> str:
-    """The result as an HTML document without scripts or external files."""
     compare = _Differences()
     parts = [
         f'<h1 dir="auto">{label_html(title)}</h1>',

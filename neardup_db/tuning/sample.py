@@ -55,7 +55,6 @@ class Sample:
             self._sample_pairs()
 
     def rows(self) -> list[Row]:
-        """The sample, in insertion order."""
         self._sample_pairs()
         if not self._fits(len(self._rows), self._rows_size):
             self._prune()
@@ -88,7 +87,6 @@ class Sample:
         return count <= self._size and size <= limits.TUNED_BYTES and count * size <= limits.TUNED_WORK
 
     def _prune(self) -> None:
-        """Keep the lowest ranks."""
         self._rows.sort()
         kept: list[Row] = []
         size = 0

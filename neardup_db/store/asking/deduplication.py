@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ... import limits
 from ...arrays import Array, np
-from ...native import Deduplicator, Values
+from ...comparing import Deduplicator
+from ...native import Values
 from ...values import Key
 from .documents import Documents
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ... import native
+from ... import comparing, native
 from ...schemes.base import Scheme
 from .sketches import Sketch, Sketches
 
@@ -27,7 +27,7 @@ class Allowed:
 
     def covers(self, value: bytes | None) -> bool:
         """True if the text of a stored value is similar to an allowed one."""
-        return value is not None and native.matches_any(self._scheme, value, self._values)
+        return value is not None and comparing.matches_any(self._scheme, value, self._values)
 
     def exempt(self, sketch: Sketch) -> Sketch:
         """The sketch, without its value if it is exempt."""

@@ -11,7 +11,8 @@ from ...arrays import Array
 from ...arrow import KEYS, METADATA, TEXTS, Column, Source, is_json, is_key, is_string
 from ...errors import ParameterError
 from ...located import LocatedTexts, fitting
-from ...parameters import check_group, check_key, check_metadata, check_metadata_names, is_plain_key, storable
+from ...parameters import check_group, check_key, check_metadata, is_plain_key, storable
+from ...records import check_metadata_names
 from ...schemes.codes import CodeRows
 from ...values import Record
 

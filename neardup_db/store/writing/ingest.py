@@ -12,17 +12,8 @@ from typing import Any
 
 from ... import clock, limits
 from ...errors import DuplicateKeyError, NearDupError, ParameterError
-from ...parameters import (
-    FieldNames,
-    IfExists,
-    OnError,
-    check_group,
-    check_key,
-    check_part,
-    check_record,
-    is_plain_key,
-    storable,
-)
+from ...parameters import IfExists, OnError, check_group, check_key, check_part, is_plain_key, storable
+from ...records import FieldNames, check_record
 from ...values import MOST_PROBLEMS, AddReport, Key, Record, Skipped
 from ..asking.documents import Documents
 from ..asking.parts import Parts

@@ -1,0 +1,108 @@
+"""Checks and compares stored values in the C core: two of them, one with many, all pairs, duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import limits
+from .arrays import Array, np
+from .native import Values, check, copied, ffi, lib, new, owned, pointer
+
+NO_SPLIT = 2**64 - 1
+"""The `split` argument of a join within one collection."""
+
+
+def is_value(scheme: Any, value: bytes) -> bool:
+    return bool(lib.nd_scheme_value_check(scheme, value, len(value)) == lib.ND_OK)
+
+
+def are_values(scheme: Any, values: Values) -> bool:
+    check, good, at = lib.nd_scheme_value_check, lib.ND_OK, ffi.from_buffer("uint8_t[]", values.data)
+    ends = values.ends.tolist()
+    return all(check(scheme, at + start, end - start) == good for start, end in zip([0, *ends], ends, strict=False))
+
+
+def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
+    """(similarity, distance) of two stored values; distance is -1 if the scheme has none."""
+    result, distance = ffi.new("double *"), ffi.new("int64_t *")
+    check(lib.nd_scheme_similarity(scheme, a, len(a), b, len(b), result, distance), "comparing fingerprints")
+    return float(result[0]), int(distance[0])
+
+
+def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
+    """True if a stored value matches one of the others by the scheme's rule."""
+    like = ffi.new("int *")
+    check(lib.nd_scheme_is_like(scheme, value, len(value), *others.arguments(), like), "comparing with allowed texts")
+    return bool(like[0])
+
+
+def pairs(run: Callable[[Any], int]) -> Array:
+    """The pairs that run(nd_pairs *) lists: int64[m, 2]."""
+    handle = new("pairs")
+    check(run(handle), "all pairs")
+    return _ids(handle)
+
+
+def _ids(handle: Any) -> Array:
+    return copied(lib.nd_pairs_ids(handle), 2 * lib.nd_pairs_count(handle), np.int64).reshape(-1, 2)
+
+
+def _with_similarities(handle: Any) -> tuple[Array, Array]:
+    return _ids(handle), copied(lib.nd_pairs_similarities(handle), lib.nd_pairs_count(handle), np.float64)
+
+
+def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
+    """The pairs of similar sets, in batches of about `most`. split: only pairs of a set before this position and one after it."""
+    count = len(ends)
+    values = values if len(values) else np.zeros(1, np.uint64)
+    ends = ends if count else np.zeros(1, np.uint64)
+    data = pointer(values, "uint64_t[]"), pointer(ends, "uint64_t[]"), count
+    join, handle = new("set_join"), new("pairs")
+    check(lib.nd_set_join_begin(join, *data, NO_SPLIT if split is None else split, threshold), "all pairs")
+    while (status := lib.nd_set_join_next(join, most, handle)) != lib.ND_DONE:
+        check(status, "all pairs")
+        yield _with_similarities(handle)
+
+
+def connections(scheme: Any, values: Values, first: int, buckets: Array, items: Array, known: Array) -> tuple[Array, Array]:
+    """Matching pairs that connect all similar values which share a bucket: int64[m, 2], float64[m].
+
+    buckets, items: int64[n], each row places a value in a bucket, in ascending bucket order. Values before `first` are not
+    compared with each other. known: the position of a value already connected with each value, or its own, int64.
+    """
+    handle = new("pairs")
+    rows = pointer(buckets, "int64_t[]"), pointer(items, "int64_t[]"), len(buckets), pointer(known, "int64_t[]")
+    check(lib.nd_scheme_connect(scheme, *values.arguments(), first, *rows, handle), "values that meet")
+    return _with_similarities(handle)
+
+
+class Deduplicator:
+    """Decides which records to keep, in the order they are added: a record is a duplicate if it matches an earlier kept record.
+
+    Candidates come from the scheme's candidate table and are verified. Only kept records use memory.
+    """
+
+    def __init__(self, scheme: Any) -> None:
+        out = ffi.new("nd_deduplicator **")
+        check(lib.nd_deduplicator_new(scheme, out), "a scheme whose evidence is a text")
+        self._handle = owned(out[0], lib.nd_deduplicator_free)
+
+    def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
+        """Add records. Returns for each the number of the most similar kept record, the earliest if several are equal, int64[n],
+        and their similarity, float64[n]; -1 and 1.0 for a kept record. Records are numbered from 0 across all calls. groups:
+        int64[n]; records match within their group.
+        """
+        count, ends = len(values.ends), values.ends
+        kept, similarities = np.empty(count, np.int64), np.empty(count, np.float64)
+        starts = np.concatenate([np.zeros(1, np.uint64), ends])
+        data = ffi.from_buffer("uint8_t[]", values.data)
+        for first in range(0, count, limits.DEDUPLICATED_STEP):  # so that an interrupt is handled between steps
+            part = slice(first, first + limits.DEDUPLICATED_STEP)
+            start = int(starts[first])
+            own_ends = ends[part] - np.uint64(start)
+            own_groups = ffi.NULL if groups is None else pointer(groups[part], "int64_t[]")
+            out = pointer(kept[part], "int64_t[]"), pointer(similarities[part], "double[]")
+            placed = data + start, pointer(own_ends, "uint64_t[]"), len(own_ends)
+            check(lib.nd_deduplicator_add(self._handle, *placed, own_groups, *out), "fingerprints of records")
+        return kept, similarities
