@@ -4,7 +4,6 @@
     python benchmarks/passages.py [--documents 10000 100000 1000000] [--folder FOLDER] [--json FILE]
     python benchmarks/passages.py --decontaminate 5000 [--folder FOLDER]
 
-
 Documents are those of corpus.py, about 2.5 KB each. Half of the questions are 60 words of a stored document between other words,
 the others whole documents; the containment scan has the same. Files are made in FOLDER. --decontaminate makes so many MB
 of training texts with 1,000 planted questions of 10,000, and checks that exactly these are found.

@@ -184,3 +184,11 @@ def test_boilerplate(tmp_path: Path) -> None:
     assert run("boilerplate", source, "--shortest", 5).stdout == "12\t6\t0\tall rights reserved by the shop\n"
     assert json.loads(run("boilerplate", source, "--shortest", 5, "--json").stdout)["texts"] == 12
     assert "give a lower --shortest or --at-least" in run("boilerplate", source, code=1).stderr
+
+
+def test_texts_shorter_than_a_passage_are_told(tmp_path: Path) -> None:
+    """add and query say how many tokens a text needs, not that it has no word."""
+    index, source = tmp_path / "a.db", json_lines(tmp_path / "in.jsonl", ["one two three", "one two three four five"])
+    told = run("add", index, source, "--scheme", "passages", "--shortest", 4).stdout
+    assert "1 document with fewer than 4 tokens: they match nothing" in told
+    assert "the text is one with fewer than 4 tokens" in run("query", index, "one two", code=1).stderr
