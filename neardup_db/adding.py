@@ -205,22 +205,22 @@ class AddMethods(Reader):
         metadata name fields, each record must have these, and others are ignored.
 
         A data frame is anything that Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas (2.2 or later) or
-        polars DataFrame, a DuckDB relation. key, text, group: column names. metadata: the columns of each row's metadata, {name:
-        value}. Keys and groups are strings, integers or binary. A null key or text makes a record invalid; a null group means no
-        group.
+        polars DataFrame, a DuckDB relation. key, text, group: column names; keys and groups are strings, integers or binary.
+        metadata: the columns of each row's metadata, {name: value}. A null key or text makes a record invalid; a null group means
+        no group.
 
         commit_every: commit after this many records; None for one transaction. on_error="skip": skip and count invalid records.
         only_new: like `add_if_new` for each record in order. progress: called at times with the number of records so far.
 
-        on_outcome: called as `f(key, outcome, match)` for each record, in order, after its transaction is committed. The outcome
-        is "added" or "replaced" (with the best earlier match, if any), "duplicate" (with the match for which only_new refused
-        it), "ignored" (if_exists="ignore" and an existing key) or "skipped" (with a Skipped instead of a match). Inside your own
-        transaction the calls come at the end of each part. Pending calls wait in memory, so use commit_every for millions of
-        records. The function may use the index; an exception from it ends `add_many`.
+        on_outcome: called as `f(key, outcome, match)` for each record, in order, after its transaction is committed (inside your
+        own at the end of each part). The outcome is "added" or "replaced" (with the best earlier match, if any), "duplicate"
+        (with the match for which only_new refused it), "ignored" (if_exists="ignore" and an existing key) or "skipped" (with a
+        Skipped instead of a match). Pending calls wait in memory, so use commit_every for millions of records. An exception from
+        the function ends `add_many`.
 
-        The iterable and `progress` may query the index, which then contains every record yielded before, but not write to it.
-
-        Warns once (ShortTextsWarning) if most texts have fewer than 20 words and shingles have three or more.
+        The iterable and `progress` may query the index, which then contains every record yielded before, but not write to it;
+        on_outcome may do both. Warns once (ShortTextsWarning) if most texts have fewer than 20 words and shingles have three or
+        more.
 
         >>> import pyarrow
         >>> from neardup_db import Index, MinHash
@@ -254,7 +254,6 @@ class AddMethods(Reader):
         only_new: bool,
         on_outcome: OnOutcome | None = None,
     ) -> AddReport:
-        """`add_many` for one piece of records; `first` is the number of its first record."""
         fields = check_fields(key, text, group, metadata)
         return self._ingest("text", records, if_exists, on_error, only_new, None, None, on_outcome, fields=fields, first=first)
 
@@ -416,13 +415,11 @@ class AddMethods(Reader):
         return report
 
     def _warn(self, warning: str | None, stacklevel: int) -> None:
-        """Warn once, with the caller `stacklevel` levels above."""
         if warning is not None and not self._warned:
             self._warned = True
             warnings.warn(warning, ShortTextsWarning, stacklevel=stacklevel)
 
     def _checkpoint(self) -> None:
-        """Truncate a long write-ahead log."""
         db = self._store.db
         loan = db.turn.take(0)
         if loan is not None:  # else another thread is at work already, and the work here is done

@@ -23,14 +23,10 @@ ON_DEVICES = "__arrow_c_device_stream__", "__arrow_c_device_array__"
 
 
 class ArrowStream(Protocol):
-    """A table, a stream or a chunked array."""
-
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArray(Protocol):
-    """A record batch or an array."""
-
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
 
@@ -116,7 +112,6 @@ class Type(NamedTuple):
 
 
 def is_string(kind: Type) -> bool:
-    """Whether the values are strings or nulls."""
     return kind.format in (*_STRINGS, "n") if kind.values is None else is_string(kind.values)
 
 
@@ -261,7 +256,6 @@ class Source:
 
 
 def _buffer(array: Any, number: int, dtype: Any, start: int, count: int) -> Array:
-    """Elements of a buffer, without a copy."""
     kind = np.dtype(dtype)
     if not count:
         return np.empty(0, kind)
@@ -432,7 +426,6 @@ def _view_strings(array: Any, kind: Type, at: int, count: int, nulls: Array | No
 
 
 def _outlying_strings(array: Any, kind: Type, views: Array, sizes: Array) -> Array:
-    """The addresses of strings outside their views."""
     spaces = array.n_buffers - 3
     lengths = _buffer(array, array.n_buffers - 1, np.int64, 0, spaces)
     which, offsets = views[:, 2].astype(np.intp), views[:, 3].astype(np.int64)

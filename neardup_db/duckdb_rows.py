@@ -1,8 +1,8 @@
 """Rows of a DuckDB relation by number, for `frames`.
 
-A relation is a query, and its selected rows are another query over it. Values stay in DuckDB, no table or variable of the caller
-is looked up by name, and nothing is created in the database. Each run of the query numbers the rows again. Because it may return
-other rows or another order, each text is compared with the text that had its number, by 4 bits of its hash.
+A relation is a query, and its selected rows are another query over it; nothing is created in the database, and no table or
+variable of the caller is looked up by name. Each run of the query numbers the rows again and may return others, so each text is
+compared with the text that had its number, by 4 bits of its hash.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class RelationRows:
         return self._selected_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
 
     def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
-        """A new relation on the same connection, from (SQL type, values) by column name."""
         one_row = self._relation.limit(0).aggregate("count(*)")
         new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
         return one_row.select(*new)

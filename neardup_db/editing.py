@@ -57,11 +57,11 @@ class EditMethods(AddMethods):
         *,
         sync: Sync | None = None,
     ) -> None:
-        """Make the rows of a table in the same database the documents of this index.
+        """Make the rows of a table in the same database the documents of this index (see docs/reference/following.md).
 
         key, text, group: column names. The key is the PRIMARY KEY, or UNIQUE and NOT NULL. Rows with a NULL text are no
-        documents. where: an SQL condition on the row's own columns with SQLite's own functions; it becomes part of SQL, so never
-        take it from users. Texts are not copied unless the index has store_text.
+        documents. where: an SQL condition on the row's own columns with SQLite's own functions; never take it from users. Texts
+        are not copied unless the index has store_text.
 
         Triggers in plain SQL note the keys of changed rows, and `sync` processes them, at first all rows. sync="query": every
         query does this first, unless the index is read_only. Another call changes columns, condition or `sync`. Raises
@@ -391,10 +391,10 @@ class EditMethods(AddMethods):
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """At most `limit` changes since an earlier call, whose `token` is given as `since`, in one state of the index.
 
-        To follow an index, another system calls this repeatedly with the latest token, which it may store. Without `since` the
-        result starts from the beginning, with all documents as added. The first call makes the index record changes: a row for
-        each removed document, each document in another cluster, and each changed set of codes, but none for added documents. The
-        latest million rows are kept. Call again if `more` is true.
+        To follow an index, another system calls this repeatedly with the latest token, which it may store; call again at once if
+        `more` is true. Without `since` the result starts from the beginning, with all documents as added. The first call makes
+        the index record changes: a row for each removed document, each document in another cluster, and each changed set of
+        codes. The latest million rows are kept.
 
         Expired documents count until `expire` removes them. Cluster numbers are those of the view `neardup_clusters`: joined
         clusters take the number of the largest (sizes are compared up to 1,000), the largest part of a split cluster keeps its

@@ -1,11 +1,8 @@
-"""Tables and Parquet files of fingerprints, which an index exports and imports, Spark computes, and `fingerprint_table` makes
-in any other framework with Arrow tables.
+"""Tables and Parquet files of fingerprints, which an index exports and imports, Spark computes, and `fingerprint_table` makes in
+any other framework with Arrow tables. docs/reference/spark.md lists the columns.
 
-A row is a document: `key` (string, int64 or binary), `value` (binary, the stored value; null for a text without shingles),
-`token_count` (int64), `buckets` (list of int64: the buckets of the value in the band table), `digest` (the first 16 bytes of
-the BLAKE2b of the value; equal values have equal digests), and `group` if documents have groups. If documents have several
-codes, a row is a code, and `part` names it; the rows of a key follow each other. The footer has the settings as JSON in the
-metadata of `value`, where Spark keeps a frame's schema; Spark and an index read each other's files.
+If documents have several codes, a row is a code, and `part` names it; the rows of a key follow each other. The settings are JSON
+in the metadata of `value`, where Spark keeps a frame's schema; Spark and an index read each other's files.
 """
 
 from __future__ import annotations

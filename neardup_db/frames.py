@@ -199,7 +199,6 @@ def _listing(
     more: tuple[str | None, str | None, Scheme | None, TextRules | None, Backend | None],
     listed: Callable[[Reader, float | None], Columns],
 ) -> Any:
-    """The result of `listed` for an index or data frame, as a data frame."""
     key, group, scheme, rules, backend = more
     check_choice("backend", backend, (None, *get_args(Backend)))
     if isinstance(source, Reader):
@@ -373,7 +372,6 @@ class _Opened:
         return self._finish_frame(nw.from_native(self._rows.from_columns(self._in_sql(columns, key))))
 
     def _in_sql(self, columns: Columns, key: str | None) -> dict[str, tuple[str, list[Any]]]:
-        """Columns with their SQL types."""
         of_keys = "BIGINT" if key is None or self._rows is None else self._rows.type_of(key)
         kinds = {nw.Int64: "BIGINT", nw.Float64: "DOUBLE"}
         return {
@@ -422,7 +420,6 @@ class _Opened:
             raise ParameterError(f"{why}: give one of numbers, texts or times") from error
 
     def names(self, key: str | None) -> Callable[[Any], Any]:
-        """A function from a row number to the row's key."""
         return int if key is None else self.column(key, "key").to_list().__getitem__
 
     def _series(self, name: str, values: list[Any], key: str | None) -> Any:
@@ -441,7 +438,6 @@ def _name_beside(names: Sequence[str]) -> str:
 
 
 def _frame_of(table: dict[str, Any], backend: Any, key_type: Any) -> Any:
-    """A new frame of columns from `tables.columns`. key_type: the type of keys; None to infer it."""
     made = {}
     for name, values in table.items():
         values = list(values)

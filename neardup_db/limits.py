@@ -2,9 +2,6 @@
 
 No limit changes a result. Tests make all of them tiny (the fixture `small_limits`), so that a few documents exercise every split.
 Modules read a limit at each use, as `limits.CROWD`. The limits of the C code are in `csrc/neardup_limits.h`.
-
-Constants of the file format (`BUCKET_BITS`, `MAX_ID`), bounds of arguments (`_K_MAX`), plan costs (`schemes/plans.py`), display
-sizes (`SHOWN`, `show/`) and retry counts (`_LOOKS`) are defined where they are used.
 """
 
 from __future__ import annotations

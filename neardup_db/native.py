@@ -62,7 +62,6 @@ def pointer(array: Array, c_type: str) -> Any:
 
 
 def copied(data: Any, count: int, dtype: npt.DTypeLike) -> Array:
-    """A copy of `count` elements at a C pointer."""
     kind = np.dtype(dtype)
     if not count:
         return np.empty(0, kind)
@@ -201,7 +200,6 @@ def signed_hash(value: bytes) -> int:
 
 
 def signed_hashes(values: Sequence[bytes]) -> Array:
-    """`signed_hash` of each value, int64[n]."""
     return Values.joined(values).hashes()
 
 
@@ -216,14 +214,12 @@ def normalize(rules: Any, text: bytes) -> bytes:
 
 
 def tokenize(rules: Any, text: bytes) -> Any:
-    """Returns the workspace that holds the tokens."""
     work = workspace()
     check(lib.nd_text_tokenize(work, rules, text, len(text)))
     return work
 
 
 def set_tokens(rules: Any, tokens: Sequence[bytes]) -> Any:
-    """Put a caller's tokens into the workspace."""
     work = workspace()
     sizes = np.array([len(token) for token in tokens] or [0], dtype=np.uintp)
     check(lib.nd_text_set_tokens(work, rules, b"".join(tokens), pointer(sizes, "size_t[]"), len(tokens)))
@@ -287,7 +283,6 @@ class Values:
         return out
 
     def arguments(self) -> tuple[bytes, Any, int]:
-        """Data, ends and count for C."""
         return self.data, pointer(self.ends, "uint64_t[]"), len(self.ends)
 
     def hashes(self) -> Array:
@@ -365,7 +360,6 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
 
 
 def rows_of(values: Values, width: int) -> tuple[Array, Array]:
-    """`rows_of_texts` for existing values."""
     empty = values.sizes() == 0
     rows = np.zeros((len(empty), width), np.uint8)
     rows[~empty] = np.frombuffer(values.data, np.uint8).reshape(-1, width)
@@ -412,7 +406,6 @@ class Sketch(NamedTuple):
 
 
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
-    """The sketch of one text under built-in rules."""
     mine = _thread_buffers()
     made = mine.sketch
     pointers, sizes, _owners = _located([text], 0)

@@ -70,7 +70,6 @@ class QueryMethods:
         return self._current_store().rules
 
     def _current_store(self) -> Store:
-        """The store with the current settings of the file."""
         if self._store.db.is_closed:
             return self._store
         with self._readers.reading() as reader:
@@ -253,7 +252,6 @@ class QueryMethods:
         return self._run_query(_matches, question)
 
     def _run_query(self, ask: Callable[..., Made], question: QuerySpec, *more: Any) -> Made:
-        """The result of `ask`, which runs one statement."""
         sketch = self._sketched(question.sketch)
         loan, reader = self._readers.acquire()
         with loan:
@@ -404,7 +402,6 @@ def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) 
 
 
 def _answers(reader: StoreReader, question: QuerySpec, pieces: Iterable[Sketches]) -> list[list[Match]]:
-    """The matches of each sketch, inside a read transaction."""
     group_id, now = reader.documents.group_id(question.group), clock.now_ms()
     one = partial(_matches, reader, question=question)
     found: list[list[Match]] = []

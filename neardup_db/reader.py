@@ -354,7 +354,6 @@ class Reader(PassageMethods):
         return similarities
 
     def _duplicates(self, keys: Sequence[Key]) -> tuple[Array, Array]:
-        """`deduplication.duplicates`, in one state."""
         with self._readers.reading() as reader:
             return deduplication.duplicates(reader.documents, keys)
 

@@ -44,19 +44,18 @@ Answer = TypeVar("Answer")
 
 
 class AsyncIndex(Methods, Calls):
-    """`Index` for asyncio: the same methods as coroutines that do not block the event loop.
+    """`Index` for asyncio: the same methods as coroutines that do not block the event loop. docs/reference/asyncio.md explains
+    the order of calls, transactions and cancellation.
 
     Takes the arguments of `Index`; target is a path or ":memory:". readers: the number of threads for queries, each with its own
     connection, from 1 to `limits.READERS_MAX` (default: the number of processors, at least four). All other calls run in one
-    further thread, in call order; so do queries in memory and in a database without write-ahead log. A call that has waited for
-    other calls for `timeout` seconds raises BusyError without effect.
+    further thread, in call order. A call that has waited for other calls for `timeout` seconds raises BusyError without effect.
 
     Cancelling a task withdraws a waiting call. A call that has begun continues without the task; then `on_late_result` is called
     with a LateResult, in the call's thread or on the loop. None: the result is logged.
 
-    `async with` opens and closes the index, as `open()` and `close()` do. Operations that cannot be coroutines have other names:
-    `await index.contains(key)`, `await index.length()`, `await index.scheme` and `await index.text_rules`; `run` gives access to
-    `index.connection`. An AsyncIndex serves one loop at a time.
+    Operations that cannot be coroutines have other names: `await index.contains(key)`, `await index.length()`, `await
+    index.scheme` and `await index.text_rules`; `run` gives access to `index.connection`. An AsyncIndex serves one loop at a time.
 
     >>> import asyncio
     >>> from neardup_db import MinHash
@@ -150,10 +149,9 @@ class AsyncIndex(Methods, Calls):
         """`async with index.transaction():` makes several calls one transaction. An exception or a cancellation rolls all of them
         back. Transactions nest.
 
-        It belongs to the task that enters it, not to tasks created by it. Writes of other tasks wait for its end, in order; their
-        queries meanwhile see the state before it (in memory they wait for its end). `asyncio.gather`, `create_task` and, before
-        Python 3.12, `wait_for` create other tasks: a block that awaits their writes deadlocks until they raise BusyError after
-        the timeout.
+        It belongs to the task that enters it, not to tasks created by it, as by `asyncio.gather`, `create_task` and, before
+        Python 3.12, `wait_for`: a block that awaits their writes deadlocks until they raise BusyError after the timeout. Other
+        tasks write after its end, and query the state before it (in memory they wait for its end).
         """
         return Transaction(self, Index.transaction, self._late("transaction"))
 
@@ -183,7 +181,6 @@ class AsyncIndex(Methods, Calls):
         return await self._call(lambda call: self._written(call, name, args, kwargs), self._late(name, *args, **kwargs))
 
     def _written(self, call: Call, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs in the writing thread."""
         args = tuple(one._require_index() if isinstance(one, AsyncIndex) else one for one in args)
         progress, on_outcome = kwargs.get("progress"), kwargs.get("on_outcome")
         if progress is not None:

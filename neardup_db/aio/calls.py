@@ -100,7 +100,6 @@ class Calls:
         return self
 
     def _bind(self) -> None:
-        """Bind to the running loop in this process."""
         if self._loop is None or (self._index is None and self._process_id != os.getpid()):
             self._loop, self._process_id = _running_loop(), os.getpid()
             self._writes, self._reads = Lane(1, "neardup writes"), Lane(self._most, "neardup reads")
@@ -113,7 +112,6 @@ class Calls:
         return index, index._readers.reserve_main()
 
     def _opened_late(self, opened: tuple[Index, bool] | None, error: BaseException | None) -> None:
-        """Close an index whose opening task was cancelled."""
         if opened is not None:
             with suppress(ClosedError):
                 self._writes.submit(opened[0].close)
@@ -194,7 +192,6 @@ class Calls:
 
     @property
     def _own_block(self) -> Block | None:
-        """The innermost open transaction, if it belongs to this task."""
         block = self._block
         return block if block is not None and block.task is current_task() else None
 
@@ -206,8 +203,6 @@ class Calls:
         )
 
     def _late(self, method: str, *args: Any, **kwargs: Any) -> Late:
-        """A callback that reports the outcome of a call whose task was cancelled."""
-
         def report(result: Any, error: BaseException | None) -> None:
             try:
                 (self._on_late_result or _logged)(LateResult(method, args, kwargs, result, error))

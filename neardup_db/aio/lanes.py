@@ -109,7 +109,6 @@ class Lane(WaitQueue):
         self._works.put(work)
 
     def end(self) -> list[threading.Thread]:
-        """Let the threads end after the submitted work. Returns them."""
         threads, self._threads = self._threads, []
         if self._process_id != os.getpid():  # the threads are the parent's
             return []
@@ -138,7 +137,6 @@ class Call:
         self._is_left = False
 
     def start(self, work: Callable[[], Any]) -> Call:
-        """Start the work in a copy of the caller's context."""
         try:
             self._lane.submit(partial(copy_context().run, self._run, work))
         except BaseException:
@@ -164,7 +162,6 @@ class Call:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the task no longer waits."""
         return self._is_left or self._over.cancelled()
 
     def _run(self, work: Callable[[], Any]) -> None:

@@ -49,7 +49,7 @@ class Outcomes(Collector):
 
 
 class _ProgramEndsError(BaseException):
-    """Ends a load in the thread."""
+    pass
 
 
 def until_end(records: Iterator[Any]) -> Iterator[Any]:
@@ -123,7 +123,6 @@ class Load:
 
     @contextmanager
     def _loading(self, index: Index) -> Iterator[None]:
-        """A transaction for many records, in the thread."""
         with index._store.db.large_cache(), index.transaction():
             yield
         if self._is_read:

@@ -178,7 +178,7 @@ class Methods:
         self, table: str, key: str = "id", text: str = "body", group: str | None = None, where: str | None = None, *,
         sync: Sync | None = None,
     ) -> None:
-        """Make the rows of a table in the same database the documents of this index."""
+        """Make the rows of a table in the same database the documents of this index (see docs/reference/following.md)."""
         await self._write("follow", table, key, text, group, where, sync=sync)
 
     async def unfollow(self) -> bool:

@@ -82,7 +82,6 @@ class Transaction(AbstractAsyncContextManager[Any]):
                 await call.outcome()
 
     def _end_here(self, commits: bool) -> None:
-        """Restore the enclosing transaction as the innermost."""
         index = self._index
         if not self._is_entered:
             raise NearDupError("this transaction() is not entered, or has ended: enter it by `async with`")
@@ -99,7 +98,6 @@ class Transaction(AbstractAsyncContextManager[Any]):
         return Call(self._index._running, self._index._writes, late, then).start(work)
 
     def _roll_back(self) -> Call | None:
-        """Roll back after the task's running calls."""
         try:
             return self._start(self._cancel, None, self._leave)
         except ClosedError:  # at exit SQLite rolls back open transactions

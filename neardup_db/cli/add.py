@@ -83,8 +83,8 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     After an error or Ctrl-C, repeat the command with --if-exists ignore.
 
     --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
-    similarity and distance (of the record that a duplicate matched, else of its best match), reason (of a skipped record), file,
-    line. After an error it has the committed records.
+    similarity, distance, reason (of a skipped record), file, line. The match is the one that made it a duplicate, else the best.
+    After an error the file has the committed records.
 
     \b
     neardup add articles.db articles.jsonl

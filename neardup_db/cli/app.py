@@ -35,7 +35,7 @@ COMMANDS = {
     "merge": ("merge", "Add the documents of other indexes to INTO."),
     "get": ("documents", "Print documents by their keys, as JSON."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
-    "delete": ("change", "Delete documents by their keys, or all documents of a group."),
+    "delete": ("change", "Delete documents by their keys, or all those of a group."),
     "pairs": ("pairs", "Print all pairs of near-duplicates."),
     "clusters": ("look", "Print the clusters, the largest first."),
     "stats": ("look", "Print counts, sizes and settings of INDEX."),
@@ -52,7 +52,7 @@ COMMANDS = {
     "compact": ("upkeep", "Return unused space of INDEX to the file system."),
     "follow": ("follow", "Index the rows of an application's table in DATABASE."),
     "sync": ("follow", "Update INDEX with the changed rows of its followed table."),
-    "unfollow": ("follow", "Stop following a table: remove its triggers, keep the documents."),
+    "unfollow": ("follow", "Stop following a table: its triggers go, documents stay."),
     "dismiss": ("review", "Declare that documents are not duplicates."),
     "undismiss": ("review", "Withdraw a dismissal."),
     "allow": ("review", "Exempt texts like TEXT from matching."),
@@ -123,12 +123,10 @@ class Program(click.Group):
         return code
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The loaded command; `commands` has only its line for --help."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and load(known.name or ""), rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Commands in registration order."""
         return list(self.commands)
 
 

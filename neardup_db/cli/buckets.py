@@ -57,7 +57,6 @@ class Buckets:
             self._store_run()
 
     def shared(self) -> Any:
-        """Whether each text shares a bucket with another, bool[n]."""
         shared = np.zeros(self._texts, bool)
         if self._bounds:
             self._store_run()

@@ -49,9 +49,9 @@ def delete(
     group: str | None,
     as_json: bool,
 ) -> int:
-    """Delete documents by their keys, or all documents of a group, in one transaction.
+    """Delete documents by their keys, or all those of a group.
 
-    With --part each document loses one code, and is deleted with its last. With --group a document of another group counts as
+    One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a document of another group counts as
     missing. Exit code 1 if none exists.
 
     \b
@@ -88,7 +88,6 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 
 
 def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
-    """Returns the exit code."""
     if as_json:
         emit_json(as_json_value({"deleted": count, "missing": missing}))
     else:

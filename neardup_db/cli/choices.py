@@ -98,8 +98,6 @@ def _fields(record: InputRecord) -> str:
 
 
 class Choice:
-    """The preference order of records."""
-
     def __init__(self, keep: KeepRule, passes: Passes) -> None:
         self._keep = keep
         self._passes = passes
@@ -165,7 +163,6 @@ class KnownRecords:
 
     @property
     def flags(self) -> Any:
-        """Whether an index matches each record, bool[n]."""
         return np.frombuffer(self._flags, bool)
 
     def search(self, texts: Sequence[str] | LocatedTexts) -> Any:

@@ -177,7 +177,6 @@ class Comparison:
         self._count(meter)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
-        """The records that share a bucket, for `Index.add_many`."""
         for record in self.passes.chosen(shared):
             meter.advance(self.passes.source.position)
             if self._named:
@@ -188,6 +187,5 @@ class Comparison:
 
 
 def name_of(index: Index, number: int) -> tuple[Any, int]:
-    """The id and line of a record in a comparison index."""
     metadata = index.get(number).metadata
     return metadata["id"], metadata["line"]

@@ -57,7 +57,6 @@ class Plan:
 
     @property
     def names_wanted(self) -> bool:
-        """Whether the index must store the records' ids."""
         return self.mark or any(path is not None for path in (self.pairs, self.clusters, self.index))
 
 
@@ -189,8 +188,6 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
 
 
 def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
-    """Marks of records without duplicates."""
-
     def names(numbers: Sequence[int]) -> list[Any]:
         found = index.get_many(numbers)
         return [document.metadata["id"] for document in found if document is not None]

@@ -34,8 +34,6 @@ ASKED = "Jude 1 (KJVPCE)"
 
 
 class Demo:
-    """The demo steps. Each works on the index and adds values for --json."""
-
     def __init__(self, path: Path, console: Console) -> None:
         self.path = path
         self.console = console
@@ -133,7 +131,6 @@ class Demo:
             self.console.print("  nothing")
 
     def _delete(self, index: Index, clusters: list[Cluster]) -> None:
-        """Delete the document with the most matches from the largest cluster."""
         cluster = clusters[0]
         key = max(cluster.keys, key=lambda member: len(index.matches(member)))
         self._title(f"5  Delete {escaped(key)}")
@@ -170,7 +167,6 @@ def _members(keys: tuple[Any, ...], struck: Any = None) -> str:
 
 
 def _unlike(index: Index, cluster: Cluster) -> tuple[Any, Any]:
-    """The earliest document and its least similar match."""
     first = cluster.representative
     matches = index.matches(first)
     return first, matches[-1].key if matches else cluster.keys[1]

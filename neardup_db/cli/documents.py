@@ -87,7 +87,6 @@ _WHERE_THERE = ("text", "code", "codes")
 
 
 def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Iterator[dict[str, Any]]:
-    """The visible documents that meet an SQL condition, as JSON objects."""
     sql = f"""SELECT d.key, g.name, d.metadata, d.text, {"f.value" if index.scheme.takes_codes else "NULL"}, {_codes(index)},
                   d.token_count, d.added_at / 1000.0, d.last_seen / 1000.0, d.times_seen, d.expires_at / 1000.0, d.cluster_id
               FROM {index.name}_document AS d LEFT JOIN {index.name}_group AS g ON g.id = d.group_id

@@ -153,7 +153,6 @@ def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str, Any]) -> int:
-    """Print the matches of each record. Returns the exit code."""
     as_json, reading = options["as_json"], replace(read_options(options), typed_ids=True)
     has_matches = False
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:

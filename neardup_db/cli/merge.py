@@ -91,7 +91,6 @@ def merge(
 
 @contextlib.contextmanager
 def _new_target(into: Path) -> Iterator[Path]:
-    """The path for building a new INTO, which is renamed when complete."""
     path = os.path.abspath(into)
     with contextlib.ExitStack() as stack:
         try:
@@ -113,7 +112,6 @@ def _source(path: Path, name: str) -> Index:
 
 
 def _target(into: Path, name: str, first: Index, no_record_matches: bool) -> Index:
-    """INTO. A missing one is created with the settings of the first FROM."""
     known: dict[str, Any] = {"record_matches": False} if no_record_matches else {}
     if is_new(into):
         sql = f"SELECT name, value FROM {first.name}_setting WHERE name IN ('store_text', 'record_matches')"

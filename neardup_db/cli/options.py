@@ -82,8 +82,6 @@ measure_option = click.option(
 
 
 class Count(click.IntRange):
-    """A 64-bit integer of at least `least`."""
-
     def __init__(self, least: int) -> None:
         super().__init__(least, (1 << 63) - 1)
 
@@ -139,7 +137,6 @@ def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
 
 
 def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
-    """The group whose documents a command lists; all groups without --group."""
     return ANY_GROUP if group is None else find_group(index, group)
 
 
@@ -301,7 +298,6 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
 
 
 def index_files(path: Path) -> list[Path]:
-    """The files that may belong to an index."""
     return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
 
 

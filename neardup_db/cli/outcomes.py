@@ -62,14 +62,12 @@ class OutcomeFile:
             raise error
 
     def reading(self, source: Source) -> Iterator[InputRecord]:
-        """The records of a source; each place is recorded on reading."""
         source.on_left_out = self._read.append
         for record in source:
             self._read.append(source.problem(record, ""))
             yield record
 
     def record_outcome(self, key: Key | None, outcome: Outcome, match: Match | Skipped | None) -> None:
-        """Add the outcome of the next record that was read."""
         self._write_unread()
         place = self._read.popleft()
         reason = in_command_terms(match.reason) if isinstance(match, Skipped) else None
@@ -102,7 +100,6 @@ class OutcomeFile:
 
 
 def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Path]) -> OutcomeFile:
-    """Raises ParameterError if the path is not writable, or is the index or an input."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--outcomes {path}: outcomes are written when they are committed; name a file")
     if real_path(path) == real_path(index_path):

@@ -46,7 +46,6 @@ def emit(line: str = "", keep: str = "\t") -> None:
 
 
 def print_note(line: str) -> None:
-    """Write a line to standard error, for messages that are not results."""
     click.echo(f"neardup: {escape_unprintable(line)}", err=True)
 
 
@@ -187,7 +186,6 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def without_words(rules: TextRules | None, scheme: Scheme | None = None) -> str:
-    """A description of texts that match nothing under these rules, and this scheme."""
     fewest = max(0 if rules is None else rules.min_tokens, getattr(scheme, "shortest", 0))
     return f"with fewer than {fewest:,} tokens" if fewest > 1 else "without a word"
 

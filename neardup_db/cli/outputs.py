@@ -37,8 +37,6 @@ def _open_packed(path: Path, packing: str | None) -> Any:
 
 
 class _GzipOutput(gzip.GzipFile):
-    """A gzip file without name and time in its header."""
-
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb")  # noqa: SIM115 (closed by close)
         super().__init__(filename="", mode="wb", fileobj=self._file, compresslevel=6, mtime=0)
@@ -81,7 +79,6 @@ def check_apart(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def check_kind(path: Path, folder: bool) -> None:
-    """Refuses a folder in place of an existing file, or the reverse."""
     if path.exists() and path.is_dir() != folder:
         raise ParameterError(f"{path} is not a folder: name a folder" if folder else f"{path} is a folder: name a file in it")
 
@@ -89,7 +86,7 @@ def check_kind(path: Path, folder: bool) -> None:
 @contextlib.contextmanager
 def replacing(*paths: Path) -> Iterator[list[Path]]:
     """A temporary path beside each path, where the block creates a file or folder. If the block succeeds, they replace the paths
-    in order; otherwise they are deleted. An error during replacement names the path, and those already replaced.
+    in order; otherwise they are deleted. An error during replacement names the paths already replaced.
 
     A new file gets the mode and, if permitted, the owner of the old one. For a symbolic link the target is replaced. Streams and
     standard output are not replaced: their own path is returned.
@@ -136,7 +133,6 @@ class _Output:
         self.new = self._scratch / f"new-{self._target.name}"
 
     def prepare(self) -> None:
-        """Do everything that may fail before the path is replaced."""
         if self._target.exists():
             _take_mode(self._target, self.new)
 
@@ -161,7 +157,6 @@ def _naming_output(path: Path) -> Iterator[None]:
 
 
 def _take_mode(old: Path, new: Path) -> None:
-    """Copy owner, group and mode to another file, as far as permitted."""
     before = old.stat()
     take_owner(before, new)
     take_mode(before, new)

@@ -113,7 +113,6 @@ def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]
 
 @contextlib.contextmanager
 def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    """The pairs of records, with ids as keys."""
     rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with contextlib.ExitStack() as stack:

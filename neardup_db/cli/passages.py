@@ -59,9 +59,9 @@ shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help=
 @group_option
 @json_option
 def passages(index_path: Path, text: str | None, file: Path | None, key: str | None, in_key: str | None, **options: Any) -> int:
-    """Print the passages that TEXT shares with documents, the longest first.
+    """Print the passages that TEXT shares with documents.
 
-    TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which needs --in. The index
+    The longest come first. TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which needs --in. The index
     must be made with --scheme passages. Each line has the number of tokens, the key, both places (in characters, from 0) and the
     passage. With --json each passage is an object. Exit code 1 if there is none.
 
@@ -119,9 +119,9 @@ def _print_passage(passage: Passage, text: str | None, as_json: bool) -> None:
 def boilerplate(
     sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, as_json: bool, **options: Any
 ) -> int:
-    """Print the passages that most texts of IN share, such as footers and licences, the most frequent first.
+    """Print the passages that most texts of IN share.
 
-    IN as for neardup dedup. Copies of a text count once. Each line has the number of texts, the number of tokens, the record that
+    These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count once. Each line has the number of texts, the number of tokens, the record that
     has the passage first, and the passage. With --json each passage is an object. Exit code 1 if there is none. A temporary index
     of all records is made: about as large as their texts.
 

@@ -73,7 +73,6 @@ class Meter:
             self._progress.stop()
 
     def advance(self, position_bytes: int, records: int = 1, duplicates: int | None = None) -> None:
-        """Count records; the input was read up to `position_bytes`."""
         self.records += records
         now = time.monotonic()
         if now - self._drawn < 0.1:

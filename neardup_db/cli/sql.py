@@ -155,7 +155,6 @@ def _table(connection: Any, statement: str) -> None:
 
 
 def _lines(connection: Any, statement: str, write: bool) -> None:
-    """Print tab-separated columns after a header line; NULL is empty."""
     last: list[str] | None = None
     for names, row in _rows(connection, statement):
         with _finishing_writes(write):

@@ -66,11 +66,11 @@ def tune(
     Shingles of 1 to 3 words and of 3 to 7 characters are tried on a sample that keeps similar texts together. For each rule the
     command prints the number of pairs at each similarity, the similarity of unlike texts and of copies with one word in twenty
     changed, a threshold between the two, the number of pairs that reach it, and the cost of an index (bytes and microseconds a
-    text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs just above and below
-    each threshold with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
+    text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs near each threshold
+    with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
 
-    --html writes a page with the pairs under all rules side by side for you to judge. With --truth the threshold agrees best with
-    known pairs, and recall and precision are printed.
+    --html writes a page with the pairs under all rules side by side. With --truth the threshold agrees best with known pairs, and
+    recall and precision are printed.
 
     \b
     neardup tune posts.jsonl
@@ -115,7 +115,6 @@ def _read_sample(tuner: Tuner, source: Source) -> None:
 
 
 def _as_json(tuning: Tuning) -> dict[str, Any]:
-    """The figures and the pair keys, without texts."""
     trials = [_trial_as_json(trial) for trial in tuning.trials]
     best = None if tuning.best is None else tuning.best.name
     counts = {name: getattr(tuning, name) for name in ("texts", "empty", "sample", "words", "known")}
@@ -152,7 +151,6 @@ def _print(tuning: Tuning, name: str | None) -> None:
 
 
 def _options(trial: Trial) -> str:
-    """The advice as command options."""
     options = f"--tokens {trial.rules.tokens} --shingle {trial.rules.shingle} --threshold {trial.threshold}"
     return f"Options of neardup dedup: {options}; of neardup add the same{' and --exact' if trial.exact else ''}"
 

@@ -74,13 +74,13 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     arrives. Other lines are dropped, or marked with --mark. If the first line begins with a brace, the format is JSON lines,
     otherwise lines of text, unless --format is given. An invalid line is reported on standard error and skipped.
 
-    INDEX stores the records passed on, so that the next run continues the window; without INDEX the window is temporary. A record
-    is committed to INDEX before it is passed on. A new INDEX needs --window; an existing INDEX has its own. The window holds only
-    records that were passed on, so its size is bounded. A record whose id is in the window counts as a duplicate, whatever its
+    INDEX stores the records passed on, each before it is written to standard output, so that the next run continues the window;
+    without INDEX the window is temporary. A new INDEX needs --window; an existing INDEX has its own. Only records that were
+    passed on are in the window, so its size is bounded. A record whose id is in the window counts as a duplicate, whatever its
     text.
 
-    SIGTERM, SIGINT (Ctrl-C) and the end of the input end the command cleanly. It then prints its counts on standard error; with
-    --json as JSON.
+    SIGTERM, SIGINT (Ctrl-C) and the end of the input end the command, which prints its counts on standard error; with --json as
+    JSON.
 
     \b
     tail -F posts.jsonl | neardup watch --window 24h >> unique.jsonl
@@ -184,7 +184,6 @@ class Passing:
         return found[0].key, found[0].similarity
 
     def end(self) -> None:
-        """Commit the transaction and pass its records on."""
         opened, taken, stored = self._open, self._taken, self._stored
         self._open, self._taken, self._stored = None, [], 0
         if opened is None:
@@ -201,12 +200,10 @@ class Passing:
             raise
 
     def _begin(self) -> None:
-        """Write the header of the stream, known after the first record."""
         self._fields = fields_of(self._source, MARKS) if self._mark else None
         self._output.write(self._source.header if self._fields is None else self._fields.header)
 
     def close(self) -> None:
-        """Roll back the uncommitted records."""
         if self._open is not None:
             opened, self._open = self._open, None
             with contextlib.suppress(_RollBack), opened:

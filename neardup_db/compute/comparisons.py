@@ -103,7 +103,7 @@ def jaccard_pairs(
 def jaccard_pieces(
     fingerprints: Any, threshold: float, most: int = 2**64 - 1, *, others: Any = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-    """The result of `jaccard_pairs` in pieces of about `most` pairs, each sorted, so that memory stays bounded."""
+    """The result of `jaccard_pairs` in sorted pieces of about `most` pairs, so that memory stays bounded."""
     bound = check_fraction("threshold", threshold)
     values, ends = joined_sets("fingerprints", fingerprints)
     split = None if others is None else len(ends)

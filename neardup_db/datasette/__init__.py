@@ -34,14 +34,11 @@ def register_routes() -> list[tuple[str, Callable[..., Any]]]:
 
 @hookimpl
 def menu_links(datasette: Any) -> list[dict[str, str]]:
-    """A menu link on every page."""
     return [{"href": datasette.urls.path("/-/neardup"), "label": "Near-duplicates"}]
 
 
 @hookimpl
 def database_actions(datasette: Any, database: str) -> Callable[[], Awaitable[list[dict[str, str]]]]:
-    """A menu link for a database that contains an index."""
-
     async def links() -> list[dict[str, str]]:
         if not await has_indexes(datasette.get_database(database)):
             return []

@@ -45,7 +45,7 @@ MAX_NUMBER = (1 << 63) - 1
 
 
 class Unknown(Exception):
-    """The index has no item with the number in the URL."""
+    pass
 
 
 def value_html(value: object) -> Markup:
@@ -167,7 +167,6 @@ def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int,
 
 
 def _dismissed(db: ForeignDatabase, name: str, document_id: int) -> set[int]:
-    """The documents that are dismissed as duplicates of a document."""
     if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.dismissed'") != 1:
         return set()
     rows = db.rows(
@@ -218,7 +217,6 @@ def _set_aside(db: ForeignDatabase, name: str, document_id: int) -> bool:
 
 
 def allowed(db: ForeignDatabase, name: str) -> list[tuple[int, str, str, str]]:
-    """Number, time, note and beginning of each allowed text."""
     if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.allowed'") != 1:
         return []
     rows = db.rows(f"SELECT id, allowed_at, note, substr(text, 1, {2 * BEGINNING}) FROM {name}_allowed ORDER BY id")
@@ -227,7 +225,6 @@ def allowed(db: ForeignDatabase, name: str) -> list[tuple[int, str, str, str]]:
 
 
 def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]:
-    """Visible documents by id, with their recorded matches."""
     entries = {}
     now = now_ms()
     for number in ids:
@@ -298,7 +295,6 @@ def search(db: ForeignDatabase, name: str, sent: Mapping[str, str] | None) -> di
 
 
 def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:
-    """The matching documents, best first, and the text to compare them with."""
     subject = sent.get("text", "").replace("\r\n", "\n")  # browsers submit \r\n at line ends
     options: dict[str, Any] = {"limit": min(_integer(sent, "limit", MATCHES), MOST_MATCHES), "group": _group(db, name, sent)}
     if sent.get("threshold", "").strip():

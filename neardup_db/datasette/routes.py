@@ -50,7 +50,6 @@ async def _names(db: Any) -> list[str]:
 
 
 async def indexes(datasette: Any, request: Any) -> Any:
-    """All indexes that the visitor may see."""
     await datasette.ensure_permissions(request.actor, ["view-instance"])
     found, problems = [], []
     for name, db in datasette.databases.items():
@@ -66,7 +65,6 @@ async def indexes(datasette: Any, request: Any) -> Any:
 
 
 async def index_page(datasette: Any, request: Any) -> Any:
-    """An index: figures, search box, charts, clusters by size."""
     count = _number(request.args.get("clusters"), contents.CLUSTERS, contents.MOST_CLUSTERS)
     done, write = _last_action(request), _writes(datasette, request)
     return await _page(
@@ -95,7 +93,6 @@ async def cluster_page(datasette: Any, request: Any) -> Any:
 
 
 def _last_action(request: Any) -> tuple[str, int]:
-    """The last button action, and its document."""
     return request.args.get("done") or "", _number(request.args.get("document"), 0, contents.MAX_NUMBER)
 
 
@@ -127,7 +124,6 @@ async def _body(request: Any, most: int) -> str | None:
 
 
 async def unknown_page(datasette: Any, request: Any) -> Any:
-    """The page for all unknown URLs below the list of indexes."""
     return await _problem(datasette, request, "Not found", "There is no page at this address.", 404)
 
 
@@ -180,7 +176,6 @@ def _keys(connection: Any, database: str, index: str, say: str, sent: Any) -> li
 
 
 def may_write(datasette: Any, request: Any, db: Any) -> bool:
-    """Whether the visitor may dismiss documents and allow texts."""
     allow = (datasette.plugin_config(PLUGIN, database=db.name) or {}).get("write", False)
     return bool(db.is_mutable and db.path and actor_matches_allow(request.actor, allow))
 

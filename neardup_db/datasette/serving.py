@@ -25,7 +25,6 @@ Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach a server on this address."""
     if host == "localhost":
         return True
     try:
@@ -69,7 +68,6 @@ def application(path: Path, host: str, port: int, write: bool = False) -> tuple[
 
 
 def run(app: Application, listener: socket.socket) -> None:
-    """Serve until Ctrl-C."""
     printing: Any = import_module("datasette.handle_exception")  # after Datasette, so that it is registered
     printing.rich = None  # no dumps of variables for unknown URLs
     uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run(sockets=[listener])

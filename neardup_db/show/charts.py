@@ -1,8 +1,8 @@
 """Charts as SVG.
 
 Each function returns a Chart, which renders as a <figure> of a page or as an SVG file, without scripts or external files. `note`
-is a sentence below the chart about its sampling. An empty sequence gives a sentence instead of a drawing. show.style.CSS is the
-style of a page, but the charts are legible on their own. `Scale`, `legend` and `text_at` build further charts in the same style.
+is a sentence below the chart about its sampling. An empty sequence gives a sentence instead of a drawing. Charts are legible
+without show.style.CSS.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ def histogram(bins: Sequence[Bin], threshold: float | None = None, note: str = "
         drawn.append(scale.upright(threshold, f"threshold {threshold:.3g}"))
     middle = next(begin for begin, _, _ in reversed(bins) if sum(count for at, _, count in bins if at >= begin) * 2 >= total)
     text = f"{total:,} {of} with a similarity of {low:.3g} to {high:.3g}; half of them have {middle:.3g} or more."
-    table = _table(
-        ("similarity", of), [(f"{begin:.3g} to {end:.3g}", f"{count:,}") for begin, end, count in bins if count]
-    )
+    table = _table(("similarity", of), [(f"{begin:.3g} to {end:.3g}", f"{count:,}") for begin, end, count in bins if count])
     return Chart(title, text, note, _drawing(drawn, "similarity"), table)
 
 
@@ -193,8 +191,7 @@ def grid(figures: Figures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Coordinates in the drawing: x for numbers from `low` to `high`, y from 0 to `top`. whole: only whole numbers are labelled.
-    """
+    """Coordinates in the drawing: x for numbers from `low` to `high`, y from 0 to `top`. whole: only whole numbers get labels."""
 
     low: float
     high: float
@@ -287,7 +284,6 @@ def _summary_text(points: Sequence[Point], threshold: float | None) -> str:
 
 
 def _half(points: Sequence[Point]) -> float:
-    """The similarity at which half of the pairs are returned, interpolated."""
     before, last = 0.0, 0.0
     for x, _, y in points:
         if y >= 0.5:

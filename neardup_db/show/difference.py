@@ -84,7 +84,6 @@ def differences(a: str, b: str, *, words: bool = False) -> Comparison:
 
 
 def _compared(a: str, b: str, words: bool) -> tuple[list[Part], bool]:
-    """Parts, and whether all were compared word by word."""
     size = len(a) + len(b)
     if size <= WORD_LIMIT:
         return _aligned(_tokens(a, words), _tokens(b, words))
@@ -104,7 +103,6 @@ def _compared(a: str, b: str, words: bool) -> tuple[list[Part], bool]:
 
 
 def _aligned(a: list[tuple[str, str]], b: list[tuple[str, str]]) -> tuple[list[Part], bool]:
-    """Parts of two lists of (key, text), and whether they were compared."""
     if a and b and len(a) + len(b) > MOST_ITEMS:
         return [Part("replace", _text(a), _text(b))], False
     matcher = SequenceMatcher(None, [key for key, _ in a], [key for key, _ in b])
@@ -166,7 +164,6 @@ def _equal_ends(a: str, b: str) -> tuple[int, int]:
 
 
 def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
-    """The longest equal length up to `most`, by bisection."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

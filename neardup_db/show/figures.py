@@ -63,8 +63,6 @@ MOST_BARS, MOST_YEARS = 60, 300
 
 
 class Connection(Protocol):
-    """A connection of apsw, sqlite3 or pysqlite3."""
-
     def execute(self, sql: str, parameters: Any = ..., /) -> Iterable[Sequence[Any]]: ...
 
 
@@ -232,7 +230,6 @@ def largest(
 def members(
     connection: Connection, name: str = "neardup", cluster: int = 0, limit: int = 20, offset: int = 0, *, now: int | None = None
 ) -> list[Member]:
-    """The documents of a cluster, the earliest first, starting at `offset`."""
     rows = _Reader(connection, name, now).rows(
         f"{_MEMBERS} WHERE cluster_id = :cluster AND id NOT IN {{gone}} ORDER BY id LIMIT :limit OFFSET :offset",
         cluster=cluster,
@@ -264,7 +261,6 @@ def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
 def _matches(
     reader: _Reader, settings: Mapping[str, Any], most: int
 ) -> tuple[tuple[Bin, ...], tuple[tuple[str, int], ...], str, str]:
-    """The histogram of similarities, the timeline and its unit, and a note if a sample was read."""
     source, where, every = reader.sample("{index}_match", "document_id", most)
     source += " AND t.document_id NOT IN {gone} AND t.other_id NOT IN {gone}"
     grid = f"SELECT CAST(similarity * {GRID} + 1e-9 AS INTEGER), count(*), min(found_at), max(found_at) {source} GROUP BY 1"
@@ -283,7 +279,6 @@ def _matches(
 
 
 def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, str]:
-    """Clusters by size, their number, the number of duplicates, and a note if a sample was read."""
     source, where, every = reader.sample("{index}_document", "cluster_id", most)
     counted = f"SELECT count(*) AS size {source} AND t.id NOT IN {{gone}} GROUP BY t.cluster_id HAVING size > 1"
     found = reader.rows(f"SELECT size, count(*) FROM ({counted}) GROUP BY size", **where)
@@ -301,7 +296,6 @@ def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
 
 
 def _frequent(reader: _Reader, limit: int) -> list[int]:
-    """Labels of the largest clusters in a sample of documents with matches."""
     source, where, _ = reader.sample("{index}_match", "document_id", FREQUENT)
     met = f"SELECT DISTINCT t.document_id AS id {source} LIMIT {FREQUENT}"
     rows = reader.rows(

@@ -5,8 +5,8 @@
     fragment(body)          -> HTML with its style, for use in another page, such as a notebook
     facts(rows)             -> names (text) and values (HTML) as a table
 
-Light and dark mode follow the system. Text has a contrast of at least 4.5 to 1, chart lines at least 3 to 1. Removed words are
-struck through and added words underlined, so that colour is never the only sign.
+Light and dark mode follow the system. Text has a contrast of at least 4.5 to 1, chart lines at least 3 to 1, and colour is never
+the only sign.
 """
 
 from __future__ import annotations
@@ -105,11 +105,9 @@ def page(title: str, body: str) -> str:
 
 
 def fragment(body: str) -> str:
-    """HTML with its style, for use in another page, such as a notebook."""
     return f'<div class="nd-page nd-fragment"><style>{CSS}</style>{body}</div>'
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Names (text) and values (HTML) as a table of two columns."""
     cells = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in rows)
     return f'<div class="nd-scroll"><table class="nd-table">{cells}</table></div>'

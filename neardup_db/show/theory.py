@@ -28,12 +28,10 @@ SPREAD = 20
 
 @lru_cache(maxsize=4)
 def _factorials(most: int) -> npt.NDArray[np.float64]:
-    """Logarithms of the factorials of 0 .. most."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)), dtype=np.longdouble)]).astype(np.float64)
 
 
 def _choose(n: npt.NDArray[np.int64] | int, k: npt.NDArray[np.int64] | int, most: int) -> npt.NDArray[np.float64]:
-    """Logarithms of the binomial coefficients of numbers up to `most`."""
     factorials = _factorials(1 << most.bit_length())
     return np.asarray(factorials[n] - factorials[k] - factorials[n - k], dtype=np.float64)
 

@@ -60,20 +60,19 @@ def near_duplicates(
     key: a column of unique strings or integers; integers are returned as long. None: the SHA-256 of the text is the key, so rows
     with equal texts are one document, and rows without a text are dropped. text: a column of strings. A row whose text is null or
     has no shingle forms no cluster. scheme: a MinHash, `MinHash()` for None. rules: TextRules, `TextRules()` for None. exact:
-    verify pairs by their exact similarity, like an index with `MinHash(exact=True)`, else estimate it by the share of equal
-    slots.
+    verify pairs by their exact similarity, like `MinHash(exact=True)`, else estimate it by the share of equal slots.
 
-    cluster: the smallest key of the cluster; for a row without near-duplicates it and the next two columns are null.
-    representative: the row to keep, according to `keep`: "first" (the smallest key), "last" (the largest) or "longest" (the most
-    tokens; the smallest key in a tie). similarity: between the row and its representative, possibly below the threshold if other
-    rows connect the two. The clusters equal the result of `Index.clusters` for any number of executors and partitions.
+    cluster: the smallest key of the cluster; null, like the next two columns, for a row without near-duplicates. representative:
+    the row to keep, according to `keep`: "first" (the smallest key), "last" (the largest) or "longest" (the most tokens; the
+    smallest key in a tie). similarity: between the row and its representative, possibly below the threshold if other rows connect
+    the two. The clusters equal the result of `Index.clusters` for any number of executors and partitions.
 
     save: a new folder, for fingerprints/, matches/ and clusters/ as Parquet; `Index.import_fingerprints` and `neardup import`
-    load fingerprints/. earlier: the folders saved on earlier days, the first day first; df is then a new day with new keys. Only
-    its texts are fingerprinted and only its rows are returned, but clusters span all days, and a representative is a row of the
-    cluster's earliest day. work_dir: a folder for intermediate results that all executors reach; None for the session's
-    checkpoint folder or, with a local Spark, a temporary folder. The returned frame reads a file in save or work_dir, which must
-    not be deleted while the frame is in use. max_rounds: limits the rounds of the component search.
+    load fingerprints/. earlier: the folders saved on earlier days, the first day first; df is then a new day with new keys, and
+    only its texts are fingerprinted and its rows returned. Clusters span all days, and a representative is a row of the cluster's
+    earliest day. work_dir: a folder for intermediate results that all executors reach; None for the session's checkpoint folder
+    or, with a local Spark, a temporary folder. The returned frame reads a file in save or work_dir, so keep it. max_rounds:
+    limits the rounds of the component search.
 
     The work is complete on return. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError if earlier days
     have other settings, and NearDupError if a step returns unexpected rows or max_rounds is too low.
@@ -102,18 +101,15 @@ def deduplicate(
 
     Rows are decided in the order of `keep`: "first" (the smallest key first), "last" (the largest first) or "longest" (the most
     tokens first, the smallest key in a tie). A row is kept unless it matches a row kept before, as in `Index.add_many(records,
-    only_new=True)` with the rows in that order. connected=True: only the representative of each cluster of `near_duplicates` is
-    kept, so rows connected only through other rows are removed too.
+    only_new=True)`. connected=True: only the representative of each cluster of `near_duplicates` is kept. key=None: one row is
+    kept of rows with equal texts, the first in the order of their JSON, and all rows without a text.
 
-    earlier: rows of earlier days are decided first, day by day, like successive calls of `add_many`. Pass the same `keep` every
-    day: then a row of an earlier day counts as kept if it was kept on its day. save: contains duplicates/ instead of clusters/,
-    with `key`, `duplicate_of` and `similarity` of each row in a cluster. duplicate_of: the most similar kept row, the first
-    decided in a tie; null for a kept row. Rows with equal texts share the decision for the first of them.
+    earlier: rows of earlier days are decided first, day by day. Pass the same `keep` every day: then a row of an earlier day
+    counts as kept if it was kept on its day. save: contains duplicates/ instead of clusters/, with `key`, `duplicate_of` (the
+    most similar kept row, the first decided in a tie; null for a kept row) and `similarity` of each row in a cluster.
 
     df is read twice, in the call and when the result is read, and must return the same rows both times. The memory of an executor
     task is bounded by the kept rows of one cluster.
-
-    key=None: one row is kept of rows with equal texts, the first in the order of their JSON; all rows without a text are kept.
     """
     check_flag("connected", connected)
     settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
@@ -136,7 +132,6 @@ def _answer(
     work_dir: str | None,
     name: Literal["clusters", "duplicates"],
 ) -> DataFrame:
-    """Write the result table: `clusters` or `duplicates`."""
     check_frame(df)
     texts = documents_of(df, key, text)
     spark, today = df.sparkSession, len(earlier)

@@ -1,11 +1,9 @@
 """Connected components of a graph of any size, by alternating large-star and small-star (Kiveris, Lattanzi, Mirrokni, Rastogi and
 Vassilvitskii, "Connected Components in MapReduce and Beyond", 2014).
 
-An edge has the larger key first. Large-star connects the larger neighbours of each vertex to the smallest key in its
-neighbourhood; small-star does so for the smaller neighbours and the vertex itself. Both preserve components and vertices. When
-all edges form stars, the centre of each star is the smallest key of its component.
-
-A round over few edges is a single task that finishes all stars, because its cost is that of its jobs rather than its edges.
+An edge has the larger key first. Both steps preserve components and vertices. When all edges form stars, the centre of each star
+is the smallest key of its component. A round over few edges is a single task that finishes all stars, because its cost is that of
+its jobs.
 """
 
 from __future__ import annotations
@@ -127,7 +125,6 @@ def smallest_of_components(count: int, a: Array, b: Array) -> Array:
 
 
 def shape_of(edges: DataFrame) -> Shape:
-    """One pass."""
     ends = edges.select(F.col(LARGER).alias("vertex"), F.lit(1).alias("up"), F.lit(0).alias("down")).union(
         edges.select(F.col(SMALLER).alias("vertex"), F.lit(0).alias("up"), F.lit(1).alias("down"))
     )

@@ -66,13 +66,10 @@ def _require(expected: int, found: int, what: str) -> None:
 
 
 def _decided(rows: DataFrame, settings: Settings) -> DataFrame:
-    """(key, duplicate_of, similarity) of the rows of components."""
     kind = rows.schema["key"].dataType.simpleString()
     order = preference(settings.keep).order
     together = rows.repartition("label").sortWithinPartitions("label", order).select(*_ROWS)
-    return together.mapInArrow(
-        decider(settings.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double"
-    )
+    return together.mapInArrow(decider(settings.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double")
 
 
 def decider(scheme: MinHash, key_type: str) -> Batches:

@@ -22,7 +22,6 @@ def check_frame(df: Any) -> None:
 
 
 def documents_of(df: DataFrame, key: str | None, text: str) -> DataFrame:
-    """(key, text) of a frame."""
     for role, name in (("key", key), ("text", text)):
         if name is not None or role == "text":
             _require_one(df, role, name)
@@ -93,7 +92,6 @@ def _given_key(df: DataFrame, key: str) -> Column:
 
 
 def _content_key(text: str) -> Column:
-    """The key of a text without one: its SHA-256 in hexadecimal."""
     return F.sha2(_column(text).cast("binary"), 256)
 
 

@@ -74,7 +74,6 @@ def groups(rows: DataFrame, today: int) -> DataFrame:
 
 
 def _sized(rows: DataFrame) -> DataFrame:
-    """Groups of several documents, at least one of them a query."""
     group = sql.Window.partitionBy("bucket", "slice")
     sized = rows.withColumn("slice", F.col("slice").cast("long")).withColumn("size", F.count(F.lit(1)).over(group))
     return sized.withColumn("any", F.max("asks").over(group)).where("size > 1 AND any").drop("any")
@@ -116,5 +115,4 @@ def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
 
 
 def _range_below(count: Column) -> Column:
-    """0, 1, ... below a count of at least 1."""
     return F.sequence(F.lit(0).cast("long"), count - 1)

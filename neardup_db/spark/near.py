@@ -144,7 +144,6 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int
 
 
 def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
-    """The matching pairs that connect the matches in each group."""
     rows = groups.join(values, "key").select(*GROUP)
     together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
     kind = groups.schema["key"].dataType.simpleString()

@@ -72,7 +72,6 @@ class Tables:
                 self.drop(written)
 
     def drop(self, name: str) -> None:
-        """The table stays if the driver cannot reach the file system."""
         jvm = getattr(self.spark, "_jvm", None)
         if jvm is not None:
             path = jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{name}")

@@ -20,7 +20,6 @@ asks: whether a document is compared with those before it; known: the label of i
 
 
 def arrow_type(kind: str) -> str:
-    """The pyarrow name of a Spark key type."""
     return {"bigint": "int64"}.get(kind, kind)
 
 
@@ -50,8 +49,6 @@ def comparer(scheme: MinHash) -> Batches:
 
 
 class _Rows:
-    """Rows of complete groups, as columns."""
-
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {name: [] for name in GROUP}
         self.bytes = 0
@@ -78,7 +75,6 @@ class _Rows:
 
 
 def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[_Rows]:
-    """All rows, in batches of bounded bytes with complete groups."""
     rows = _Rows()
     for batch in batches:
         rows.append_batch(batch)

@@ -22,7 +22,6 @@ DEFAULT = 0.8
 
 
 def advised(trials: Sequence[Trial], on: Subject) -> tuple[Trial | None, str]:
-    """The recommended trial, or None, and the reasons."""
     sample, known = len(on.rows), len(on.known)
     usual = next(trial for trial in trials if trial.name == USUAL)
     fitting = [trial for trial in trials if trial.threshold is not None]

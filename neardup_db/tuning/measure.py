@@ -140,7 +140,6 @@ def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> li
 
 
 def median_words(texts: Sequence[str]) -> int:
-    """The median number of words. In scripts without spaces each grapheme is a word."""
     counts = _WHOLE.values(texts, TextRules.words(shingle=1)).token_counts
     return sorted(counts)[len(counts) // 2]
 
@@ -192,7 +191,6 @@ def _priced(border: Border, rules: TextRules, rows: Sequence[Row]) -> Border:
 
 
 def _quantile(ascending: Sequence[float], share: float) -> float:
-    """The quantile of a sorted list, 0 if it is empty."""
     return ascending[min(int(share * len(ascending)), len(ascending) - 1)] if ascending else 0.0
 
 

@@ -146,7 +146,6 @@ def _percent(share: float | None, none: str = "") -> str:
 
 
 def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> Iterator[str]:
-    """The records that deduplication would remove at the advised threshold."""
     border = trial.border
     if border is None or border.removed is None:
         return

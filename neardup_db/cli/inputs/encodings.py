@@ -20,7 +20,6 @@ _HEAD_BYTES = 64
 
 
 def encoding_of(name: str) -> str:
-    """Python's name of a text encoding."""
     try:
         "a".encode(name)
         found = codecs.lookup(name).name

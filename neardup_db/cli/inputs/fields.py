@@ -51,6 +51,5 @@ def kind(value: Any) -> str:
 
 
 def joined_names(names: Any) -> str:
-    """Field names for a message, shortened after the first few."""
     shown = [repr(name) for name in names][:12]
     return ", ".join(shown) + (", ..." if len(names) > 12 else "") if shown else "no other field"

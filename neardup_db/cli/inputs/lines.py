@@ -37,13 +37,9 @@ class RecordError(InputError):
 
 
 class LineFile(Protocol):
-    """A source of lines. name: for messages."""
-
     name: str
 
-    def head(self, most: int) -> bytes:
-        """Peek at up to `most` bytes."""
-        ...
+    def head(self, most: int) -> bytes: ...
 
     def readline(self, limit: int) -> bytes:
         """The next line with its line end, at most `limit` bytes; b"" at the end."""
@@ -59,7 +55,6 @@ class Lines:
         self.number = self.start = self.end = 0
 
     def next_line(self) -> Any:
-        """The next line as bytes, or END."""
         line = self.file.readline(self.limit + 1)
         if not line:
             return END

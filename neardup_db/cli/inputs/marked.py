@@ -104,7 +104,6 @@ def _refuse_present(added: Sequence[str], present: Container[str]) -> None:
 def _records(
     places: Places, kept: Any, columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]]
 ) -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
-    """File, line, bytes and new fields of the selected records."""
     is_later = False
     for file, numbers, lines, starts, sizes in places.batches(kept):
         table = columns(numbers)

@@ -31,13 +31,11 @@ class Numbers:
             self._held = array("Q")
 
     def extend_by_array(self, numbers: Any) -> None:
-        """Append uint64[n], without a copy in memory."""
         self._store(self._held)
         self._held = array("Q")
         self._store(numbers)
 
     def numbers_between(self, first: int, end: int) -> Any:
-        """The numbers at positions first..end: uint64[end - first]."""
         held = self._held[max(first - self._stored, 0) : max(end - self._stored, 0)]
         if first >= self._stored or self._file is None:
             return np.frombuffer(held, np.uint64)

@@ -24,13 +24,11 @@ _NOTED = {"_temporary", "_delta_log", "_spark_metadata", "_change_data"}
 
 
 def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
-    """The source for paths and patterns. Streams such as standard input (-) are first copied into `folder`."""
     inputs = find(sources, options, folder)
     return TableSource(inputs, options) if inputs.format in TABLE_FORMATS else RecordSource(inputs, options)
 
 
 def passes_of(source: Source, folder: Path) -> Passes:
-    """The passes of `neardup dedup` over a source, with temporary files in `folder`."""
     return TablePasses(source) if isinstance(source, TableSource) else TextPasses(cast(RecordSource, source), folder)
 
 

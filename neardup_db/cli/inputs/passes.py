@@ -46,7 +46,6 @@ class Marks:
     against: Callable[[Sequence[int]], list[str | None]] | None = None
 
     def columns(self, numbers: Sequence[int]) -> dict[str, list[Any]]:
-        """The fields of records by name, None for a missing value."""
         places = np.array(numbers, np.int64) - 1
         stays = self.duplicate_of[places].tolist()
         known = sorted(set(stays) - {0})
@@ -67,7 +66,7 @@ class Passes(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """The first pass: all records, in batches."""
+        pass
 
     @abstractmethod
     def record_place(self, record: InputRecord) -> None:

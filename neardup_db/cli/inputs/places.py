@@ -89,7 +89,6 @@ class Places:
             yield begun, ended
 
     def mask_of_file(self, path: Path, wanted: Any) -> Any:
-        """The selected records that are in one file."""
         chosen = np.zeros(len(wanted), bool)
         for one, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
             if one == path:
@@ -101,7 +100,6 @@ class Places:
         return self._lines, self._starts, self._sizes
 
     def _files_with_records(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
-        """Each file with selected records, and its range of record positions."""
         for path, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
             if path is not None and wanted[first:end].any():
                 yield path, first, end

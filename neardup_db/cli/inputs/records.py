@@ -60,7 +60,6 @@ class RecordSource(Source):
         self._require_fitting()
 
     def _require_fitting(self) -> None:
-        """Refuses options that the format does not support."""
         options, called = self.options, _NAMELESS.get(self.format)
         if called and (options.text_fields != ("text",) or options.id_field is not None):
             raise InputError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
@@ -146,7 +145,6 @@ class RecordSource(Source):
 
     @property
     def columns(self) -> Sequence[str]:
-        """The column names of the first CSV or TSV file."""
         return next(iter(self._columns.values()), ())
 
     @property
@@ -285,7 +283,6 @@ class RecordSource(Source):
         return "\n".join(value or "" for value in values)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
-        """The record's id, removed from its fields; None if it has none."""
         for name in self._id_fields:
             value = fields.get(name)
             if value is not None:
@@ -327,7 +324,6 @@ class RecordSource(Source):
         return RecordError(Problem(self._called, line, None, what))
 
     def _guarded(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """read(*arguments), or None for a skipped invalid record."""
         try:
             return read(*arguments)
         except RecordError as error:
@@ -349,5 +345,4 @@ def _json_value(line: str) -> Any:
 
 
 def _is_blank(line: bytes) -> bool:
-    """Whether a line has only white space, possibly after a byte order mark."""
     return not line.removeprefix(BOM).strip()

@@ -26,15 +26,15 @@ class Place(NamedTuple):
 
 
 class ChangedError(InputError):
-    """A file has changed since it was first read."""
+    pass
 
 
 class InputRecord(NamedTuple):
     """One record of an input.
 
-    key: the record's id, or file and line without one ("posts.jsonl:17"); named: True for a key of file and line; text: the text
-    to compare; raw: the bytes of the record with its line end (a folder's text: the file's bytes; a table row: empty); number: 1,
-    2, ... in input order, usable records only; line, start: as in `Place`; fields: the other fields; path: its file.
+    key: the record's id, or file and line without one ("posts.jsonl:17"); named: True for a key of file and line; raw: the bytes
+    of the record with its line end (a folder's text: the file's bytes; a table row: empty); number: 1, 2, ... in input order,
+    usable records only; line, start: as in `Place`; fields: the other fields; path: its file.
     """
 
     key: str | int
@@ -59,11 +59,11 @@ class ReadOptions:
 
     format: one of FORMATS, None to use the file name; id_field: None for "id", else "key", else file and line; text_fields:
     several texts are joined by line ends; integer_keys: ids are integers; integer_texts: text fields may be integers, read as
-    digits; typed_ids: integer ids stay integers; delimiter: between columns, None for the format's own; encoding: Python's name;
-    on_error: "raise", or "skip" to skip invalid records; max_bytes: limit for a record; glob: selects files in a folder;
-    source_name: the input's name in keys of records without an id, None for the file name; one_header: CSV or TSV shards must
-    have equal columns; other_fields: table columns that become record fields, None for all; text records have all their fields,
-    and with this option also text and id.
+    digits; typed_ids: integer ids stay integers; delimiter: None for the format's own; encoding: Python's name; on_error:
+    "raise", or "skip" to skip invalid records; max_bytes: limit for a record; glob: selects files in a folder; source_name: the
+    input's name in keys of records without an id, None for the file name; one_header: CSV or TSV shards must have equal columns;
+    other_fields: table columns that become record fields, None for all (text records have all their fields, and with this option
+    also text and id).
     """
 
     format: str | None = None
@@ -111,18 +111,16 @@ class Source(ABC):
     @property
     @abstractmethod
     def position(self) -> int:
-        """Bytes on disk read by the current iteration, up to `size_bytes`."""
+        pass
 
     @abstractmethod
     def problem(self, record: InputRecord, reason: str) -> Problem:
-        """The Problem for a record that was read but is unusable."""
+        pass
 
     def relative_path(self, path: Path) -> Path:
-        """The path of a file relative to the given folder."""
         return self._named[path].below
 
     def skip_record(self, error: RecordError) -> None:
-        """Count an invalid record as skipped, or raise the error if such records are not skipped."""
         if self.options.on_error != "skip":
             raise error
         self.skipped += 1
@@ -130,7 +128,6 @@ class Source(ABC):
         self.on_left_out(error.problem)
 
     def add_problem(self, problem: Problem) -> None:
-        """Add to `problems`, up to MOST_PROBLEMS."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
 

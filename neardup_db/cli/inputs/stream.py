@@ -66,7 +66,6 @@ class Arrivals:
             self._ended = not arrived
 
     def head(self, most: int) -> bytes:
-        """Peek at up to `most` bytes of the data received with the first line."""
         self._held[:0] = self.readline(most)
         return bytes(self._held[:most])
 

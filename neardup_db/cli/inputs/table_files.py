@@ -72,7 +72,7 @@ class TableFile(ABC):
 
     @abstractmethod
     def output(self, file: IO[bytes], schema: Any) -> Any:
-        """A writer for a new file of this format, with `write_batch` and `close`."""
+        pass
 
     @contextlib.contextmanager
     def readable(self, where: str = "") -> Iterator[None]:
@@ -162,7 +162,6 @@ class ParquetFile(TableFile):
         return ParquetOutput(self._pa, file, schema, self._codec())
 
     def _codec(self) -> str:
-        """The compression codec of the largest column."""
         if not self._metadata.num_row_groups:
             return "snappy"
         group = self._metadata.row_group(0)
@@ -178,13 +177,10 @@ def _row_bytes(group: Any, leaves: list[int] | None) -> float:
 
 
 def _rows_of(row_bytes: float, most: int) -> int:
-    """The number of rows for a batch of bounded size."""
     return max(1, min(most, int(limits.PIECE_BYTES / max(row_bytes, 1.0))))
 
 
 class ParquetOutput:
-    """Writes a Parquet file in row groups of bounded size."""
-
     def __init__(self, pa: Any, file: IO[bytes], schema: Any, codec: str) -> None:
         self._pa, self._schema = pa, schema
         self._writer = pa.parquet.ParquetWriter(file, schema, compression=codec)

@@ -56,7 +56,6 @@ class TablePasses(Passes):
             self._write(iter(()), mask, output, path, marks, meter)
 
     def _write(self, some: Iterator[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
-        """Write the rows selected by a mask, bool[n], to a file in the format of another."""
         source = self.source
         schema = source.schema if marks is None else self._marked_schema(marks)
         with source.opened(path) as like, open_output(output, None) as file, _until_error(file) as sink:
@@ -87,7 +86,6 @@ class TablePasses(Passes):
         return of_rows
 
     def _numbers(self, places: Any) -> list[int]:
-        """The record numbers of rows at the given positions."""
         numbers: list[int] = (places + 1 - np.searchsorted(np.sort(self.source.left_out), places)).tolist()
         return numbers
 

@@ -43,7 +43,6 @@ class Rows(NamedTuple):
 
     @property
     def place(self) -> int:
-        """The position of the first row in the whole input, from 0."""
         return self.before + self.part.first
 
     def slice_rows(self, start: int, count: int) -> Rows:
@@ -233,7 +232,6 @@ class TableSource(Source):
         return True
 
     def _other_columns(self) -> list[str]:
-        """The columns that become record fields."""
         if self.options.other_fields is not None:
             return list(self.options.other_fields)
         taken = [way[0] for way in (*self._texts, self.id_column) if way is not None and len(way) == 1]
@@ -247,7 +245,6 @@ class TableSource(Source):
             yield from self.records(rows, texts, self.usable(rows, texts), numbers)
 
     def records(self, rows: Rows, texts: LocatedTexts, wanted: Any, numbers: Iterator[int]) -> Iterator[InputRecord]:
-        """The selected rows, bool[n], as records numbered by `numbers`."""
         batch, first = rows.part.batch, rows.part.first
         places = np.flatnonzero(wanted)
         ids = self._ids(batch)
@@ -390,7 +387,6 @@ def _column_path(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
 
 
 def _storage(pa: Any, kind: Any) -> Any:
-    """The storage type, without extensions and dictionaries."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type

@@ -50,7 +50,6 @@ class Waiting:
         return True
 
     def read(self) -> bytes:
-        """The next bytes, b"" at the end. Blocks until data arrives."""
         while self._held is None:
             self.is_ready(wait=True)
         arrived, self._held = self._held, None

@@ -409,8 +409,8 @@ Reading = Callable[[], AbstractContextManager[Joins]]
 
 
 def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP) -> Iterator[RangePairs]:
-    """The pairs of one fingerprint range after another, of one group or of all. Ranges grow while they have few pairs and are
-    halved if they have too many."""
+    """The pairs of one fingerprint range after another, of one group or of all. The first range is small, so that the first pair
+    comes early; later ones are as large as the pairs of the last one allow, because every range reads the table."""
     first, size = 1, limits.RANGE_FIRST
     while True:
         with reading() as joins:
@@ -418,17 +418,19 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], 
             following = joins.documents.next_fingerprint_id(first, group_id)
             if following is None:
                 return
-            first, end = following, max(following, min(joins.documents.last_fingerprint_id(), following + size - 1))
+            first, last = following, max(following, joins.documents.last_fingerprint_id())
+            is_rest = last - first < min(4 * (size - 1), limits.RANGE_MOST)
+            end = last if is_rest else min(last, first + size - 1)
             try:
                 pairs = joins.range(first, end, threshold, clock(), group_id)
             except apsw.TooBigError:
-                size = max(1, (end - first + 1) // 4)  # a failed attempt delays the first pair
+                size = max(1, (end - first + 1) // 16)  # a failed attempt delays the first pair
                 continue
         yield pairs
         first = end + 1
-        documents = len(pairs.members.ids)
-        if 4 * len(pairs.matches) <= limits.PAIRS_WANTED and 4 * documents <= limits.MEMBERS_MOST:  # every range reads the table
-            size = min(4 * size, limits.RANGE_MOST)
+        allowed = min(limits.PAIRS_WANTED // (len(pairs.matches) + 1), limits.MEMBERS_MOST // (len(pairs.members.ids) + 1))
+        if allowed > 0:
+            size = min(size * min(16, allowed), limits.RANGE_MOST)
         elif len(pairs.matches) > 2 * limits.PAIRS_WANTED:
             size = max(1, size // 2)
 
