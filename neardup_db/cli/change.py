@@ -51,8 +51,8 @@ def delete(
 ) -> int:
     """Delete documents by their keys, or all those of a group.
 
-    One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a document of another group counts as
-    missing. Exit code 1 if none exists.
+    One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a
+    document of another group counts as missing. Exit code 1 if none exists.
 
     \b
     neardup delete articles.db a1 a2

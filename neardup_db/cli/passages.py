@@ -61,9 +61,9 @@ shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help=
 def passages(index_path: Path, text: str | None, file: Path | None, key: str | None, in_key: str | None, **options: Any) -> int:
     """Print the passages that TEXT shares with documents.
 
-    The longest come first. TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which needs --in. The index
-    must be made with --scheme passages. Each line has the number of tokens, the key, both places (in characters, from 0) and the
-    passage. With --json each passage is an object. Exit code 1 if there is none.
+    The longest come first. TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which
+    needs --in. The index must be made with --scheme passages. Each line has the number of tokens, the key, both places (in
+    characters, from 0) and the passage. With --json each passage is an object. Exit code 1 if there is none.
 
     \b
     neardup add books.db books.jsonl --scheme passages --shortest 25
@@ -121,9 +121,10 @@ def boilerplate(
 ) -> int:
     """Print the passages that most texts of IN share.
 
-    These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count once. Each line has the number of texts, the number of tokens, the record that
-    has the passage first, and the passage. With --json each passage is an object. Exit code 1 if there is none. A temporary index
-    of all records is made: about as large as their texts.
+    These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count once.
+    Each line has the number of texts, the number of tokens, the record that has the passage first, and the passage. With --json
+    each passage is an object. Exit code 1 if there is none. A temporary index of all records is made: about as large as their
+    texts.
 
     \b
     neardup boilerplate pages.jsonl --at-least 100
