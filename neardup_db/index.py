@@ -14,13 +14,7 @@ import apsw
 from . import clock
 from .editing import EditMethods
 from .errors import ClosedError, NearDupError
-from .parameters import (
-    Durability,
-    WindowSize,
-    check_callable,
-    check_flag,
-    check_kind,
-)
+from .parameters import Durability, WindowSize, check_callable, check_flag, check_kind
 from .schemes.base import Scheme
 from .store.asking import statistics
 from .store.database.connection import Database

@@ -34,12 +34,7 @@ from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import Store
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
-from .values import (
-    AnyGroup,
-    Count,
-    Key,
-    Match,
-)
+from .values import AnyGroup, Count, Key, Match
 
 Made = TypeVar("Made")
 

@@ -33,18 +33,7 @@ from .store.asking.query_spec import QuerySpec
 from .store.exchange.exporting import export
 from .store.layout.sketches import Sketch
 from .store.layout.state import SketchRules
-from .values import (
-    ANY_GROUP,
-    AllowedText,
-    AnyGroup,
-    Cluster,
-    Document,
-    Explanation,
-    Key,
-    MatchExplanation,
-    Pair,
-    Stats,
-)
+from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
 
 class Reader(PassageMethods):

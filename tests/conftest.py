@@ -62,7 +62,7 @@ if not hasattr(os, "fork"):
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis plays the same examples in each run, so that a change fails by what it changed. `--long` looks for new ones."""
-    settings.register_profile("repeated", derandomize=True)
+    settings.register_profile("repeated", derandomize=True, max_examples=50, deadline=None)
     settings.load_profile("default" if config.getoption("--long") else "repeated")
 
 

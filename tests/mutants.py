@@ -41,7 +41,7 @@ FAULTS: list[Fault] = [
      "row.key is None or row.text is None:", "row.key is None and row.text is None:", "follow follow_histories"),
     ("neardup_db/store/upkeep/check.py", "row[2] != value]", "row[2] == value]", "check"),
     ("neardup_db/store/database/connection.py", "== 0 or not", "!= 0 or not", "aio sessions interrupts"),
-    ("csrc/schemes/banding.c", "i = 0; i +", "i = 1; i +", "c/core scheme_core buckets"),
+    ("csrc/schemes/banding.c", "value = 1;", "value = 2;", "c/core scheme_core buckets"),
     ("csrc/schemes/filing.c", "+= starts[i]", "-= starts[i]", "c/core index adding"),
     ("csrc/schemes/keys.c", "size))", "size) - 1)", "exact buckets"),
     ("csrc/schemes/text_values.c", "== (i", "!= (i", "adding background scheme_core"),
@@ -99,7 +99,7 @@ class Bench:
         limited = ["prlimit", f"--data={8 << 30}", f"--fsize={4 << 30}"]  # a fault may ask for all, or fill the disk
         command = [*limited, self.python, self.folder / "start.py", "-xq", "-p", "no:cacheprovider", "--no-header", *paths]
         try:
-            run = subprocess.run(command, cwd=self.source, capture_output=True, text=True, timeout=600)
+            run = subprocess.run(command, cwd=self.source, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
             return "a test that hangs"
         found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", run.stdout, re.MULTILINE)

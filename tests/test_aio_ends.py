@@ -671,7 +671,7 @@ def test_two_hundred_tasks(where: str, tmp_path: Path, more_rounds: bool) -> Non
 
     async def work(worker: Worker) -> None:
         steps = 0
-        while steps < 8 or time.monotonic() < until:
+        while steps < 5 or time.monotonic() < until:
             await worker.step()
             steps += 1
 

@@ -128,7 +128,7 @@ def test_arrays_of_strings_have_the_fingerprints_of_the_list(scheme: Any) -> Non
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_arrays_have_the_fingerprints_of_the_list(small_limits: None, data: st.DataObject) -> None:
     """Any strings in any layout, chunks and slices: their fingerprints, and which are empty, are those of the list."""
     texts = data.draw(st.lists(st.text("ab é日", max_size=20) | st.just("a text of more than twelve bytes"), max_size=12))
@@ -221,7 +221,7 @@ def frames_of_texts() -> list[Any]:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_tables_are_read_as_lists(small_limits: None, data: st.DataObject) -> None:
     """Any rows, in any layout, cut into any chunks, with nulls left out: report and index are those of the list."""
     texts = data.draw(st.lists(st.none() | st.text("ab é日", max_size=15), max_size=14))

@@ -54,7 +54,7 @@ def rows(draw: st.DrawFn) -> tuple[list[Entry], int]:
 # ---- bytes -------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows())
 def test_entries_come_back(row: tuple[list[Entry], int]) -> None:
     """Ids of every width and codes of every size, in their order; the bytes are those of plain Python."""
@@ -73,7 +73,7 @@ def test_ids_take_as_many_bytes_as_the_largest_needs(width: int) -> None:
             assert data[4] == width and len(data) == 5 + len(numbers) * (4 + width)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 9), st.integers(0, 12))
 def test_damaged_bytes_are_refused(rest: bytes, width: int, code_bytes: int) -> None:
     """The hash of the rest, a width from 1 to 8 and whole entries, one at least: all else is damage."""
@@ -88,7 +88,7 @@ def test_damaged_bytes_are_refused(rest: bytes, width: int, code_bytes: int) -> 
                 native.remove_entries(data[:-1], code_bytes, 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(rows(), st.data())
 def test_a_row_without_a_fingerprint(row: tuple[list[Entry], int], data: st.DataObject) -> None:
     """All of its entries go, the others keep their order; nothing is left where there was no other."""
@@ -151,7 +151,7 @@ def test_what_near_refuses(db: apsw.Connection) -> None:
             db.execute("SELECT neardup_near(?, ?, 1)", (row, code)).fetchall()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows())
 def test_neardup_entries_is_the_row(row: tuple[list[Entry], int]) -> None:
     """Number and code of each entry, in their order."""

@@ -129,8 +129,11 @@ RULES: dict[str, Callable[[list[Record]], Record]] = {
 """What each rule keeps of a cluster, whose records come in the order of the input."""
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("more", [(), ("--index", "kept.db")], ids=["", "index"])
+@pytest.mark.parametrize(
+    ("rule", "more"),
+    [*((rule, ()) for rule in RULES), ("last", ("--index", "kept.db")), ("by:-day", ("--index", "kept.db"))],
+    ids=str,
+)
 def test_the_record_that_stays_is_that_of_the_rule(folder: Path, rule: str, more: tuple[str, ...]) -> None:
     """Of each cluster the rule's record stays, of equal ones the first, and a null or missing value loses against any other."""
     made = records(80)

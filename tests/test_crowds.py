@@ -38,7 +38,7 @@ def agree(index: Index, model: Model) -> None:
     assert report.ok, report.problems
 
 
-@pytest.mark.parametrize("name", ["minhash", "minhash-exact", "minhash-exact-text", "bottomk", "bottomk-estimate", "simhash"])
+@pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "simhash"])
 def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Adding in two batches and one by one, deleting and expiring leave the clusters of brute force."""
     monkeypatch.setattr(limits, "CROWD", 20)

@@ -56,7 +56,7 @@ def decided(scheme: Any, values: Values, step: int, groups: list[int] | None = N
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(texts=texts, step=st.integers(1, 50))
 def test_what_stays_is_the_first_independent_set(name: str, texts: list[str], step: int) -> None:
     """A record stays unless it is a pair, as an index finds pairs, with an earlier one that stays; the most similar is named."""
@@ -65,7 +65,7 @@ def test_what_stays_is_the_first_independent_set(name: str, texts: list[str], st
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(texts=texts, data=st.data())
 def test_records_match_within_their_group(name: str, texts: list[str], data: st.DataObject) -> None:
     """A record stays unless it matches an earlier one of its group that stays."""

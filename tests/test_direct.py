@@ -138,7 +138,8 @@ def test_the_command_is_brute_force(tmp_path: Path, keep: str, cut: str, request
     assert len(gone) > 15
     stays = [record["id"] for number, record in enumerate(records) if number not in gone]
     options = ("--threshold", "0.5", "--keep", keep)
-    for kind in ("jsonl", "csv", "parquet"):
+    kinds = ("jsonl", "csv", "parquet")
+    for kind in kinds if cut == "usual" else kinds[len(keep) % 3 :][:1]:
         source = write(tmp_path / f"in.{kind}", records)
         shards = tmp_path / f"shards_{kind}"
         shards.mkdir()

@@ -286,7 +286,7 @@ def components(texts: Sequence[str | None]) -> list[list[int]]:
     keep=st.sampled_from(["first", "last", "longest"]),
     data=st.data(),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.DataObject) -> None:
     """Which rows are kept, the clusters, and the pairs are those of brute force."""
     count = len(texts)

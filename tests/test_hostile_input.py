@@ -336,10 +336,11 @@ def test_a_bomb_is_a_line_too_long(tmp_path: Path, name: str, long_run: bool) ->
     index = tmp_path / "index.db"
     code, told = run("add", index, source, "--max-record-mb", 2)
     assert code == 2 and f"{file}, line {line}: longer than 2,000,000 bytes; raise the limit with --max-record-mb" in told, told
-    output = tmp_path / f"out{Path(file.removesuffix('.gz').removesuffix('.zst')).suffix}"
-    code, told = run("dedup", source, "-o", output, "--max-record-mb", 2)
-    assert code == 2 and f"line {line}: longer than" in told, told
-    assert not list(tmp_path.glob("out*"))
+    if name in ("gzip", "CSV field"):
+        output = tmp_path / f"out{Path(file.removesuffix('.gz').removesuffix('.zst')).suffix}"
+        code, told = run("dedup", source, "-o", output, "--max-record-mb", 2)
+        assert code == 2 and f"line {line}: longer than" in told, told
+        assert not list(tmp_path.glob("out*"))
     code, told = run("add", index, source, "--max-record-mb", 2, "--on-error", "skip", "--if-exists", "ignore")
     assert code == 0 and "skipped" in told and f"line {line}: longer than" in told, told
     with Index(index) as made:
@@ -358,7 +359,7 @@ def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused(tmp_path: Path) -> 
 
 def test_a_zst_file_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
     """Wherever a frame ends early, also between two blocks or after a whole frame, no record of the file counts."""
-    packed = zstandard.ZstdCompressor(write_checksum=False).compress(GOOD * 4_000)
+    packed = zstandard.ZstdCompressor(write_checksum=False).compress(GOOD * 1_000)
     index, source = tmp_path / "index.db", tmp_path / "in.jsonl.zst"
     for whole, part in ((b"", packed[:12]), (b"", packed[: len(packed) // 2]), (b"", packed[:-1]), (packed, packed[:20])):
         source.write_bytes(whole + part)

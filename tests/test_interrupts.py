@@ -164,7 +164,7 @@ def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str
         before = require_free(index, path)
         WRITES[name](index)
         after = require_free(index, path)
-    moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("add", "taken back")) else 11 if more_rounds else 23
+    moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("add", "taken back")) else 11 if more_rounds else 41
     while more:
         moment = later(moment, step, more_rounds)
         path.write_bytes(backup.read_bytes())

@@ -68,7 +68,7 @@ def clustered_codes(draw: st.DrawFn) -> tuple[list[int], int]:
     return codes, bits
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(clustered_codes(), st.integers(0, 6), st.integers(0, 4))
 def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int, more_blocks: int) -> None:
     """Clustered codes of every width, any distance, any number of blocks: the same pairs, each once, ascending."""
@@ -111,7 +111,7 @@ def test_find_all_of_few_and_of_wrong_parameters() -> None:
         assert lib.nd_pairs_count(pairs) == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     st.lists(st.sets(st.integers(0, 14) | st.sampled_from([2**63, 2**64 - 1]), max_size=12), max_size=25),
     st.sampled_from([0.05, 0.3, 0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0]) | st.floats(0.01, 1.0),

@@ -93,7 +93,7 @@ def test_a_long_mixed_load(tmp_path: Path, long_run: bool) -> None:
             stats = index.stats()
             assert KEPT // 2 < stats["documents"] <= KEPT and stats["groups"] <= 8
             curve.append((done, resident_bytes(), size_bytes(path), len(open_files(tmp_path))))
-            if len(curve) >= 12 and time.monotonic() >= deadline:
+            if len(curve) >= 9 and time.monotonic() >= deadline:
                 break
         assert index.check().problems == ()
     for done, memory, size, count in curve[:: max(1, len(curve) // 12)]:

@@ -62,7 +62,7 @@ def require_model(index: Index, model: Model) -> None:
     assert index.check().problems == ()
 
 
-@pytest.mark.parametrize(("cut", "recorded"), [("usual", True), ("small", True), ("small", False)])
+@pytest.mark.parametrize(("cut", "recorded"), [("usual", True), ("small", False)])
 @pytest.mark.parametrize("name", CASES)
 def test_parts_in_any_order_are_one_index(
     tmp_path: Path, name: str, recorded: bool, cut: str, request: pytest.FixtureRequest

@@ -34,7 +34,7 @@ def contents(draw: st.DrawFn, case: Case) -> Any:
 
 @pytest.mark.parametrize("name", ORDERED)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_nearest_are_those_of_brute_force(name: str, data: st.DataObject) -> None:
     """With groups, equal copies, documents that expired, were deleted or replaced: the n most alike, ties by insertion."""
     case = CASES[name]

@@ -38,6 +38,7 @@ from neardup_db import (
     MismatchError,
     NearDupError,
     ParameterError,
+    Passages,
     ReadOnlyError,
     SimHash,
     TextRules,
@@ -652,6 +653,9 @@ READS: dict[str, Callable[[Index], Any]] = {
     "matches": lambda index: index.matches("a"),
     "count": lambda index: index.count(TEXT),
     "pairs": lambda index: list(index.pairs()),
+    "passages": lambda index: index.passages(TEXT),
+    "passages_of": lambda index: index.passages_of("a", "b"),
+    "common_passages": lambda index: index.common_passages(),
     "pairs_with": lambda index: list(index.pairs_with(index)),
     "clusters": lambda index: index.clusters(),
     "dismissed": lambda index: list(index.dismissed()),
@@ -681,7 +685,7 @@ def test_reading_only_refuses_every_write(path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", READS)
 def test_reading_only_reads_everything(path: Path, name: str) -> None:
     """What only reads gives the same from an index opened for reading only."""
-    made(path)
+    made(path, Passages(shortest=3) if "passages" in name else None)
     with Index(path, read_only=True) as one, Index(path) as other:
         if name in ("explain", "stats"):
             assert READS[name](one)

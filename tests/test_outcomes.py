@@ -116,7 +116,7 @@ def test_a_duplicate_is_told_with_what_it_was_refused_for(texts: Index) -> None:
 @pytest.mark.parametrize("tiny", [False, True])
 @pytest.mark.parametrize("only_new", [False, True])
 @pytest.mark.parametrize("if_exists", ["replace", "ignore", "error"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_outcomes_are_those_of_adding_one_by_one(
     only_new: bool, if_exists: Any, seed: int, tiny: bool, request: pytest.FixtureRequest
 ) -> None:

@@ -61,7 +61,7 @@ def by_hand(rows: list[Row]) -> list[tuple[Any, ...]]:
 CHAINS = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=9), min_size=1, max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(chains=CHAINS, cuts=st.lists(st.integers(0, 80), max_size=12))
 def test_components_are_decided_one_by_one(chains: list[list[int]], cuts: list[int]) -> None:
     """A row goes if it matches a row of its component that stays before it, wherever batches of rows end."""

@@ -79,7 +79,7 @@ def test_an_interrupt_with_an_open_cursor_leaves_no_half_of_a_call(
     application's later row stays, and the write lock is free."""
     index = Index(app, SETS, text=WORDS, store_text=True)
     moment, more = 0, True
-    step = 1 if more_rounds else 3 if name == "add" else 37
+    step = 1 if more_rounds else 5 if name == "add" else 61
     rows = 8
     while more:
         index.delete_many([*index])

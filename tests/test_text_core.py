@@ -324,7 +324,7 @@ any_rules = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_rules, mixed_text)
 def test_text_of_any_script_gives_the_oracles_tokens(rules: Rules, text: bytes) -> None:
     """Whatever the rules and the script, processed text, tokens and shingles are those of the plain reading."""
@@ -334,7 +334,7 @@ def test_text_of_any_script_gives_the_oracles_tokens(rules: Rules, text: bytes) 
     assert CORE.shingles_held(rules) == shingles_of(rules, tokens)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(any_rules, broken_text)
 def test_bytes_that_are_no_utf8_give_the_oracles_tokens(rules: Rules, text: bytes) -> None:
     """Invalid UTF-8 is read as Python's "replace" does, but an encoded surrogate is one U+FFFD."""
@@ -342,7 +342,7 @@ def test_bytes_that_are_no_utf8_give_the_oracles_tokens(rules: Rules, text: byte
     assert CORE.shingles(rules, text) == oracle_shingles(rules, text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(any_rules, st.text(alphabet="abcXYZ019 .,\r\n\t\0_-'", max_size=300))
 def test_ascii_is_as_if_it_were_not(rules: Rules, text: str) -> None:
     """The loops over ASCII bytes give what the way through code points gives: soft hyphens, which are dropped, force that way."""

@@ -92,7 +92,7 @@ def test_every_start_around_the_blocks(tiers: Tiers) -> None:
             agree(rules, data[start:], tiers)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(RUNS), st.integers(1, 40), st.integers(0, 3)), max_size=8), st.sampled_from([0, 1, 2]))
 def test_mixtures(parts: list[tuple[str, int, int]], normalize: int) -> None:
     """Any mixture, cut anywhere, gives what the plain rules give."""

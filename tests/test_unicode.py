@@ -364,7 +364,7 @@ def difficult_texts(draw: st.DrawFn, max_size: int = 60) -> str:
 def test_normal_forms_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of marks, jamo, exclusions, singletons and compatibility characters normalises as in unicodedata2."""
 
-    @settings(max_examples=600 if more_rounds else 150, deadline=None)
+    @settings(max_examples=600 if more_rounds else 60, deadline=None)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         text = data.draw(difficult_texts())
@@ -377,7 +377,7 @@ def test_normal_forms_of_difficult_texts(more_rounds: bool) -> None:
 def test_capacity_is_respected(more_rounds: bool) -> None:
     """With any capacity the result is right or ND_ERROR_CAPACITY with a count that is enough; nothing is written beyond."""
 
-    @settings(max_examples=300 if more_rounds else 100, deadline=None)
+    @settings(max_examples=300 if more_rounds else 50, deadline=None)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         text = data.draw(difficult_texts(max_size=20))
@@ -515,7 +515,7 @@ def difficult_graphemes(draw: st.DrawFn) -> str:
 def test_grapheme_clusters_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of classes is cut as the regular expression of UAX #29 cuts it."""
 
-    @settings(max_examples=1000 if more_rounds else 250, deadline=None)
+    @settings(max_examples=1000 if more_rounds else 100, deadline=None)
     @given(text=difficult_graphemes())
     def holds(text: str) -> None:
         letters = "".join(break_letters().get(ord(character), "o") for character in text)

@@ -15,18 +15,15 @@ from ..index import Index
 from ..parameters import check_expiry
 from ..schemes import MinHash
 from ..values import AddReport
-from .command import command
 from .feed import feed, warnings_as_notes
 from .inputs.opening import open_source, paths_named
 from .inputs.source import InputRecord, Source
 from .options import (
     Count,
     if_exists_option,
-    index_argument,
+    index_command,
     input_options,
     is_new,
-    json_option,
-    name_option,
     parse_duration,
     read_options,
     removed_if_unused,
@@ -44,10 +41,8 @@ from .wording import in_options, naming_file, renaming_arguments
 COMMIT_EVERY = 50_000
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@name_option
 @scheme_options
 @text_options
 @click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL.")
@@ -69,7 +64,6 @@ COMMIT_EVERY = 50_000
 )
 @click.option("--force", is_flag=True, help="Replace the file of --outcomes if it exists.")
 @input_options
-@json_option
 def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Add the records of IN to INDEX.
 

@@ -10,15 +10,12 @@ import click
 
 from ..index import Index
 from ..values import ANY_GROUP, AnyGroup, Key, Part
-from .command import command
 from .options import (
     find_group,
     group_listed,
     group_option,
-    index_argument,
-    json_option,
+    index_command,
     keys_options,
-    name_option,
     open_index,
     parse_keys,
     scheme_of,
@@ -26,18 +23,15 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import as_json_value, count_text, emit, emit_json, escaped, print_note
+from .output import count_text, emit, emit_json, emit_result, escaped, print_note
 from .wording import in_command_terms
 
 
-@command()
-@index_argument
+@index_command()
 @keys_options
 @click.option("--part", help="Delete only the code with this name, as text or else as an integer.")
 @click.option("--whole-group", metavar="NAME", help="Delete all documents of this group instead, without KEY.")
-@name_option
 @group_option
-@json_option
 def delete(
     index_path: Path,
     keys: tuple[str, ...],
@@ -88,20 +82,14 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 
 
 def _print_deleted(count: int, what: str, missing: list[Key], more: str, as_json: bool) -> int:
-    if as_json:
-        emit_json(as_json_value({"deleted": count, "missing": missing}))
-    else:
-        emit(f"{count_text(count, what)} deleted")
-        for key in missing:
-            print_note(f"no document has the key {escaped(key)}{more}")
+    emit_result({"deleted": count, "missing": missing}, f"{count_text(count, what)} deleted", as_json=as_json)
+    for key in () if as_json else missing:
+        print_note(f"no document has the key {escaped(key)}{more}")
     return 0 if count else 1
 
 
-@command()
-@index_argument
-@name_option
+@index_command()
 @click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but this many of the newest documents.")
-@json_option
 def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) -> int:
     """Remove expired documents.
 
@@ -113,23 +101,18 @@ def expire(index_path: Path, name: str, keep_newest: int | None, as_json: bool) 
     with open_index(index_path, name, write=True) as index:
         expired = index.expire()
         older = index.keep_newest(keep_newest) if keep_newest is not None else 0
-    if as_json:
-        emit_json({"expired": expired, "older": older})
-    else:
-        more = f", {older:,} older ones" if keep_newest is not None else ""
-        emit(f"{count_text(expired, 'expired document')} removed{more}")
+    more = f", {older:,} older ones" if keep_newest is not None else ""
+    line = f"{count_text(expired, 'expired document')} removed{more}"
+    emit_result({"expired": expired, "older": older}, line, as_json=as_json)
     return 0 if expired or older else 1
 
 
-@command()
-@index_argument
-@name_option
+@index_command()
 @scheme_options
 @text_options
 @click.option("--store-text/--no-store-text", default=None, help="Store texts from now on (if INDEX is empty), or drop them.")
 @click.option("--record-matches/--no-record-matches", default=None, help="Find and record matches from now on, or drop them.")
 @click.option("--compact", is_flag=True, help="Then return free space to the file system.")
-@json_option
 def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options: Any) -> None:
     """Rebuild the tables of INDEX.
 
@@ -146,17 +129,12 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
         if compact:
             index.compact()
         documents = len(index)
-    if as_json:
-        emit_json({"documents": documents})
-    else:
-        emit(f"rebuilt: {count_text(documents, 'document')}, {index_path.stat().st_size:,} bytes")
+    line = f"rebuilt: {count_text(documents, 'document')}, {index_path.stat().st_size:,} bytes"
+    emit_result({"documents": documents}, line, as_json=as_json)
 
 
-@command()
-@index_argument
-@name_option
+@index_command()
 @click.option("--repair", is_flag=True, help="Rebuild damaged data that is derived from other data.")
-@json_option
 def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
     """Check the integrity of INDEX.
 

@@ -12,18 +12,8 @@ from ..errors import CorruptIndexError
 from ..index import Index
 from ..store.database.connection import undecodable
 from ..values import Key
-from .command import command
 from .inputs.files import packing_of
-from .options import (
-    find_group,
-    group_option,
-    index_argument,
-    json_option,
-    keys_options,
-    name_option,
-    open_index,
-    parse_keys,
-)
+from .options import find_group, group_option, index_command, keys_options, open_index, parse_keys
 from .output import as_json_value, emit_json, escaped, json_line, print_note
 from .outputs import open_output, replacing, room_for
 from .screen import Meter
@@ -32,12 +22,9 @@ _ROWS_AT_ONCE = 1000
 """Lines between updates of the progress bar."""
 
 
-@command()
-@index_argument
+@index_command()
 @keys_options
-@name_option
 @group_option
-@json_option
 def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, group: str | None, as_json: bool) -> int:
     """Print documents by their keys, as JSON.
 

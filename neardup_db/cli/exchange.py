@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +11,22 @@ import click
 
 from ..index import Index
 from ..store.exchange.importing import FingerprintFiles
-from .command import command
 from .documents import write_lines
-from .feed import warnings_as_notes
+from .feed import print_report, warnings_as_notes
 from .inputs.files import STDOUT
 from .inputs.records import format_of
-from .options import (
-    if_exists_option,
-    index_argument,
-    index_files,
-    is_new,
-    json_option,
-    name_option,
-    open_index,
-    removed_if_unused,
-)
-from .output import as_json_value, count_text, emit, emit_json, note_problems
+from .options import if_exists_option, index_command, index_files, is_new, open_index, removed_if_unused
+from .output import count_text, emit_result, note_problems
 from .outputs import check_kind, check_output
 from .wording import naming_file
 
 
-@command("import")
-@index_argument
+@index_command("import")
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@name_option
 @if_exists_option("a document whose key is in the index")
 @click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
-@json_option
 def import_(
     index_path: Path,
     sources: tuple[Path, ...],
@@ -75,17 +61,10 @@ def import_(
         report = index.import_fingerprints(sources, **options)  # type: ignore[arg-type]
     seconds = time.monotonic() - started
     note_problems(", ".join(map(str, sources)), 0, report.skipped, ())
-    if as_json:
-        emit_json({**asdict(report), "problems": as_json_value(report.problems), "seconds": seconds})
-        return
-    emit(
-        f"{count_text(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored, "
-        f"{report.skipped:,} skipped; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
-    )
+    print_report(report, ("replaced", "ignored", "skipped"), seconds, as_json)
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("out", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -94,8 +73,6 @@ def import_(
     help="Write the documents here, as JSON lines (.gz, .zst); - is standard output.",
 )
 @click.option("--force", is_flag=True, help="With -o: replace a file that exists.")
-@name_option
-@json_option
 def export(index_path: Path, out: Path | None, output: Path | None, force: bool, name: str, as_json: bool) -> None:
     """Write documents as JSON lines, or fingerprints as Parquet.
 
@@ -125,10 +102,7 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
             count = index.export_fingerprints(out)
     if output == STDOUT:
         return
-    if as_json:
-        emit_json({"exported": count})
-    else:
-        emit(f"{count_text(count, 'document')} exported")
+    emit_result({"exported": count}, f"{count_text(count, 'document')} exported", as_json=as_json)
 
 
 def _check_lines(output: Path, index_path: Path, force: bool, as_json: bool) -> None:

@@ -13,19 +13,9 @@ from rich.text import Text
 from ..parameters import Measure
 from ..show.explanation import shared_rows_text, still_connected, verdict
 from ..values import Explanation, MatchExplanation, Passage, flat_rows
-from .command import command
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .inputs.files import STDOUT
-from .options import (
-    group_or_none,
-    index_argument,
-    json_option,
-    key_type_option,
-    measure_option,
-    name_option,
-    open_index,
-    parse_key,
-)
+from .options import group_or_none, index_command, key_type_option, measure_option, open_index, parse_key
 from .output import as_json_value, columns, count_text, emit, emit_json, escaped
 from .report import check_page, write_page
 from .screen import Screen
@@ -36,8 +26,7 @@ MOST = 12
 text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("subject", metavar="TEXT | KEY KEY", nargs=-1, required=True)
 @click.option("--threshold", type=float, help="With TEXT: minimum similarity, at or above the index's threshold.")
 @measure_option
@@ -49,10 +38,8 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Write a page about the two documents; - is standard output.",
 )
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
-@name_option
 @key_type_option
 @click.option("--group", metavar="NAME", help="With TEXT: the group to search, as in neardup query.")
-@json_option
 def explain(
     index_path: Path,
     subject: tuple[str, ...],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -14,11 +14,11 @@ from .. import limits
 from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
 from ..index import Index
 from ..parameters import quoted_key
-from ..values import MOST_PROBLEMS, AddReport, Key
+from ..values import MOST_PROBLEMS, AddReport, Key, SyncReport
 from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
 from .inputs.source import InputRecord, Source
-from .output import print_note
+from .output import as_json_value, count_text, emit_result, print_note
 from .screen import Meter
 from .wording import in_command_terms
 
@@ -134,3 +134,10 @@ _REMEDY_NAMED = (
     "was this file added before? Add --if-exists ignore to add only what is missing or, if it is another file of the same name, "
     "--source NAME to tell them apart"
 )
+
+
+def print_report(report: AddReport | SyncReport, counts: Sequence[str], seconds: float, as_json: bool) -> None:
+    """Print the outcome of a load. counts: the counts of the report to name after the added documents."""
+    done = ", ".join([f"{count_text(report.added, 'document')} added", *(f"{getattr(report, name):,} {name}" for name in counts)])
+    line = f"{done}; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
+    emit_result({**as_json_value(report), "seconds": seconds}, line, as_json=as_json)

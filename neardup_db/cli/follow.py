@@ -16,9 +16,9 @@ from ..store.database.errors import translated
 from ..store.database.open import open_file
 from ..values import SyncReport
 from .command import command
-from .feed import warnings_as_notes
+from .feed import print_report, warnings_as_notes
 from .options import (
-    index_argument,
+    index_command,
     is_new,
     json_option,
     name_option,
@@ -28,7 +28,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import FIRST_PROBLEMS, as_json_value, count_text, emit, emit_json, escaped, print_note
+from .output import FIRST_PROBLEMS, emit, emit_result, escaped, print_note
 from .wording import in_command_terms, naming_file, renaming_arguments
 
 COMMIT_EVERY = 20_000
@@ -89,15 +89,12 @@ def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], ho
         connection.execute("COMMIT")
 
 
-@command()
-@index_argument
-@name_option
+@index_command()
 @click.option("--limit", type=click.IntRange(min=1), help="Process at most this many keys.")
 @click.option("--full", is_flag=True, help="Also compare all rows with their documents, to find unrecorded changes.")
 @click.option(
     "--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, show_default=True, help="Keys in a transaction."
 )
-@json_option
 def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_every: int, as_json: bool) -> None:
     """Update INDEX with the changed rows of its followed table.
 
@@ -110,10 +107,7 @@ def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_ever
     _report(report, seconds, as_json)
 
 
-@command()
-@index_argument
-@name_option
-@json_option
+@index_command()
 def unfollow(index_path: Path, name: str, as_json: bool) -> int:
     """Stop following a table: its triggers go, documents stay.
 
@@ -125,10 +119,7 @@ def unfollow(index_path: Path, name: str, as_json: bool) -> int:
     """
     with open_index(index_path, name, write=True) as index:
         done = index.unfollow()
-    if as_json:
-        emit_json({"unfollowed": done})
-    else:
-        emit("follows no table any more" if done else "followed no table")
+    emit_result({"unfollowed": done}, "follows no table any more" if done else "followed no table", as_json=as_json)
     return 0 if done else 1
 
 
@@ -138,18 +129,11 @@ def _synced(index: Index, limit: int | None, full: bool, commit_every: int) -> t
 
 
 def _report(report: SyncReport, seconds: float, as_json: bool) -> None:
-    if as_json:
-        emit_json({**as_json_value(report), "seconds": seconds})
-        return
-    for problem in report.problems[:FIRST_PROBLEMS]:
+    for problem in () if as_json else report.problems[:FIRST_PROBLEMS]:
         key = "without a key" if problem.key is None else escaped(problem.key)
         print_note(f"row {key} skipped: {in_command_terms(problem.reason)}")
-    if report.compared:
+    if report.compared and not as_json:
         emit(f"all rows were compared ({escaped(in_command_terms(report.compared))}): {report.found:,} documents differed")
-    emit(
-        f"{count_text(report.added, 'document')} added, {report.replaced:,} replaced, {report.deleted:,} deleted, "
-        f"{report.unchanged:,} unchanged, {report.skipped:,} skipped; {report.matched:,} with a near-duplicate among the "
-        f"earlier ones; {seconds:.1f} s"
-    )
-    if not report.complete:
+    print_report(report, ("replaced", "deleted", "unchanged", "skipped"), seconds, as_json)
+    if not report.complete and not as_json:
         emit("more is pending: run neardup sync again")

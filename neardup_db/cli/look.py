@@ -16,7 +16,6 @@ from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
-from .command import command
 from .inputs.binary import HEAD_BYTES, why_not_text
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
@@ -29,13 +28,11 @@ from .options import (
     group_listed,
     group_option,
     group_to_query,
-    index_argument,
+    index_command,
     input_options,
-    json_option,
     key_type_option,
     limit_option,
     measure_option,
-    name_option,
     open_index,
     parse_key,
     read_options,
@@ -46,8 +43,7 @@ from .outputs import room_in
 from .wording import in_command_terms
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="Query with a stored document instead of a text.")
@@ -59,7 +55,6 @@ from .wording import in_command_terms
     type=click.Path(path_type=Path, allow_dash=True),
     help="Query with each record of an input: a file, a folder, or - for standard input.",
 )
-@name_option
 @key_type_option
 @click.option("--threshold", type=float, help="Minimum similarity, at or above the index's threshold.")
 @click.option("--max-distance", type=int, help="Maximum number of differing bits, at or below the index's.")
@@ -69,7 +64,6 @@ from .wording import in_command_terms
 @group_option
 @all_groups_option
 @input_options
-@json_option
 @click.pass_context
 def query(
     context: click.Context,
@@ -171,10 +165,10 @@ def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str,
 def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
     if as_json:
         emit_json({"id": record.key, **as_json_value(match)})
-    else:
-        distance = "" if match.distance is None else match.distance
-        part = "" if match.part is None else f"\t{escaped(match.part)}"
-        emit(f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}")
+        return
+    distance = "" if match.distance is None else match.distance
+    part = "" if match.part is None else f"\t{escaped(match.part)}"
+    emit(f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}")
 
 
 def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
@@ -203,14 +197,11 @@ def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: di
         yield matches if len(matches) < most or most == question["limit"] else ask(text, **question)
 
 
-@command()
-@index_argument
-@name_option
+@index_command()
 @click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
 @click.option("--members", type=Count(1), help="Print at most this many members of each.")
 @limit_option
 @group_option
-@json_option
 def clusters(
     index_path: Path, name: str, min_size: int, members: int | None, limit: int | None, group: str | None, as_json: bool
 ) -> int:
@@ -243,10 +234,7 @@ def _indented(lines: Iterable[str]) -> None:
         emit(f"        {line}")
 
 
-@command()
-@index_argument
-@name_option
-@json_option
+@index_command()
 def stats(index_path: Path, name: str, as_json: bool) -> None:
     """Print counts, sizes and settings of INDEX.
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from ..store.database.errors import system_error
 from ..store.database.files import MODE, new_file
 from ..values import AddReport
 from .command import command
-from .feed import sum_of_reports
+from .feed import print_report, sum_of_reports
 from .options import if_exists_option, is_new, json_option, name_option, open_existing, removed_if_unused
-from .output import as_json_value, count_text, emit, emit_json
 from .screen import Meter
 from .wording import naming_file
 
@@ -79,14 +77,7 @@ def merge(
             report = sum_of_reports(report, told, taken)
             taken += total
             meter.records += told.total
-    seconds = time.monotonic() - started
-    if as_json:
-        emit_json({**asdict(report), "problems": as_json_value(report.problems), "seconds": seconds})
-        return
-    emit(
-        f"{count_text(report.added, 'document')} added, {report.replaced:,} replaced, {report.ignored:,} ignored; "
-        f"{report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
-    )
+    print_report(report, ("replaced", "ignored"), time.monotonic() - started, as_json)
 
 
 @contextlib.contextmanager

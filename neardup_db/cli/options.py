@@ -23,6 +23,7 @@ from ..store.database.open import remove_unused
 from ..system import reachable, real_path
 from ..text import TextRules
 from ..values import ANY_GROUP, AnyGroup, Key
+from .command import command
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
@@ -79,6 +80,18 @@ measure_option = click.option(
     help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact or --containment; "
     "--threshold is 0.8 unless given.",
 )
+
+
+def index_command(name: str | None = None) -> Callable[[Any], click.Command]:
+    """Decorator for a command on INDEX, with --name and --json as its last options."""
+
+    def decorate(function: Any) -> click.Command:
+        last: Any = name_option(json_option(lambda: None))
+        function.__click_params__ = [*last.__click_params__, *getattr(function, "__click_params__", ())]
+        made: click.Command = command(name)(index_argument(function))
+        return made
+
+    return decorate
 
 
 class Count(click.IntRange):

@@ -45,6 +45,14 @@ def emit(line: str = "", keep: str = "\t") -> None:
     click.echo(escape_unprintable(line, keep))
 
 
+def emit_result(value: Any, line: str, *, as_json: bool) -> None:
+    """Write a result, as JSON or as a line."""
+    if as_json:
+        emit_json(as_json_value(value))
+    else:
+        emit(line)
+
+
 def print_note(line: str) -> None:
     click.echo(f"neardup: {escape_unprintable(line)}", err=True)
 

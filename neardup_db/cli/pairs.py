@@ -36,7 +36,7 @@ from .options import (
     text_options,
     text_rules,
 )
-from .output import as_json_value, emit, emit_json, escaped, note_problems
+from .output import emit_result, escaped, note_problems
 from .outputs import room_in
 from .wording import in_options
 
@@ -87,11 +87,9 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
     with _index_pairs(paths[0], options) if is_index else _record_pairs(paths, options) as found:
         for pair in itertools.islice(found, options["limit"]):
             count += 1
-            if options["as_json"]:
-                emit_json(as_json_value(pair))
-            else:
-                distance = "" if pair.distance is None else str(pair.distance)
-                emit(f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}")
+            distance = "" if pair.distance is None else str(pair.distance)
+            line = f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}"
+            emit_result(pair, line, as_json=options["as_json"])
     return 0 if count else 1
 
 

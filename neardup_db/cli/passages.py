@@ -27,12 +27,11 @@ from .options import (
     Count,
     group_option,
     group_or_none,
-    index_argument,
+    index_command,
     input_options,
     json_option,
     key_type_option,
     limit_option,
-    name_option,
     open_index,
     parse_key,
     read_options,
@@ -46,18 +45,15 @@ from .screen import Meter
 shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help="Tokens in the shortest passage.")
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="The passages of a stored document instead of a text.")
 @click.option("--in", "in_key", metavar="KEY", help="Only passages of this document.")
-@name_option
 @key_type_option
 @shortest_option
 @limit_option
 @group_option
-@json_option
 def passages(index_path: Path, text: str | None, file: Path | None, key: str | None, in_key: str | None, **options: Any) -> int:
     """Print the passages that TEXT shares with documents.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,15 @@ from typing import Any
 import click
 
 from ..index import Index
-from .command import command
-from .options import index_argument, json_option, key_type_option, name_option, open_index, parse_key
-from .output import as_json_value, count_text, emit, emit_json, escaped, print_note
+from .options import index_command, key_type_option, open_index, parse_key
+from .output import count_text, emit_result, escaped, print_note
 from .wording import renaming_arguments
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("keys", metavar="[KEY [KEY]]", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="Print the dismissed pairs instead.")
-@name_option
 @key_type_option
-@json_option
 def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
     """Declare that documents are not duplicates.
 
@@ -44,19 +39,13 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
     with open_index(index_path, name) as index:
         for a, b in index.dismissed():
             found = 0
-            if as_json:
-                emit_json(as_json_value({"key_a": a, "key_b": b}))
-            else:
-                emit(f"{escaped(a)}\t{escaped(b)}")
+            emit_result({"key_a": a, "key_b": b}, f"{escaped(a)}\t{escaped(b)}", as_json=as_json)
     return found
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("keys", metavar="KEY [KEY]", nargs=-1)
-@name_option
 @key_type_option
-@json_option
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
     """Withdraw a dismissal.
 
@@ -84,24 +73,18 @@ def _decide(
     parsed = [parse_key(key, key_type) for key in keys]
     with open_index(index_path, name, write=True) as index, renaming_arguments(key_a="the first KEY", key_b="the second KEY"):
         done = decide(index, *parsed)
-    if as_json:
-        emit_json(as_json_value({**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}))
-    elif len(keys) == 2:
-        emit(f"{' and '.join(map(escaped, parsed))}: {told[0] if done else told[1]}")
-    else:
-        emit(f"{escaped(parsed[0])}: {count_text(done, 'pair')} {told[0]}")
+    outcome = f"{count_text(done, 'pair')} {told[0]}" if len(keys) == 1 else told[0] if done else told[1]
+    value = {**dict(zip(("key_a", "key_b"), parsed, strict=False)), "changed": done}
+    emit_result(value, f"{' and '.join(map(escaped, parsed))}: {outcome}", as_json=as_json)
     return 0 if done else 1
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--key", metavar="KEY", help="Allow the text of this document.")
 @click.option("--note", metavar="TEXT", help="A note for the list.")
 @click.option("--list", "listing", is_flag=True, help="Print the allowed texts instead.")
-@name_option
 @key_type_option
-@json_option
 def allow(
     index_path: Path,
     text: str | None,
@@ -130,21 +113,16 @@ def allow(
     chosen = _text_or_key(text, key, key_type)
     with open_index(index_path, name, write=True) as index, renaming_arguments(text="TEXT", key="--key", note="--note"):
         count = index.allow(**chosen, note=note)
-    if as_json:
-        emit_json({"documents": count})
-    else:
-        emit(f"allowed: {count_text(count, 'stored document')} now {'matches' if count == 1 else 'match'} nothing")
+    line = f"allowed: {count_text(count, 'stored document')} now {'matches' if count == 1 else 'match'} nothing"
+    emit_result({"documents": count}, line, as_json=as_json)
     return 0
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--key", metavar="KEY", help="Use the text of this document.")
 @click.option("--id", "number", type=int, metavar="NUMBER", help="Withdraw the text with this number in neardup allow --list.")
-@name_option
 @key_type_option
-@json_option
 def disallow(
     index_path: Path, text: str | None, key: str | None, number: int | None, name: str, key_type: str, as_json: bool
 ) -> int:
@@ -161,10 +139,7 @@ def disallow(
     chosen = {"id": number} if number is not None else _text_or_key(text, key, key_type)
     with open_index(index_path, name, write=True) as index, renaming_arguments(text="TEXT", key="--key", id="--id"):
         count = index.disallow(**chosen)
-    if as_json:
-        emit_json({"texts": count})
-    else:
-        emit(f"{count_text(count, 'allowed text')} withdrawn")
+    emit_result({"texts": count}, f"{count_text(count, 'allowed text')} withdrawn", as_json=as_json)
     return 0 if count else 1
 
 
@@ -182,19 +157,14 @@ def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
     with open_index(index_path, name) as index:
         texts = index.allowed()
     for one in texts:
-        if as_json:
-            emit_json(as_json_value(asdict(one)))
-        else:
-            emit(f"{one.id}\t{_time_text(one.allowed_at)}\t{escaped(one.note or '')}\t{escaped(one.text or '')}")
+        line = f"{one.id}\t{_time_text(one.allowed_at)}\t{escaped(one.note or '')}\t{escaped(one.text or '')}"
+        emit_result(one, line, as_json=as_json)
     return 0 if texts else 1
 
 
-@command()
-@index_argument
+@index_command()
 @click.option("--since", metavar="TOKEN", help="The token of an earlier call; without it all documents are printed.")
 @click.option("--forget", is_flag=True, help="Stop recording changes, instead of printing them.")
-@name_option
-@json_option
 def changes(index_path: Path, since: str | None, forget: bool, name: str, as_json: bool) -> int:
     """Print the changes of INDEX since a token.
 
@@ -220,14 +190,9 @@ def changes(index_path: Path, since: str | None, forget: bool, name: str, as_jso
             for what, rows in _review_groups(page):
                 for row in rows:
                     found = 0
-                    if as_json:
-                        emit_json(as_json_value({"change": what, **row}))
-                    else:
-                        emit("\t".join([what, *("none" if value is None else escaped(value) for value in row.values())]))
-    if as_json:
-        emit_json({"change": "token", "token": since})
-    else:
-        emit(f"token\t{since}")
+                    line = "\t".join([what, *("none" if value is None else escaped(value) for value in row.values())])
+                    emit_result({"change": what, **row}, line, as_json=as_json)
+    emit_result({"change": "token", "token": since}, f"token\t{since}", as_json=as_json)
     return found
 
 

@@ -13,17 +13,13 @@ import click
 
 from ..errors import NearDupError, ReadOnlyError
 from ..system import is_reader_gone
-from .command import command
-from .options import index_argument, json_option, name_option, open_index
+from .options import index_command, open_index
 from .output import GuardedStream, as_json_value, emit, emit_json, escape_unprintable, escaped, leave_stdout
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("statement", required=False)
-@name_option
 @click.option("--write", is_flag=True, help="Allow statements that change the file.")
-@json_option
 def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
     """Run an SQL statement on INDEX; without one, an SQL shell.
 

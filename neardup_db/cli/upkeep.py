@@ -8,19 +8,15 @@ import click
 
 from ..errors import ParameterError
 from ..parameters import check_path
-from .command import command
 from .inputs.files import STDOUT, is_stream
-from .options import index_argument, index_files, json_option, name_option, open_index
-from .output import count_text, emit, emit_json
+from .options import index_command, index_files, open_index
+from .output import count_text, emit_result
 from .outputs import check_kind, check_output, replacing, room_for
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("out", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@name_option
-@json_option
 def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -> None:
     """Copy INDEX to FILE, even while other programs write to it.
 
@@ -39,10 +35,7 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
         index.backup(new)
         _refuse_log(out)
         size = new.stat().st_size
-    if as_json:
-        emit_json({"bytes": size})
-    else:
-        emit(f"{count_text(size, 'byte')} written")
+    emit_result({"bytes": size}, f"{count_text(size, 'byte')} written", as_json=as_json)
 
 
 def _refuse_log(out: Path) -> None:
@@ -55,10 +48,7 @@ def _refuse_log(out: Path) -> None:
         )
 
 
-@command()
-@index_argument
-@name_option
-@json_option
+@index_command()
 def compact(index_path: Path, name: str, as_json: bool) -> None:
     """Return unused space of INDEX to the file system.
 
@@ -71,7 +61,5 @@ def compact(index_path: Path, name: str, as_json: bool) -> None:
     with open_index(index_path, name, write=True) as index:
         freed = index.compact()
     size = index_path.stat().st_size
-    if as_json:
-        emit_json({"freed_bytes": freed, "bytes": size})
-    else:
-        emit(f"{count_text(freed, 'byte')} given back; the file has {size:,} bytes now")
+    line = f"{count_text(freed, 'byte')} given back; the file has {size:,} bytes now"
+    emit_result({"freed_bytes": freed, "bytes": size}, line, as_json=as_json)

@@ -8,17 +8,13 @@ from pathlib import Path
 import click
 
 from ..parameters import WindowSize
-from .command import command
-from .options import index_argument, json_option, name_option, open_index, parse_window
-from .output import emit, emit_json
+from .options import index_command, open_index, parse_window
+from .output import emit_result
 from .wording import duration_text, renaming_arguments
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("size", metavar="[SIZE]", required=False)
-@name_option
-@json_option
 def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None:
     """Print or change the window of INDEX.
 
@@ -39,11 +35,9 @@ def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None
                 index.set_window(given)
         now = index.window
         documents = len(index)
-    if as_json:
-        seconds = now.total_seconds() if isinstance(now, timedelta) else None
-        emit_json({"seconds": seconds, "documents": None if isinstance(now, timedelta) else now, "there": documents})
-    else:
-        emit(f"{_window_text(now)}; {documents:,} {'document is' if documents == 1 else 'documents are'} there")
+    seconds, count = (now.total_seconds(), None) if isinstance(now, timedelta) else (None, now)
+    line = f"{_window_text(now)}; {documents:,} {'document is' if documents == 1 else 'documents are'} there"
+    emit_result({"seconds": seconds, "documents": count, "there": documents}, line, as_json=as_json)
 
 
 def _window_text(size: WindowSize | None) -> str:

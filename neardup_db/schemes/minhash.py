@@ -13,16 +13,7 @@ from ..parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, c
 from ..settings import StoredSettings
 from ..text import TextRules
 from . import plans
-from .base import (
-    EVIDENCES,
-    EXPECTED_MAX,
-    FAMILIES,
-    Family,
-    Scheme,
-    SetScheme,
-    fingerprint_array,
-    native_scheme,
-)
+from .base import EVIDENCES, EXPECTED_MAX, FAMILIES, Family, Scheme, SetScheme, fingerprint_array, native_scheme
 
 _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99

@@ -17,17 +17,7 @@ from ..text import TextRules
 from .duplicates import duplicates
 from .executors import require_package
 from .given import check_distinct, check_frame, documents_of, remove_keys
-from .near import (
-    KEEPS,
-    Settings,
-    all_days,
-    batches_by_bytes,
-    clusters,
-    matches,
-    require_distinct,
-    saved,
-    sketched,
-)
+from .near import KEEPS, Settings, all_days, batches_by_bytes, clusters, matches, require_distinct, saved, sketched
 from .tables import Tables
 
 if TYPE_CHECKING:
