@@ -424,9 +424,10 @@ def fingerprint_in(scheme, value):
 def test_values(scheme):
     """A stored value gives the fingerprint back; token counts are those of the text; an empty text has no value."""
     ready = scheme.for_index(TextRules())
-    made = ready.values([TEXT, "", "but two words and three"], TextRules())
-    assert made.token_counts == [15, 0, 5] and made.values[1] is None
-    for text, value in ((TEXT, made.values[0]), ("but two words and three", made.values[2])):
+    short = "of just five words here" if scheme.name == "passages" else "two words"
+    made = ready.values([TEXT, "", short], TextRules())
+    assert made.token_counts == [15, 0, len(short.split())] and made.values[1] is None
+    for text, value in ((TEXT, made.values[0]), (short, made.values[2])):
         assert np.array_equal(fingerprint_in(ready, value), scheme.fingerprint(text))
         assert ready.is_value(value) and not ready.is_value(value + b"x")
         assert keys(ready.native, value, True)
