@@ -41,8 +41,9 @@ from .store.exchange.merging import merge
 from .store.following.follower import Follower
 from .store.layout.sketches import Sketch
 from .store.layout.state import Store
+from .store.writing.batch_writer import IngestOptions
 from .store.writing.columns import Codes, Table, code_records
-from .store.writing.ingest import Ingest, IngestOptions
+from .store.writing.ingest import Ingest
 from .store.writing.outcomes import OnOutcome, Outcome
 from .store.writing.writer import Writer
 from .text import TextRules
@@ -85,7 +86,7 @@ class AddMethods(Reader):
         [Match(key='a1', similarity=0.75, distance=None)]
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
-        return self._add(record, lambda store: store.sketch_to_store(text), if_exists, limit)
+        return self._add(record, lambda store: store.sketcher.text_to_store(text), if_exists, limit)
 
     def add_code(
         self,
@@ -150,7 +151,7 @@ class AddMethods(Reader):
         (['a1'], 2)
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
-        return self._add_if_new(record, lambda store: store.sketch_to_store(text), if_exists, limit, on_match)
+        return self._add_if_new(record, lambda store: store.sketcher.text_to_store(text), if_exists, limit, on_match)
 
     def add_code_if_new(
         self,
@@ -411,7 +412,7 @@ class AddMethods(Reader):
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
         self._checkpoint()
-        self._warn(ingest.token_counts.warning(self._store.rules.shingle), 4)
+        self._warn(ingest.batch_writer.token_counts.warning(self._store.rules.shingle), 4)
         return report
 
     def _warn(self, warning: str | None, stacklevel: int) -> None:

@@ -79,9 +79,7 @@ def connections(scheme: Any, values: Values, first: int, buckets: Array, items: 
 
 class Deduplicator:
     """Decides which records to keep, in the order they are added: a record is a duplicate if it matches an earlier kept record.
-
-    Candidates come from the scheme's candidate table and are verified. Only kept records use memory.
-    """
+    Only kept records use memory."""
 
     def __init__(self, scheme: Any) -> None:
         out = ffi.new("nd_deduplicator **")
@@ -89,10 +87,9 @@ class Deduplicator:
         self._handle = owned(out[0], lib.nd_deduplicator_free)
 
     def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
-        """Add records. Returns for each the number of the most similar kept record, the earliest if several are equal, int64[n],
-        and their similarity, float64[n]; -1 and 1.0 for a kept record. Records are numbered from 0 across all calls. groups:
-        int64[n]; records match within their group.
-        """
+        """Returns for each record the number of the most similar kept record, the earliest if several are equal, int64[n], and
+        their similarity, float64[n]; -1 and 1.0 for a kept record. Records are numbered from 0 across all calls. groups:
+        int64[n]; records match within their group."""
         count, ends = len(values.ends), values.ends
         kept, similarities = np.empty(count, np.int64), np.empty(count, np.float64)
         starts = np.concatenate([np.zeros(1, np.uint64), ends])

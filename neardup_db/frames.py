@@ -1,9 +1,8 @@
 """Near-duplicates in data frames of pandas, polars (also lazy), pyarrow and DuckDB, through narwhals (the extra `frames`).
 
 Results have the type, columns and row order of the input. A lazy frame is collected once. The result for a DuckDB relation is a
-query over it, which raises an error if the relation returns other rows later.
-
-Texts are compared by their true Jaccard similarity unless a scheme is given. Nulls and texts without a word match nothing.
+query over it, which raises an error if the relation returns other rows later. Texts are compared by their true Jaccard similarity
+unless a scheme is given. Nulls and texts without a word match nothing.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Immutable:
         return hash((type(self), self._identity()))
 
     def __repr__(self) -> str:
-        defaults = _defaults(type(self))
+        defaults = {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
         written = (*self.given, *self.always_shown)
         shown = [name for name in self.names if name in written or getattr(self, name) != defaults[name]]
         return f"{type(self).__name__}({', '.join(f'{name}={_show(getattr(self, name))}' for name in shown)})"
@@ -103,10 +103,6 @@ def records_given(automatic: tuple[str, ...] = ()) -> Callable[[Init], Init]:
         return cast(Init, wrapper)
 
     return decorate
-
-
-def _defaults(cls: type[Immutable]) -> dict[str, Any]:
-    return {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
 
 
 def _show(value: Any) -> str:

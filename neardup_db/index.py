@@ -20,8 +20,8 @@ from .store.asking import statistics
 from .store.database.connection import Database
 from .store.database.errors import translated
 from .store.following.follower import Follower
+from .store.layout.choices import Choices
 from .store.layout.opening import Target, open_store
-from .store.layout.state import Choices
 from .store.upkeep.backup import write_backup
 from .store.upkeep.check import Checker
 from .store.upkeep.rebuild import rebuild

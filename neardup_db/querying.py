@@ -202,7 +202,7 @@ class QueryMethods:
         with self._readers.reading() as reader:
             store = reader.store
             rows: Any = store.scheme.code_rows(given)
-            make = partial(store.sketch_codes, rows)
+            make = partial(store.sketcher.codes, rows)
             return _answers(reader, question, pieces(len(rows), make, False))
 
     def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
@@ -389,11 +389,11 @@ def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None
     """The sketches of a few texts, computed before the read transaction; None for many texts, which are sketched in pieces.
     Custom functions never run inside a transaction."""
     few = len(texts) <= limits.ASKED_PART or store.rules.custom
-    return store.sketch_texts(texts) if few else None
+    return store.sketcher.texts(texts) if few else None
 
 
 def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) -> Sketches:
-    return store.sketch_texts(texts[first:end])
+    return store.sketcher.texts(texts[first:end])
 
 
 def _answers(reader: StoreReader, question: QuerySpec, pieces: Iterable[Sketches]) -> list[list[Match]]:

@@ -31,8 +31,8 @@ from .store.asking.explain import explain_pair, explain_query
 from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
 from .store.asking.query_spec import QuerySpec
 from .store.exchange.exporting import export
+from .store.layout.sketcher import Sketcher
 from .store.layout.sketches import Sketch
-from .store.layout.state import SketchRules
 from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
 
@@ -85,22 +85,22 @@ class Reader(PassageMethods):
 
     def _begin_pairs(
         self, threshold: float | None, other: Reader | None, measure: Measure | None = None
-    ) -> tuple[SketchRules, SketchRules | None]:
+    ) -> tuple[Sketcher, Sketcher | None]:
         """The current scheme and rules of both indexes. Raises ParameterError for invalid arguments."""
         with self._readers.reading() as reader:
-            mine = reader.store.sketch_rules
+            mine = reader.store.sketcher
             bounds = mine.scheme.query_bounds if measure is None else mine.scheme.containment_bounds
             bounds(threshold, None)
         if other is None:
             return mine, None
         with other._readers.reading() as reader:
-            theirs = reader.store.sketch_rules
+            theirs = reader.store.sketcher
         _require_alike(mine, theirs)
         return mine, theirs
 
     def _pairs(
         self,
-        begun: tuple[SketchRules, SketchRules | None],
+        begun: tuple[Sketcher, Sketcher | None],
         threshold: float | None,
         other: Reader | None,
         measure: Measure | None,
@@ -122,8 +122,8 @@ class Reader(PassageMethods):
 
     def _parts(
         self,
-        mine: SketchRules,
-        theirs: SketchRules | None,
+        mine: Sketcher,
+        theirs: Sketcher | None,
         threshold: float | None,
         other: Reader | None,
         measure: Measure | None,
@@ -137,7 +137,7 @@ class Reader(PassageMethods):
         return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, clock.now_ms, group)
 
     @contextmanager
-    def _joins(self, begun: SketchRules) -> Iterator[Joins]:
+    def _joins(self, begun: Sketcher) -> Iterator[Joins]:
         """The joins of one state of the file. Raises MismatchError if the index was rebuilt after `begun`."""
         with self._readers.reading() as reader:
             if reader.store.epoch != begun.epoch:
@@ -364,8 +364,8 @@ class Reader(PassageMethods):
             return figures
 
 
-def _require_alike(mine: SketchRules, theirs: SketchRules) -> None:
-    """Refuses two indexes whose fingerprints cannot be compared."""
+def _require_alike(mine: Sketcher, theirs: Sketcher) -> None:
+    """Raise ParameterError if the fingerprints of two indexes cannot be compared."""
     if mine.scheme.reads_values_of(theirs.scheme) and mine.rules.settings() == theirs.rules.settings():
         return
     raise ParameterError(

@@ -451,6 +451,17 @@ def test_progress_counts_the_records(codes: Index, commit_every: int | None) -> 
     assert len(seen) <= {1: 3, None: 2, 1000: 10, 8192: 2, 100_000: 2}[commit_every]
 
 
+def test_progress_counts_a_skipped_record_once(codes: Index) -> None:
+    """Records that are skipped while they are written count once, like those that are skipped while they are read."""
+    codes.add_code(1, 0)
+    seen: list[int] = []
+    keys = [None, 1, 1, *range(2, 50)]
+    report = codes.add_codes(
+        keys, [0] * len(keys), if_exists="error", on_error="skip", commit_every=len(keys) - 1, progress=seen.append
+    )
+    assert (report.skipped, seen[-1]) == (3, len(keys))
+
+
 def test_only_new_is_add_if_new_in_order(texts: Index) -> None:
     """only_new admits a record unless something before it matches, within the batch too."""
     records = [("a", "w x y z"), ("b", "w x y v"), ("c", "p q r"), ("d", "p q r"), ("e", "w x")]

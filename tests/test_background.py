@@ -12,9 +12,10 @@ import apsw
 import pytest
 
 from neardup_db import DuplicateKeyError, Index, MinHash, SimHash, TextRules, limits
-from neardup_db.store.layout.state import Store
-from neardup_db.store.writing import ingest
+from neardup_db.store.layout.sketcher import Sketcher
 from neardup_db.store.writing.background import Lane
+from neardup_db.store.writing.batch_writer import BatchWriter
+from neardup_db.store.writing.ingest import Ingest
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +34,13 @@ def sketched_here(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each batch is fingerprinted in the caller's thread, from now on."""
     here: list[bool] = []
     mine = threading.get_ident()
-    made = Store.sketch_texts
+    made = Sketcher.texts
 
-    def sketch(self: Store, *args: Any, **options: Any) -> Any:
+    def sketch(self: Sketcher, *args: Any, **options: Any) -> Any:
         here.append(threading.get_ident() == mine)
         return made(self, *args, **options)
 
-    monkeypatch.setattr(Store, "sketch_texts", sketch)
+    monkeypatch.setattr(Sketcher, "texts", sketch)
     return here
 
 
@@ -146,15 +147,15 @@ def test_functions_of_the_caller_are_called_in_its_thread(tmp_path: Path) -> Non
 
 def test_a_batch_that_cannot_be_prepared_ends_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where fingerprints fail, add_many raises that, nothing is stored, and the next load is as if it had not been."""
-    made, calls = Store.sketch_texts, []
+    made, calls = Sketcher.texts, []
 
-    def failing(self: Store, *args: Any, **options: Any) -> Any:
+    def failing(self: Sketcher, *args: Any, **options: Any) -> Any:
         calls.append(1)
         if len(calls) == 3:
             raise MemoryError("no room for the third batch")
         return made(self, *args, **options)
 
-    monkeypatch.setattr(Store, "sketch_texts", failing)
+    monkeypatch.setattr(Sketcher, "texts", failing)
     with Index(tmp_path / "index.db", MinHash()) as index:
         with pytest.raises(MemoryError, match="third batch"):
             index.add_many(texts(95))
@@ -171,13 +172,13 @@ def test_few_texts_are_in_memory(
     texts in them take."""
     monkeypatch.setattr(limits, "WAITING_MAX", most)
     monkeypatch.setattr(limits, "WAITING_BYTES", most_bytes)
-    go, taken = threading.Event(), ingest.Ingest._write_batch
+    go, taken = threading.Event(), BatchWriter.write
 
-    def slow(self: ingest.Ingest, *args: Any) -> None:
+    def slow(self: BatchWriter, *args: Any) -> None:
         assert go.wait(30)
         taken(self, *args)
 
-    monkeypatch.setattr(ingest.Ingest, "_write_batch", slow)
+    monkeypatch.setattr(BatchWriter, "write", slow)
     read: list[int] = []
 
     def records() -> Iterator[tuple[int, str]]:
@@ -196,7 +197,7 @@ def test_a_load_that_failed_is_forgotten() -> None:
 
     def loads() -> int:
         gc.collect()
-        return sum(isinstance(one, ingest.Ingest) for one in gc.get_objects())
+        return sum(isinstance(one, Ingest) for one in gc.get_objects())
 
     before = loads()
     with Index(":memory:", MinHash()) as index:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import CLOCK, PLANS, Counts, Difference, History, Operation, difference, make, play, printed, shrunk
+from histories import difference, make, printed, shrunk
+from history_model import CLOCK, PLANS, Counts, Difference, History, Operation
+from player import play
 
 pytestmark = pytest.mark.usefixtures("clock")
 with_small_limits = pytest.mark.usefixtures("small_limits")

@@ -230,7 +230,7 @@ def set_collections(draw: st.DrawFn, threshold: float) -> list[str]:
 def test_bottom_k(threshold: float, measure: str, more_rounds: bool) -> None:
     """Bottom-k finds exactly the fingerprints at or above the threshold, whatever their lengths and where they overlap."""
 
-    @settings(MANY, max_examples=80 if more_rounds else 15)
+    @settings(MANY, max_examples=80 if more_rounds else 8)
     @given(st.sampled_from([1, 4, 16, 128]), set_collections(threshold))
     def run(k: int, texts: list[str]) -> None:
         assert_as_brute_force(bottom_case(k, threshold, measure), texts, [])

@@ -22,7 +22,7 @@ from support import PAST, SETS, WORDS
 
 from neardup_db import Index, SimHash
 from neardup_db.limits import READERS_MAX
-from neardup_db.store.layout.state import Shared
+from neardup_db.store.layout.choices import Shared
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """What interrupts a finalizer is not raised, and Python says so."""

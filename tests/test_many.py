@@ -11,12 +11,12 @@ import apsw
 import numpy as np
 import pandas
 import pytest
-from histories import PLANS, configurations
+from history_model import PLANS, configurations
 from support import CASES, PAST, Case, Model, keys
 from test_joins import contents, fill
 
 from neardup_db import BinaryCode, Index, MinHash, ParameterError, TextRules, limits
-from neardup_db.store.layout.state import Store
+from neardup_db.store.layout.sketcher import Sketcher
 from neardup_db.tables import columns
 
 ALL = CASES | {name: configurations(name)[0] for name in PLANS}
@@ -190,9 +190,9 @@ def test_an_index_of_texts_takes_no_codes() -> None:
 def test_an_error_of_the_second_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a text cannot be fingerprinted in the second thread, the caller gets the error, and the index answers again."""
     texts = [f"one two three {number}" for number in range(5000)]
-    made = Store.sketch_texts
+    made = Sketcher.texts
 
-    def fails(self: Store, some: Any, **how: Any) -> Any:
+    def fails(self: Sketcher, some: Any, **how: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
             raise MemoryError("out of memory")
         return made(self, some, **how)
@@ -202,7 +202,7 @@ def test_an_error_of_the_second_thread_is_raised(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(limits, "ASKED_MOST", 100)
         monkeypatch.setattr(limits, "ASKED_PART", 10)
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "sketch_texts", fails)
+            patch.setattr(Sketcher, "texts", fails)
             with pytest.raises(MemoryError):
                 index.query_many(texts)
         assert [number in keys(found) for number, found in enumerate(index.query_many(texts))] == [True] * 5000
@@ -230,11 +230,11 @@ def test_rules_of_the_callers_own_stay_in_its_thread(monkeypatch: pytest.MonkeyP
 
 def test_one_state_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another connection adds, or rebuilds, between two pieces is not seen by the later ones."""
-    made = Store.sketch_codes
+    made = Sketcher.codes
     with Index(tmp_path / "a.db", BinaryCode(64, 3)) as index, Index(tmp_path / "a.db") as other:
         index.add_code("a", 0)
 
-        def meanwhile(self: Store, codes: Any, first: int, end: int) -> Any:
+        def meanwhile(self: Sketcher, codes: Any, first: int, end: int) -> Any:
             if len(other) == 1:
                 other.add_code("b", 1)
                 other.rebuild()
@@ -242,6 +242,6 @@ def test_one_state_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr(limits, "ASKED_MOST", 60)
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "sketch_codes", meanwhile)
+            patch.setattr(Sketcher, "codes", meanwhile)
             assert [keys(found) for found in index.query_codes([7] * 200)] == [["a"]] * 200
         assert [keys(found) for found in index.query_codes([1] * 200)] == [["b", "a"]] * 200

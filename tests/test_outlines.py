@@ -32,7 +32,8 @@ def answers(index: Index, text: str) -> tuple[list[tuple[object, ...]], list[tup
     """The matches of a text as the index finds them, and as its SQL does without outlines."""
     own, store = index._readers.own, index._store
     with store.reading():
-        parameters = own.search.parameters(store.sketch_to_store(text), 0, 0, DEFAULT_QUERY) | {"limit": -1, "except_id": 0}
+        sketch = store.sketcher.text_to_store(text)
+        parameters = own.search.parameters(sketch, 0, 0, DEFAULT_QUERY) | {"limit": -1, "except_id": 0}
         sql = store.query("matches", "bands").sql
         plain = sql.replace("neardup_may_match(:fingerprint, c.fingerprint_id, :slot_bits, :threshold, :outlined) AND ", "")
         plain = plain.replace("AND neardup_met(f.id, f.value, :slot_bits, :outlined, :settled)", "")

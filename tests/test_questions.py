@@ -283,7 +283,7 @@ index = Index(":memory:", MinHash())
 text = " ".join(f"word{number}" for number in range(3000))
 def ask():
     while True:
-        index._store.sketch_text(text)
+        index._store.sketcher.text(text)
 for _ in range(4):
     threading.Thread(target=ask, daemon=True).start()
 time.sleep(0.1)

@@ -67,8 +67,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("way", ["the records", "progress="])
-@pytest.mark.parametrize("target", ["memory", "file", "connection"])
+@pytest.mark.parametrize(("way", "target"), [("the records", "memory"), ("the records", "connection"), ("progress=", "file")])
 def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the records' iterator, or progress=, would write is refused at once, with what to do. Where the error is passed over
     the load goes on and is whole; else it ends the load, of which nothing is stored."""

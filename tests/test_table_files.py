@@ -192,7 +192,7 @@ def test_columns_of_every_type_stay_as_they_are(tmp_path: Path, name: str, more_
     """The rows that stay have the values, types, metadata and nullability of the input, for every type that the format has."""
 
     @given(columns=st.lists(arrays(), min_size=1, max_size=3), rows=st.sampled_from([1, 4, 6]))
-    @settings(deadline=None, max_examples=60 if more_rounds else 15, suppress_health_check=[HealthCheck.too_slow])
+    @settings(deadline=None, max_examples=60 if more_rounds else 8, suppress_health_check=[HealthCheck.too_slow])
     def run(columns: list[pa.Array], rows: int) -> None:
         columns_stay(tmp_path, name, columns, rows)
 

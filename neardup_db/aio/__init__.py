@@ -121,12 +121,8 @@ class AsyncIndex(Methods, Calls):
     def pairs(
         self, threshold: float | None = None, *, measure: Measure | None = None, group: Key | AnyGroup | None = ANY_GROUP
     ) -> AsyncIterator[Pair]:
-        """All near-duplicate pairs, lazily; `key_a` is the earlier document or, with measure="containment", the document that
-        `key_b` contains. group: only pairs of this group.
-
-        A thread fetches the pairs in batches, range by range of documents, each in one snapshot. Invalid arguments raise on the
-        first step.
-        """
+        """`Index.pairs`, lazily. A thread fetches the pairs in batches, range by range of documents, each in one snapshot.
+        Invalid arguments raise on the first step."""
         return _Listing(self, lambda index: index.pairs(threshold, measure=measure, group=group))
 
     def dismissed(self) -> AsyncIterator[tuple[Key, Key]]:
@@ -136,11 +132,8 @@ class AsyncIndex(Methods, Calls):
     def pairs_with(
         self, other: AsyncIndex, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
     ) -> AsyncIterator[Pair]:
-        """All pairs of a document of this index and one of another, `key_b`, lazily, within groups of the same name. group: only
-        in this group.
-
-        Both indexes must have the same scheme and text rules; otherwise the first step raises ParameterError.
-        """
+        """`Index.pairs_with`, lazily; `key_b` is of the other index. Indexes of another scheme or other text rules raise
+        ParameterError on the first step."""
         if not isinstance(other, AsyncIndex):
             raise ParameterError(f"other={quoted(other)}: give another AsyncIndex")
         return _Listing(self, lambda index: index.pairs_with(other._require_index(), threshold, group=group))
@@ -156,8 +149,8 @@ class AsyncIndex(Methods, Calls):
         return Transaction(self, Index.transaction, self._late("transaction"))
 
     async def run(self, function: Callable[[Index], Answer]) -> Answer:
-        """Call `function(index)` with the underlying Index and return its result. It runs in the writing thread, in call order,
-        inside this task's transaction if there is one. Use it for SQL on `index.connection`."""
+        """Call `function(index)` with the underlying Index in the writing thread, in call order and inside this task's
+        transaction, and return its result. Use it for SQL on `index.connection`."""
         self._require_open()
         check_plain("function", function)
         answer: Answer = await self._call(lambda call: function(self._require_index()), self._late("run", function))

@@ -16,7 +16,7 @@ from .. import limits
 from ..errors import ClosedError, NearDupError, ParameterError
 from ..index import Index
 from ..parameters import check_callable, check_integer, check_timeout, quoted
-from ..store.database.connection import current_task
+from ..store.database.transactions import current_task
 from .lanes import Call, Lane, Late, WaitQueue, no_op
 
 _logger = logging.getLogger("neardup_db.aio")

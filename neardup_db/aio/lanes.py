@@ -197,7 +197,7 @@ class Call:
 
     def on_loop(self, function: Callable[..., Any], *args: Any) -> None:
         """From the thread: call a function on the loop, await its result if possible, and raise its exception. Does nothing if
-        the task no longer waits or the loop has ended."""
+        the task no longer waits."""
         if self.is_abandoned or self._loop.is_closed():
             return None
         done, work = threading.Event(), _error_of_callback(function, args)

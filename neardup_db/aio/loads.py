@@ -14,7 +14,7 @@ from ..errors import NearDupError
 from ..index import Index
 from ..parameters import check_callable, check_choice, check_if_exists, check_integer
 from ..records import check_fields
-from ..store.database.connection import current_task
+from ..store.database.transactions import current_task
 from ..store.writing.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
 from .calls import Block, Calls

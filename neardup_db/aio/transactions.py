@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ClosedError, NearDupError
 from ..index import Index
-from ..store.database.connection import current_task
+from ..store.database.transactions import current_task
 from .calls import Block, Calls
 from .lanes import Call, Late, WaitQueue, no_op
 

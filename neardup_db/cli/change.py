@@ -155,9 +155,6 @@ def check(index_path: Path, name: str, repair: bool, as_json: bool) -> int:
             emit(escaped(f"repaired: {repaired}"))
         for told in report.notes:
             emit(escaped(f"note: {in_command_terms(told)}"))
-        emit("in order" if report.ok else _problems(len(report.problems), repair))
+        left = " left" if repair else "; --repair rebuilds what it can"
+        emit("in order" if report.ok else count_text(len(report.problems), "problem") + left)
     return 0 if report.ok else 1
-
-
-def _problems(count: int, repaired: bool) -> str:
-    return count_text(count, "problem") + (" left" if repaired else "; --repair rebuilds what it can")

@@ -19,7 +19,7 @@ from ..located import LocatedTexts
 from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
-from ..values import ANY_GROUP, Key, Match
+from ..values import ANY_GROUP, Match
 from .inputs.fields import ABSENT, field_value
 from .inputs.passes import Passes
 from .inputs.source import InputRecord, Source
@@ -190,7 +190,8 @@ class KnownRecords:
         because a single one may take a second."""
         is_containment = "measure" in question
         step = 1 if is_containment else limits.ASKED_PART
-        groups = _groups(index) if is_containment else [ANY_GROUP]
+        names = index.connection.execute(f"SELECT name FROM {index.name}_group") if is_containment else ()
+        groups = [None, *(name for (name,) in names)] if is_containment else [ANY_GROUP]
         answers: list[list[Match]] = []
         for start in range(0, len(places), step):
             if self._is_stopped:
@@ -214,10 +215,6 @@ class KnownRecords:
             return []
         keys = dict(self._keys.execute("SELECT number, key FROM key WHERE number BETWEEN ? AND ?", (min(numbers), max(numbers))))
         return [keys.get(number) for number in numbers]
-
-
-def _groups(index: Index) -> list[Key | None]:
-    return [None, *(name for (name,) in index.connection.execute(f"SELECT name FROM {index.name}_group"))]
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Builds a temporary index of the records of an input, to find their pairs and clusters.
 
-The first of three passes computes the buckets of every text and stores the record positions. The second rereads the texts that
-share a bucket and adds them under running numbers to a temporary index, which verifies each match by the exact Jaccard
-similarity. The third pass is the caller's. With a persistent index of all records, one pass replaces the first two.
+The first pass computes the buckets of every text. The second rereads the texts that share a bucket and adds them under running
+numbers to a temporary index, which verifies each match by the exact Jaccard similarity. The third pass is the caller's. With a
+persistent index of all records, one pass replaces the first two.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class Comparison:
     """The records of an input and the matching rule.
 
     named: the index stores record ids. group: compare only records with an equal value of this field. known: selects records to
-    drop before the comparison. take: called with every record that may have a near-duplicate. folder: for temporary files.
-
-    When the index is complete, `records`, `record_bytes`, `wordless` (positions, from 0) and the source's error counts are set.
+    drop before the comparison. take: called with every record that may have a near-duplicate. When the index is complete,
+    `records`, `record_bytes`, `wordless` (positions, from 0) and the source's error counts are set.
     """
 
     def __init__(

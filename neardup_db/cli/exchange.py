@@ -79,8 +79,7 @@ def export(index_path: Path, out: Path | None, output: Path | None, force: bool,
     -o FILE: one JSON object a line for each document of a snapshot, in insertion order, as printed by `neardup get`. `neardup
     add` reads the file: key and text, and with --metadata the other fields as metadata.
 
-    OUT: a new Parquet file of fingerprints for `neardup import` and neardup_db.spark. It has no texts, metadata or expiry. Needs
-    pyarrow.
+    OUT: a new Parquet file for `neardup import` and neardup_db.spark, without texts, metadata or expiry. Needs pyarrow.
 
     \b
     neardup export articles.db -o articles.jsonl.gz

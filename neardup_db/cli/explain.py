@@ -57,8 +57,7 @@ def explain(
     """Show how a query runs, or why two documents match.
 
     With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs: the
-    verdict and similarity, the candidate rows that both documents have, their shingles, and their texts side by side with the
-    differences marked.
+    verdict and similarity, the candidate rows and shingles in both, and the texts side by side with their differences.
 
     \b
     neardup explain articles.db "some text"
@@ -76,7 +75,8 @@ def explain(
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
     with open_index(index_path, name) as index:
         if len(subject) == 1:
-            text, asked = _argument(subject[0]), group_or_none(index, group, "give --group NAME")
+            text = sys.stdin.buffer.read().decode("utf-8", "replace") if subject[0] == "-" else subject[0]
+            asked = group_or_none(index, group, "give --group NAME")
             _explain_query(index.explain(text, threshold=threshold, measure=measure, group=asked), as_json)
             return
         check_page(html, force, index_path)
@@ -91,10 +91,6 @@ def explain(
         show(match, Screen(highlight=False))
 
 
-def _argument(text: str) -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
-
-
 def _explain_query(explanation: Explanation, as_json: bool) -> None:
     query = as_json_value(explanation)
     if as_json:
@@ -105,7 +101,8 @@ def _explain_query(explanation: Explanation, as_json: bool) -> None:
 
 def show(match: MatchExplanation, console: Console) -> None:
     keys = escaped(match.key_a), escaped(match.key_b)
-    console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", _verdict(match)), soft_wrap=True)
+    told = f" {verdict(match)} ", "reverse green" if match.is_match else "reverse red"
+    console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", told), soft_wrap=True)
     rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []
     rows.append(("similarity", f"{match.similarity:.4f}"))
     if match.distance is not None:
@@ -139,10 +136,6 @@ def _passages(console: Console, passages: tuple[Passage, ...], text: str) -> Non
         console.print(Text.assemble(f"  {passage.tokens} tokens  ", (shared, "green")), soft_wrap=True)
     if len(passages) > MOST:
         console.print(f"  ... {len(passages) - MOST:,} more", soft_wrap=True)
-
-
-def _verdict(match: MatchExplanation) -> Text:
-    return Text(f" {verdict(match)} ", "reverse green" if match.is_match else "reverse red")
 
 
 def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: str) -> None:

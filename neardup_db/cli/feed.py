@@ -113,8 +113,8 @@ def _add(
 
 
 def _first_refused(index: Index, source: Source, piece: list[InputRecord], group: Key | None) -> tuple[InputRecord, str] | None:
-    """The first record of a failed batch whose key is in the index or earlier in the batch, and the reason with a remedy; None if
-    the key belongs to another group."""
+    """The first record of a failed batch whose key is in the index or earlier in the batch, and why; None if the key belongs to
+    another group."""
     earlier: dict[Key, InputRecord] = {}
     for record in piece:
         if record.key in earlier:

@@ -42,9 +42,9 @@ def merge(
 ) -> None:
     """Add the documents of other indexes to INTO.
 
-    No text is fingerprinted again. Groups, metadata, texts, times and expiry are copied; expired documents are not. Documents are
-    appended to INTO in the order of FROM. A new INTO gets the settings of the first FROM except its window, so no document is
-    evicted. All indexes must have the same text rules and, except for threshold and bands, the same scheme.
+    Fingerprints, groups, metadata, texts, times and expiry are copied, in the order of FROM; expired documents are not. A new
+    INTO gets the settings of the first FROM except its window. All indexes must have the same text rules and, except for
+    threshold and bands, the same scheme.
 
     \b
     neardup merge articles.db monday.db tuesday.db

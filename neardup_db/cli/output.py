@@ -1,8 +1,7 @@
 """Command output: JSON for programs, aligned lines for users, messages on standard error.
 
 All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: in foreign
-names and keys they could move the cursor, reverse a line or answer for the user. Records and pages that a command copies to
-standard output are not changed.
+names and keys they could move the cursor, reverse a line or answer for the user. Copied records and pages are not changed.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def emit_json(value: Any, *, err: bool = False) -> None:
-    """Write one JSON line to standard output, or to standard error if that is reserved for records. Characters that the stream
-    cannot encode are escaped."""
+    """Write one JSON line to standard output, or to standard error if that is reserved for records."""
     line = json_line(value)
     try:
         line.encode((sys.stderr if err else sys.stdout).encoding or "utf-8")
@@ -58,8 +56,8 @@ def print_note(line: str) -> None:
 
 
 def prepare_streams() -> None:
-    """Switch all streams except terminals to UTF-8 with line feeds, independent of the locale. A terminal keeps its encoding;
-    PYTHONIOENCODING has priority. Characters that an encoding lacks are escaped.
+    """Switch all streams except terminals to UTF-8 with line feeds, independent of the locale; PYTHONIOENCODING has priority.
+    Characters that an encoding lacks are escaped.
 
     Raises ParameterError if standard output is closed, and when a closed standard input is read.
     """

@@ -134,7 +134,9 @@ class _Output:
 
     def prepare(self) -> None:
         if self._target.exists():
-            _take_mode(self._target, self.new)
+            before = self._target.stat()
+            take_owner(before, self.new)
+            take_mode(before, self.new)
 
     def replace(self) -> None:
         if self._target.is_dir():
@@ -154,12 +156,6 @@ def _naming_output(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, f"cannot be put in place ({error.strerror})", str(path)) from error
-
-
-def _take_mode(old: Path, new: Path) -> None:
-    before = old.stat()
-    take_owner(before, new)
-    take_mode(before, new)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -42,8 +42,8 @@ def report(
     """Write INDEX as one HTML report, or its charts as SVG.
 
     The report has key figures, charts (similarity of matches, cluster sizes, duplicates over time, recall), and the largest
-    clusters with their documents; stored texts are shown side by side with the earliest one, with the differences marked. The
-    file needs no other file and runs no script. --svg omits charts without data.
+    clusters, with stored texts side by side with the earliest one. The file needs no other file and runs no script. --svg omits
+    charts without data.
 
     \b
     neardup report articles.db -o report.html

@@ -22,9 +22,9 @@ from .wording import renaming_arguments
 def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, key_type: str, as_json: bool) -> int:
     """Declare that documents are not duplicates.
 
-    Two KEYs: the pair is no longer a match, and its cluster is split unless other documents connect the two. One KEY: every pair
-    of the document with a matching document is dismissed, and the document leaves its cluster. Dismissals survive a rebuild, and
-    end when one of the two is deleted or replaced. Exit code 1 if nothing changed, or no pair is listed.
+    Two KEYs: the pair is no longer a match, and its cluster is split unless other documents connect the two. One KEY: the same
+    for every pair of the document with a matching one. Dismissals survive a rebuild, and end when one of the two is deleted or
+    replaced. Exit code 1 if nothing changed, or no pair is listed.
 
     \b
     neardup dismiss articles.db a1 a2
@@ -49,8 +49,7 @@ def dismiss(index_path: Path, keys: tuple[str, ...], listing: bool, name: str, k
 def undismiss(index_path: Path, keys: tuple[str, ...], name: str, key_type: str, as_json: bool) -> int:
     """Withdraw a dismissal.
 
-    Two KEYs: the dismissal of their pair. One KEY: the dismissals of all pairs of the document. The documents match again if they
-    are similar. Exit code 1 if they were not dismissed.
+    Two KEYs: the dismissal of their pair. One KEY: all dismissals of the document. Exit code 1 if there was none.
 
     \b
     neardup undismiss articles.db a1 a2
@@ -149,15 +148,12 @@ def _text_or_key(text: str | None, key: str | None, key_type: str) -> dict[str, 
     return {"text": text} if key is None else {"key": parse_key(key, key_type)}
 
 
-def _time_text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(" ", "seconds")
-
-
 def _list_allowed(index_path: Path, name: str, as_json: bool) -> int:
     with open_index(index_path, name) as index:
         texts = index.allowed()
     for one in texts:
-        line = f"{one.id}\t{_time_text(one.allowed_at)}\t{escaped(one.note or '')}\t{escaped(one.text or '')}"
+        moment = datetime.fromtimestamp(one.allowed_at, timezone.utc).isoformat(" ", "seconds")
+        line = f"{one.id}\t{moment}\t{escaped(one.note or '')}\t{escaped(one.text or '')}"
         emit_result(one, line, as_json=as_json)
     return 0 if texts else 1
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import apsw
 import click
@@ -40,8 +40,8 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
                 raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
             import apsw.shell  # on demand: slow to import
 
-            stdout, stderr = (_guarded(stream) for stream in (sys.stdout, sys.stderr))
-            shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=stdout, stderr=stderr, db=connection)
+            streams: list[Any] = [GuardedStream(stream) if stream.isatty() else stream for stream in (sys.stdout, sys.stderr)]
+            shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=streams[0], stderr=streams[1], db=connection)
             shell.command_colour(["off"])  # no colours that a stored value could imitate
             shell.cmdloop()
         elif as_json:
@@ -111,10 +111,6 @@ def _finishing_writes(write: bool) -> Iterator[None]:
         if not write or not is_reader_gone(error):
             raise
         leave_stdout()
-
-
-def _guarded(stream: TextIO) -> Any:
-    return GuardedStream(stream) if stream.isatty() else stream
 
 
 @contextlib.contextmanager

@@ -19,8 +19,8 @@ def window(index_path: Path, size: str | None, name: str, as_json: bool) -> None
     """Print or change the window of INDEX.
 
     SIZE is a time (90s, 12h, 7d), a number of documents (the newest are kept), or none (all are kept). Documents outside of a new
-    window become invisible at once, and are removed in small batches by later adds, or by `neardup expire`. A wider window does
-    not bring back documents that had left the old one.
+    window become invisible at once, and are removed by later adds, or by `neardup expire`. A wider window does not bring them
+    back.
 
     \b
     neardup window seen.db

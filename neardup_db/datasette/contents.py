@@ -253,7 +253,7 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
 
 
 def _measured(db: ForeignDatabase, name: str, head_id: int, others: list[Entry]) -> list[Entry]:
-    """The entries with their similarity to a document by the index's own rule, or None if the text rules are unknown."""
+    """The entries with their similarity to a document by the index's own rule, None if the text rules are unknown."""
     try:
         measured = open_reader(db, name).similarities(head_id, [entry.id for entry in others])
     except MismatchError:

@@ -17,8 +17,9 @@ from ..store.asking.documents import DocumentRow
 from ..store.database.connection import Database
 from ..store.database.open import load
 from ..store.layout import schema
+from ..store.layout.choices import Choices, Shared
 from ..store.layout.sketches import Sketch
-from ..store.layout.state import Answer, Choices, Shared, Store
+from ..store.layout.state import Answer, Store
 
 _STEPS = 2000
 """SQLite instructions between two checks of the clock."""

@@ -128,8 +128,8 @@ async def unknown_page(datasette: Any, request: Any) -> Any:
 
 
 async def decide_page(datasette: Any, request: Any) -> Any:
-    """Run a button's action on documents or an allowed text, then show the cluster page again. Does nothing if writing is not
-    allowed, or if the form is not from one of these pages."""
+    """Run a button's action, then show the cluster page again. Does nothing if writing is not allowed, or if the form is not from
+    one of these pages."""
     db, index = _database(datasette, request), request.url_vars["index"]
     if db is None or not await _is_visible(datasette, request, db.name, index) or not may_write(datasette, request, db):
         raise Forbidden("This site only reads the index")

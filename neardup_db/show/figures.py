@@ -1,7 +1,7 @@
 """The numbers of the charts, by plain SQL on an index's tables.
 
 `connection` is a connection of apsw, sqlite3 or pysqlite3; the extension's functions are not needed. Each statement is bounded:
-for a very large file a sample is read, which `matches_note` and `clusters_note` report. Expired documents are not counted.
+of a very large file a sample is read, which `matches_note` and `clusters_note` report. Expired documents are not counted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Figures:
 
     similarities: adjacent (from, to, matches); sizes: (smallest size, largest size, clusters); times: consecutive (start in UTC,
     duplicates found), each of one `time_unit`; curve: (Jaccard similarity, P(candidate), P(returned)), empty for codes of the
-    application. `matches_note` and `clusters_note` are sentences about the sample, if one was read.
+    application.
     """
 
     name: str
@@ -308,7 +308,7 @@ def _frequent(reader: _Reader, limit: int) -> list[int]:
 
 
 def _histogram(counts: Mapping[int, int], threshold: float | None) -> tuple[Bin, ...]:
-    """BINS bars up to 1, starting at the last tenth at or below both the lowest similarity and the threshold."""
+    """BINS bars up to 1, from the last tenth at or below both the lowest similarity and the threshold."""
     least = min(min(counts), GRID - 1 if threshold is None else int(threshold * GRID + 1e-9))
     start = max(0, min(least * 10 // GRID, 9)) * GRID // 10
     width = (GRID - start) // BINS

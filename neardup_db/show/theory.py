@@ -92,8 +92,8 @@ def _unmet(slots: int, bands: int, rows: int, similarity: float, enough: int) ->
     """P(no band matches, and at least `enough` slots are equal).
 
     The number of equal slots without a matching band has the generating function ((1 - J + Jz)^rows - (Jz)^rows)^bands times (1 -
-    J + Jz) for each slot outside the bands. Its values at the roots of unity give the probabilities. Numbers that differ by a
-    multiple of `size` share one, and all but one of them are too far from the mean to count.
+    J + Jz) for each slot outside the bands, evaluated at the roots of unity. Numbers that differ by a multiple of `size` share a
+    probability, and all but one of them are too far from the mean to count.
     """
     low, high = _around(slots * similarity, math.sqrt(slots * similarity * (1 - similarity)))
     first, last = max(0, low), min(slots, high)

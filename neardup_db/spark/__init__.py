@@ -1,7 +1,7 @@
-"""Near-duplicates of texts beyond one machine's capacity, on Spark (the extra "spark").
+"""Near-duplicates of texts beyond one machine's capacity, on Spark (the extra "spark"). docs/reference/spark.md explains the
+method, its use cases and its cost.
 
-An index with the same settings has identical fingerprints, buckets and verdicts, because the executors run the same C
-core. docs/reference/spark.md explains the method, its use cases and its cost.
+An index with the same settings has identical fingerprints, buckets and verdicts, because the executors run the same C core.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ _ROWS = 256
 
 
 def require_package(spark: SparkSession, version: str) -> None:
-    """Raises ParameterError, with the executor's Python and the remedy, if one lacks neardup_db, has another version, or fails.
-    """
+    """Raises ParameterError, with the executor's Python and the remedy, if one fails or has no or another neardup_db."""
     question = F.udf(asker(), "string", useArrow=False)  # by rows, because Arrow batches need pyarrow there
     try:
         answers = spark.range(_ROWS).select(question("id").alias("answer")).collect()

@@ -52,8 +52,8 @@ def shared_buckets(documents: DataFrame, today: int) -> DataFrame:
 def groups(rows: DataFrame, today: int) -> DataFrame:
     """Groups of documents to compare: (bucket, slice, size, asks, known, key).
 
-    A large bucket is split twice, by two hashes of key and bucket, into slices of the group size. Similar documents are connected
-    through overlapping slices, without comparing all pairs of the bucket.
+    A large bucket is split twice, by two hashes of key and bucket, into overlapping slices of the group size, which connect
+    similar documents without comparing all pairs of the bucket.
     """
     asks = F.col("day") == today
     few = (
@@ -70,7 +70,7 @@ def groups(rows: DataFrame, today: int) -> DataFrame:
     many = rows.where(F.col("met") > limits.SPARK_GROUP).select(
         "bucket", "key", asks.alias("asks"), F.explode(F.array(*cuts)).alias("slice")
     )
-    return few.unionByName(_sized(many)).withColumn("known", _empty_array(rows))
+    return few.unionByName(_sized(many)).withColumn("known", F.lit(None).cast(rows.schema["key"].dataType))
 
 
 def _sized(rows: DataFrame) -> DataFrame:
@@ -79,16 +79,12 @@ def _sized(rows: DataFrame) -> DataFrame:
     return sized.withColumn("any", F.max("asks").over(group)).where("size > 1 AND any").drop("any")
 
 
-def _empty_array(rows: DataFrame) -> Column:
-    return F.lit(None).cast(rows.schema["key"].dataType)
-
-
 def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
     """The remaining comparisons in split buckets: pairs of parts that are not connected yet.
 
-    rows: as from `shared_buckets`, of split buckets. labels: (key, label) of all connected documents. The largest part of a
-    bucket is not compared as a query or, if there are fewer of them, only today's documents are. Both sides are split into
-    blocks, and each query block meets each block of all.
+    rows: from `shared_buckets`, of split buckets. labels: (key, label) of all connected documents. The largest part of a bucket
+    is not compared as a query or, if there are fewer of them, only today's documents are. Each query block meets each block of
+    all.
     """
     bucket = sql.Window.partitionBy("bucket")
     labelled = rows.join(labels, "key", "left").withColumn("label", F.coalesce("label", "key"))

@@ -98,7 +98,7 @@ def _connected(scheme: MinHash, rows: _Rows, key_type: str) -> pa.RecordBatch:
     ids, similarities = comparing.connections(
         scheme.native, native.Values.joined(values), len(asks) - sum(asks), groups[order], numbers[order], known
     )
-    keys = _keys_by_number(columns["key"], numbers)
+    keys = dict(zip(numbers.tolist(), columns["key"], strict=True))
     arrays = [pa.array([keys[number] for number in ids[:, i].tolist()], key_type) for i in (0, 1)]
     return pa.RecordBatch.from_arrays([*arrays, pa.array(similarities, pa.float64())], names=["key_a", "key_b", "similarity"])
 
@@ -116,12 +116,9 @@ def _items(columns: dict[str, list[Any]]) -> tuple[Any, list[bool], list[bytes],
     number_of = {item: number for number, item in enumerate(ordered)}
     numbers = np.array([number_of[item] for item in zip(columns["asks"], columns["key"], strict=True)], np.int64)
     values = [columns["value"][places[item]] for item in ordered]
-    labels = [_label(columns["known"][places[item]], item[1]) for item in ordered]
+    known = [columns["known"][places[item]] for item in ordered]
+    labels = [(False, item[1]) if label is None else (True, label) for label, item in zip(known, ordered, strict=True)]
     return numbers, [asks for asks, _ in ordered], values, labels
-
-
-def _label(known: Any, key: Any) -> tuple[bool, Any]:
-    return (True, known) if known is not None else (False, key)
 
 
 def _groups(columns: dict[str, list[Any]]) -> Any:
@@ -142,7 +139,3 @@ def _groups(columns: dict[str, list[Any]]) -> Any:
                 "group; please report this with the Spark version"
             )
     return np.array(found, np.int64)
-
-
-def _keys_by_number(keys: list[Any], numbers: Any) -> dict[int, Any]:
-    return dict(zip(numbers.tolist(), keys, strict=True))

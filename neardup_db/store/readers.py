@@ -42,7 +42,7 @@ class StoreReader:
         self.clusters = Clusters(store, self.documents, self.search, self.joins)
 
     def document_row(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow:
-        """The row of an unexpired document with this key in the group. Raises KeyNotFoundError."""
+        """The unexpired document with this key in the group. Raises KeyNotFoundError."""
         row = self.documents.visible(check_key(key), now, group)
         if row is None:
             raise _key_error(key, group)
@@ -50,7 +50,7 @@ class StoreReader:
 
     @contextmanager
     def row_and_value(self, key: Any, now: int) -> Iterator[tuple[DocumentRow, bytes | None]]:
-        """`document_row` with its stored value, None for an empty text. The snapshot is held inside the context."""
+        """`document_row` with its stored value, None for an empty text. The context holds one snapshot."""
         with self.documents.row_and_value(check_key(key)) as row:
             if row is None or not row[0].is_visible(now):
                 raise _key_error(key)
@@ -79,8 +79,8 @@ class StoreReaders:
         """The only thread that may query through the main connection, if one is set."""
 
     def reserve_main(self) -> bool:
-        """Reserve the main connection for this thread, so that queries of other threads do not delay its writes. Returns
-        False, without effect, if other threads have no other connection."""
+        """Reserve the main connection for this thread, so that other threads' queries do not delay its writes. Returns False,
+        without effect, if those have no other connection."""
         other = self._idle()
         if other is not None:
             other[0].end()
@@ -88,12 +88,12 @@ class StoreReaders:
         return other is not None
 
     def acquire(self) -> tuple[Loan, StoreReader]:
-        """A locked reader: the main connection's if it is free or already held by this thread, else another one, which reads the
-        last committed state. Valid until the lock guard is released. Raises ClosedError, BusyError.
+        """A locked reader, valid until the guard is released: the main connection's if it is free or this thread holds it,
+        else another one, which reads the last committed state. Raises ClosedError, BusyError.
 
-        Waits for the main connection if no other can answer: in memory, on a connection of the application, without a write-ahead
-        log, inside a transaction begun by the application, and during this thread's `add_many`, whose records only the main
-        connection sees.
+        Waits for the main connection if no other can answer: in memory, on a connection of the application, without a
+        write-ahead log, inside a transaction begun by the application, and during this thread's `add_many`, whose records only
+        it sees.
         """
         if self.before_query is not None:
             self.before_query(self)
@@ -145,7 +145,7 @@ class StoreReaders:
             reader.store.db.close()
 
     def _idle(self) -> tuple[Loan, StoreReader] | None:
-        """An idle reader or a new one; waits if the maximum is reached. None if further connections are impossible."""
+        """An idle reader or a new one; waits at the maximum. None if further connections are impossible."""
         if self._db.open_reader is None or self._db.in_callers_transaction:
             return None
         deadline = time.monotonic() + self._db.timeout

@@ -29,9 +29,7 @@ class Sample:
 
     The rank of a text is a hash of its smallest shingle hash, and the lowest ranks are kept. Every text has the same chance,
     whatever its length, and similar texts are mostly kept together: a plain sample of a hundredth would have a ten-thousandth of
-    the pairs, this sample has nearly a hundredth.
-
-    wanted: ranks below 0 for keys with priority.
+    the pairs, this one nearly a hundredth. wanted: ranks below 0 for keys with priority.
     """
 
     def __init__(self, size: int, seed: int, wanted: Mapping[Key, int]) -> None:

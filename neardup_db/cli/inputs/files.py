@@ -46,11 +46,8 @@ class InputError(ParameterError):
 
 
 class NamedFile(NamedTuple):
-    """An input file and its names.
-
-    path: the file to read; name: its name in messages; below: the path relative to the given folder, or the file name; given: the
-    path as on the command line; key: its name in keys of records without an id; packing: the compression, None to use the suffix.
-    """
+    """An input file. name: for messages; below: the path relative to the given folder, or the file name; given: the path as on
+    the command line; key: its name in keys of records without an id; packing: the compression, None to use the suffix."""
 
     path: Path
     name: str
@@ -61,7 +58,7 @@ class NamedFile(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The input of a command. name: for messages; format: the format of every file; files: in reading order."""
+    """The input of a command. name: for messages; format: of every file; files: in reading order."""
 
     name: str
     format: str
@@ -135,11 +132,8 @@ class _ZstdReader(io.RawIOBase):
 
 
 class InputFile:
-    """An open file, decompressed while it is read.
-
-    `name`: for messages; `size_bytes`: its size on disk; `state`: its size and modification time when opened; `position`: the
-    bytes read on disk.
-    """
+    """An open file, decompressed while it is read. `size_bytes`: its size on disk; `state`: its size and modification time when
+    opened; `position`: the bytes read on disk."""
 
     def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
         self.path = path

@@ -30,8 +30,7 @@ def write_marked(
     meter: Meter,
 ) -> None:
     """Write the records selected by a mask, bool[n], to the file `output`, compressed as the suffix of `target` says, with the
-    fields that `columns` returns for record numbers. Raises InputError if records have no fields, or already have one of these.
-    """
+    fields that `columns` returns for record numbers. Refuses records without fields, or with one of these."""
     source = places.source
     require_fields(source)
     with open_output(output, packing_of(target)) as file:

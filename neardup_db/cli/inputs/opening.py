@@ -95,7 +95,7 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
 
 def _matching_files(folder: Path, pattern: str) -> list[Path]:
     """Files in a folder whose name or relative path matches the pattern, in path order, without hidden files and the marker files
-    of Spark and Hive: _SUCCESS and other names with an underscore and no suffix."""
+    of Spark and Hive (a leading underscore and no suffix, as _SUCCESS)."""
     paths = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOTED)
@@ -139,8 +139,8 @@ def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[Named
 
 
 def _with_keys(files: Sequence[NamedFile], source_name: str | None, is_file: bool) -> list[NamedFile]:
-    """The files with their names for keys: the file name, or the path relative to the folder. If two files would share a name,
-    all use their paths as given."""
+    """The files with their names for keys: the file name, or the path relative to the folder; if two would be equal, the paths as
+    given."""
     keys = [file.below.as_posix() for file in files]
     if len(set(keys)) < len(keys):
         keys = [file.given.as_posix() for file in files]

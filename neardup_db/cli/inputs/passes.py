@@ -34,9 +34,8 @@ class Marks:
     """The fields that --mark adds to n records.
 
     cluster: cluster numbers from 1, 0 for a single record, int64[n]; duplicate_of: the number of the record kept instead, 0 for a
-    kept record, int64[n]; similarity: to that record, float64[n]; names: returns the ids for record numbers; against: None, or a
-    function that returns, for record numbers, the keys of the matching documents in another index (None without a match), which
-    become the text field `against`.
+    kept record, int64[n]; similarity: to that record, float64[n]; names, against: functions from record numbers to ids, and to
+    the keys of the matching documents in another index (None without a match; against is None without --against).
     """
 
     cluster: Any

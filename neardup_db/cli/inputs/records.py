@@ -163,7 +163,7 @@ class RecordSource(Source):
                 line = lines.next_line()
                 if line is END:
                     return
-                if _is_blank(line):
+                if not line.removeprefix(BOM).strip():
                     continue
                 record = self._json_record(line, Place(lines.number, lines.start))
             except RecordError as error:
@@ -342,7 +342,3 @@ def _json_value(line: str) -> Any:
         if line[end:] in ("\n", "\r\n", ""):
             return value
     return _JSON.decode(line)
-
-
-def _is_blank(line: bytes) -> bool:
-    return not line.removeprefix(BOM).strip()

@@ -1,4 +1,4 @@
-"""Containment pairs: a document and a document that contains it, one fingerprint at a time."""
+"""Containment pairs, one fingerprint at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .search import MatchRow
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """The documents of a fingerprint and the documents that contain them, including themselves."""
+    """The documents of a fingerprint and those that contain them, including themselves."""
 
     members: list[Member]
     matches: list[MatchRow]

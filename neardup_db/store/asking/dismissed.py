@@ -1,10 +1,10 @@
-"""Pairs of documents dismissed by a person as no duplicates.
+"""Pairs of documents dismissed as no duplicates; they are no edges of the match graph.
 
-A dismissed pair is no edge of the match graph. Pairs refer to document ids, so they survive a rebuild and are deleted with either
-document. The first dismissal creates the table; `Store.dismisses` says whether the index has it.
+Pairs refer to document ids, so they survive a rebuild and are deleted with either document. The first dismissal creates the
+table (`Store.dismisses`).
 
-Equal documents share a fingerprint, which represents all of them. A dismissed document has unshared fingerprints (`separate`),
-which new documents never share, so a fingerprint matches for all of its documents or for none.
+Equal documents share a fingerprint. A dismissed document has unshared ones (`separate`), which new documents never share, so a
+fingerprint matches for all of its documents or for none.
 """
 
 from __future__ import annotations
@@ -79,12 +79,11 @@ class Dismissed:
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def add(self, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-        """Dismiss a pair. Returns False if it was dismissed already."""
+        """Returns False if the pair was dismissed already."""
         self.add_all(a, [b], now)
         return self.db.connection.changes() == 1
 
     def add_all(self, a: DocumentRow, others: Iterable[DocumentRow], now: int) -> None:
-        """Dismiss the pair of a document with each of the others."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
         sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?)"
@@ -95,10 +94,8 @@ class Dismissed:
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
 
     def separate(self, document_ids: Iterable[int] | None = None, *, is_indexed: bool = True) -> None:
-        """Give documents of dismissed pairs unshared fingerprints.
-
-        document_ids: documents to check; None for all. is_indexed: write candidate rows for the new fingerprints.
-        """
+        """Give documents of dismissed pairs unshared fingerprints. document_ids: None checks all. is_indexed: write candidate
+        rows for the new fingerprints."""
         if not self.store.dismisses:
             return
         every = self.store.sql("SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed")

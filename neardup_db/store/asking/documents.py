@@ -23,8 +23,6 @@ set back shows it again.
 
 
 class DocumentRow(NamedTuple):
-    """The columns of a document that writers need."""
-
     id: int
     group_id: int
     fingerprint_id: int | None
@@ -70,7 +68,7 @@ NEVER_SEEN = -1
 
 
 class Documents(Fingerprints):
-    """Reads and writes single documents inside the store's transactions. Knows nothing about matches."""
+    """Reads and writes single documents inside the store's transactions."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -86,13 +84,12 @@ class Documents(Fingerprints):
         return None if row is None else DocumentRow(*self.require_numbers(row))
 
     def rows_by_id(self, document_ids: Iterable[int]) -> list[DocumentRow]:
-        """The rows of the existing documents among these ids."""
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
         rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
         return [DocumentRow(*self.require_numbers(row)) for row in rows]
 
     def existing_keys(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
-        """The keys that have a row visible at `now`. Runs one statement for each key type."""
+        """The keys that have a row visible at `now`. One statement for each key type."""
         at_once = self.store.sql(
             "SELECT key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value AND {visible}"
         )
@@ -108,7 +105,7 @@ class Documents(Fingerprints):
         return existing
 
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
-        """The rows of the existing keys, expired or not. Runs one statement for each key type."""
+        """The rows of the existing keys, expired or not. One statement for each key type."""
         columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"
         at_once = self.store.sql(f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value")
         one_by_one = self.store.sql(f"{columns} {{index}}_document AS d WHERE d.key = ?")
@@ -123,15 +120,15 @@ class Documents(Fingerprints):
         return {key: DocumentRow(*self.require_numbers(row)) for key, *row in rows}
 
     def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow | None:
-        """The row of an unexpired document with this key in the group, or None."""
+        """The unexpired document with this key in the group."""
         row = self.find(key)
         return row if row is not None and row.is_visible(now) and self.is_in_group(row, group) else None
 
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
         """(id, 1 if visible) of each document in a group, in insertion order.
 
-        Uses the value index, which begins with the group. Documents without a fingerprint (empty texts) are few, so they are
-        scanned in all groups.
+        Uses the value index, which begins with the group. Documents without a fingerprint (empty texts) are few and scanned in
+        all groups.
         """
         sql = """SELECT id, {visible} FROM (
                      SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
@@ -143,8 +140,7 @@ class Documents(Fingerprints):
 
     @contextmanager
     def row_and_value(self, key: Key) -> Iterator[tuple[DocumentRow, bytes | None] | None]:
-        """The row of a key, expired or not, with its stored value (None for an empty text). The snapshot is held inside the
-        context."""
+        """The row of a key, expired or not, with its stored value (None for an empty text). The context holds one snapshot."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
         with self.db.first_row(self.store.sql(sql), (key,)) as row:
@@ -179,12 +175,12 @@ class Documents(Fingerprints):
             raise self._damaged(f"document {document_id} ({key!r})", error) from error
 
     def fingerprints_of(self, document_id: int, first: int | None) -> list[int]:
-        """The distinct fingerprint ids of a document; first: the fingerprint id of the document row."""
+        """The distinct fingerprint ids of a document; first: that of its row."""
         several = [row.fingerprint_id for row in self.parts.codes_of(document_id)]
         return list(dict.fromkeys(several)) or [number for number in (first,) if number is not None]
 
     def codes(self, document_id: int, first: int | None) -> dict[Part | None, bytes]:
-        """The codes of a document by part; first: the fingerprint id of the document row."""
+        """The codes of a document by part; first: the fingerprint id of its row."""
         rows = self.parts.codes_of(document_id)
         if not rows:
             return {} if first is None else {None: self.value(first)}
@@ -202,13 +198,13 @@ class Documents(Fingerprints):
         return key
 
     def label(self, document_id: int) -> int | None:
-        """The cluster label of a document, or None if it is in no cluster."""
+        """The cluster label, or None without a cluster."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
         label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
         return label
 
     def labels_of(self, document_ids: Iterable[int]) -> dict[int, int]:
-        """The cluster label of each document; ALONE + id for a document in no cluster."""
+        """The cluster label of each document; ALONE + id without a cluster."""
         sql = """SELECT d.id, ifnull(d.cluster_id, d.id + {alone}) FROM {carray}(?) AS i CROSS JOIN {index}_document AS d
                  WHERE d.id = i.value"""
         sorted_ids = np.unique(np.fromiter(document_ids, np.int64))
@@ -235,7 +231,6 @@ class Documents(Fingerprints):
         return NEVER_SEEN if number is None else number
 
     def group_name(self, group_id: int) -> Key | None:
-        """The name of a group, or None for no group."""
         name: Key | None = self.db.value(self.store.sql("SELECT name FROM {index}_group WHERE id = ?"), (group_id,))
         return name
 
@@ -302,13 +297,13 @@ class Documents(Fingerprints):
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
     def store_exempt_values(self, values: Mapping[int, bytes]) -> None:
-        """Store the values of documents that match an allowed text and therefore have no fingerprint."""
+        """Store the values of documents that match an allowed text."""
         sql = "INSERT INTO {index}_allowed_document (document_id, value, value_hash) VALUES (?, ?, ?)"
         rows = [(number, value, signed_hash(value)) for number, value in values.items()]
         self.db.execute_many(self.store.sql(sql), rows)
 
     def exempt_fingerprint(self, fingerprint_id: int, value: bytes, *, has_rows: bool = True) -> list[int]:
-        """Exempt all documents of a fingerprint, delete it and return their ids. has_rows: the fingerprint has candidate rows."""
+        """Exempt all documents of a fingerprint, delete it and return their ids. has_rows: it has candidate rows."""
         sql = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id")
         document_ids = [row[0] for row in self.db.rows(sql, (fingerprint_id,))]
         self.store_exempt_values(dict.fromkeys(document_ids, value))
@@ -330,7 +325,7 @@ class Documents(Fingerprints):
         return bytes(row[0])
 
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
-        """Delete documents, and their fingerprints unless other documents use them."""
+        """Delete documents, and their fingerprints unless others use them."""
         document_ids = list(document_ids)
         fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         for part, is_there in (("allowed_document", self.store.allows), ("own_end", self.store.keeps_ends)):
@@ -393,7 +388,7 @@ class Documents(Fingerprints):
         return True
 
     def next_id(self) -> int:
-        """The id of the next document; ids are never reused."""
+        """Ids are never reused."""
         return self._last_id("document") + 1
 
     def row(
@@ -417,7 +412,7 @@ class Documents(Fingerprints):
         return self._insert("document", self.store.sql(self.INSERT), row)
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
-        """Set columns of a document. Column names come from this package only."""
+        """Set columns, whose names come from this package only."""
         assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
         sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
         self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})

@@ -67,8 +67,7 @@ def explain_pair(
     given: tuple[str | None, str | None],
     now: int,
 ) -> MatchExplanation:
-    """Compare two stored documents by their fingerprints, candidate rows and texts; `given` supplies texts that are not
-    stored."""
+    """Compare two stored documents by their fingerprints, candidate rows and texts; `given`: texts that are not stored."""
     a, b = (one._replace(fingerprint_id=number) for one, number in zip(documents, search.closest(*documents), strict=True))
     similarity, distance, is_match = 0.0, None, False
     probes = 0
@@ -125,7 +124,7 @@ def _passages(search: Search, a: DocumentRow, b: DocumentRow) -> tuple[Passage, 
 
 
 def _compared(search: Search, documents: DocumentRow, exempt_value: bytes | None) -> Sketch:
-    """The sketch of a document, ignoring allowed texts; aside: its value if it is exempt."""
+    """The sketch of a document, ignoring allowed texts; exempt_value: its value if it is exempt."""
     if exempt_value is not None:
         return search.sketch_of(exempt_value)
     if documents.fingerprint_id is None:

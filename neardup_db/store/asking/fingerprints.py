@@ -1,4 +1,4 @@
-"""Rows of fingerprints (one for each distinct value of a group), and helpers for all tables with ids."""
+"""Rows of fingerprints, one for each distinct value of a group, and helpers for tables with ids."""
 
 from __future__ import annotations
 
@@ -30,15 +30,13 @@ OF_GROUP = f":group_id IN (group_id, {ACROSS_GROUPS})"
 
 
 class Fingerprints:
-    """Reads and writes fingerprints inside the store's transactions."""
-
     def __init__(self, store: Store) -> None:
         self.store = store
         self.db = store.db
         self.parts = Parts(store)
 
     def value(self, fingerprint_id: int) -> bytes:
-        """The stored value of a fingerprint, checked against its hash."""
+        """The stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
@@ -66,7 +64,7 @@ class Fingerprints:
         return isinstance(value, bytes) and signed_hash(value) == value_hash and self.store.scheme.is_value(value)
 
     def fingerprint_id(self, group_id: int, value: bytes, value_hash: int) -> int | None:
-        """The id of the fingerprint with this value, or None; value_hash: its `signed_hash`."""
+        """The id of the fingerprint with this value; value_hash: its `signed_hash`."""
         sql = "SELECT f.id FROM {index}_fingerprint AS f WHERE f.group_id = +? AND f.value_hash = +? AND f.value = ?"
         number: int | None = self.db.value(self.store.sql(sql + self._shareable), (group_id, value_hash, value))
         return number
@@ -78,7 +76,7 @@ class Fingerprints:
         return dict(self.db.rows(self.store.sql(sql + self._shareable), (self.db.carried(np.sort(hashes)), group_id)))
 
     def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
-        """{value: id} of the fingerprints with these ids (int64[n], any order) that belong to the group."""
+        """{value: id} of the group's fingerprints with these ids (int64[n], any order)."""
         if not len(ids):
             return {}
         sql = """SELECT f.value, f.id FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
@@ -125,7 +123,7 @@ class Fingerprints:
         return number
 
     def last_fingerprint_id(self) -> int:
-        """The highest fingerprint id ever assigned; ids are never reused."""
+        """The highest id ever assigned; ids are never reused."""
         return self._last_id("fingerprint")
 
     @property
@@ -145,7 +143,7 @@ class Fingerprints:
         return self.add_fingerprint(group_id, value, value_hash) if number is None else number
 
     def insert_fingerprints(self, first_id: int, group_id: int, values: Sequence[bytes], hashes: Any) -> None:
-        """Insert fingerprints of a group in one statement; hashes: int64[n], their value hashes."""
+        """Insert fingerprints of a group in one statement; hashes: int64[n]."""
         sql = """INSERT OR FAIL INTO {index}_fingerprint (id, group_id, value, value_hash)
                  SELECT :first_id + v.rowid, :group_id, v.value, neardup_number(:hashes, v.rowid) FROM {carray}(:values) AS v"""
         parameters = {
@@ -188,7 +186,7 @@ class Fingerprints:
         return zip(firsts, lasts, strict=True)
 
     def _remove_rows(self, first_id: int, last_id: int) -> None:
-        """Remove the candidate rows of fingerprints, one by one if a value is damaged."""
+        """Remove candidate rows, one fingerprint at a time if a value is damaged."""
         try:
             self.store.table.remove_rows(first_id, last_id)
         except CorruptIndexError:
@@ -200,12 +198,12 @@ class Fingerprints:
                     self.store.table.remove_damaged(number)
 
     def _has_value_index(self) -> bool:
-        """True if the value index exists; bulk loads drop it temporarily."""
+        """Bulk loads drop it temporarily."""
         sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
         return self.db.value(sql, (f"{self.store.name}_fingerprint_value",)) is not None
 
     def drop_value_index(self) -> str | None:
-        """Drop the value index and return the SQL that recreates it, or None if it cannot be dropped now."""
+        """Returns the SQL that recreates it, or None if it cannot be dropped now."""
         name = f"{self.store.name}_fingerprint_value"
         if not self.db.owned or not self._has_value_index():
             return None

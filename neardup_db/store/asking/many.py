@@ -1,4 +1,4 @@
-"""Bulk queries: the sketches are joined with the candidate table, instead of one statement for each query."""
+"""Bulk queries: a join of the sketches with the candidate table."""
 
 from __future__ import annotations
 
@@ -95,8 +95,7 @@ def _fitting(sketches: Sketches) -> int:
 
 
 class _Piece:
-    """A piece of queries whose sketches are computed in parts: `finish` takes parts from the front, a background thread from
-    the back."""
+    """A piece of queries: `finish` computes parts from the front, a background thread from the back."""
 
     def __init__(self, first: int, end: int, make: Make, beside: bool, sketched: dict[int, Sketches]) -> None:
         self.first, self.end = first, end

@@ -1,5 +1,5 @@
-"""The most similar documents to a text or code, also below the index's threshold. Uses the candidate table if it suffices,
-else a scan."""
+"""The most similar documents to a text or code, also below the index's threshold: by the candidate table if it suffices, else
+by a scan."""
 
 from __future__ import annotations
 
@@ -31,15 +31,12 @@ def sketch_of(wanted: Any, store: Store) -> Sketch:
     """The sketch of a text, or of a code if the scheme takes no texts or the value is none."""
     scheme = store.scheme
     is_text = scheme.takes_text and (isinstance(wanted, (str, bytes)) or not scheme.takes_codes)
-    return store.sketch_text(check_text(wanted, "wanted")) if is_text else store.sketch_code(wanted)
+    return store.sketcher.text(check_text(wanted, "wanted")) if is_text else store.sketcher.code(wanted)
 
 
 def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> list[tuple[Any, ...]]:
-    """The n most similar visible documents as rows of `Search.match_rows`, ties in insertion order.
-
-    Set schemes return only documents with a similarity above 0. Runs inside `reading`. Raises ParameterError if stored values
-    cannot be ranked.
-    """
+    """The n most similar visible documents as rows of `Search.match_rows`, ties in insertion order; of set schemes only those
+    with a similarity above 0. Runs inside `reading`. Raises ParameterError if stored values cannot be ranked."""
     scheme = search.store.scheme
     scheme.require_order()
     if n == 0 or sketch.value is None:
@@ -70,10 +67,8 @@ def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[
 
 
 def _of_sets(search: Search, parameters: dict[str, Any], least: float) -> list[tuple[Any, ...]]:
-    """The query with every fingerprint as a candidate and the lowest possible threshold.
-
-    least: a similarity that at least `n` documents are known to have.
-    """
+    """The query with every fingerprint as a candidate and the lowest possible threshold. least: a similarity that at least `n`
+    documents have."""
     verified = schema.sql_text(f"verify_{search.store.verification}").replace(_LOOKED_UP, _EVERY).replace("{crowd}", "")
     text = schema.sql_text("matches").replace("{verified}", verified).replace("{limit}", " LIMIT +:limit")
     return search.rows(search.store.sql(text), {**parameters, "threshold": max(least, sys.float_info.min)})

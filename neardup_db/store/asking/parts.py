@@ -1,8 +1,8 @@
 """Several codes under one key, such as the rotations of an image or the frames of a video.
 
 The document row has the fingerprint of its first code. Documents with a named code or several codes have all their codes in an
-additional table, which the first named code creates; `Store.has_parts` says whether it exists, and only then queries read it. A
-query returns each document once, with its best code.
+additional table, which the first named code creates (`Store.has_parts`). A query returns each document once, with its best
+code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _SAMPLED = 16
 def nearest_codes(a: Sequence[bytes], b: Sequence[bytes]) -> tuple[int, int]:
     """The positions of the two most similar codes of two documents.
 
-    A sample bounds the distance, then a join below that distance finds closer pairs, which are few even if all codes are similar.
+    A sample bounds the distance, then a join below that distance finds closer pairs, which are few even if all codes are
+    similar.
     """
     numbers_a, numbers_b = ([int.from_bytes(code, "big") for code in codes] for codes in (a, b))
     step = -(-len(a) // _SAMPLED)
@@ -89,7 +90,6 @@ class Parts:
         return number
 
     def documents_with_rows(self, document_ids: Iterable[int]) -> set[int]:
-        """The ids of the documents that have rows of codes."""
         sql = self.store.sql("SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
@@ -104,7 +104,7 @@ class Parts:
         self.db.execute_many(self.store.sql(sql), rows)
 
     def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
-        """Insert one code of a document; number: the id of the code that it replaces."""
+        """Insert one code; number: the id of the code that it replaces."""
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
         self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
 
@@ -160,7 +160,7 @@ class Parts:
         self.db.execute(self.store.sql("UPDATE {index}_part SET part = ? WHERE id = ?"), (unused_name, number))
 
     def used_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
-        """The fingerprints among these that rows of codes use."""
+        """Those of these fingerprints that rows of codes use."""
         if not self.store.has_parts:
             return set()
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1")

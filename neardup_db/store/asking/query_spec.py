@@ -14,7 +14,7 @@ from ..layout.state import Store
 class QuerySpec:
     """The text or code of a query and its options. Immutable; half the cost of a NamedTuple, because every query creates one.
 
-    Arguments are checked by the caller, except the bounds, which depend on the scheme. any: accept any `limit` matches instead of
+    The caller checks the arguments, except the bounds, which depend on the scheme. any: accept any `limit` matches instead of
     the best.
     """
 
@@ -42,8 +42,8 @@ class QuerySpec:
 
     def sketch(self, store: Store) -> Sketch:
         if self.text is None:
-            return store.sketch_code(self.code)
-        return store.sketch_text(self.text)
+            return store.sketcher.code(self.code)
+        return store.sketcher.text(self.text)
 
 
 DEFAULT_QUERY = QuerySpec()

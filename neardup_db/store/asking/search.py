@@ -87,15 +87,13 @@ class Search:
     def matches(
         self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec = DEFAULT_QUERY, *, except_id: int = 0
     ) -> list[MatchRow]:
-        """The visible documents that match, best first, ties in insertion order. The sketch is of the query or of a stored
-        document."""
+        """The visible documents that match, best first, ties in insertion order."""
         return list(starmap(MatchRow, self.match_rows(sketch, group_id, now, spec, except_id)))
 
     def match_rows(
         self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec, except_id: int = 0
     ) -> list[tuple[Any, ...]]:
-        """`matches` as plain tuples (key, similarity, distance, id), plus the part in an index with parts. `build_matches`
-        converts them."""
+        """`matches` as tuples (key, similarity, distance, id), plus the part in an index with parts; see `build_matches`."""
         parameters = self.parameters(sketch, group_id, now, spec)
         if sketch.value is None:
             return []
@@ -127,7 +125,7 @@ class Search:
         return [row for row in rows if row.id not in dismissed][: spec.limit]
 
     def _of_codes(self, document_id: int, sketch: Sketch, group_id: int, now: int, spec: QuerySpec) -> list[MatchRow]:
-        """`matches` of a stored document by all its codes; each other document appears once, with its best code."""
+        """`matches_of` by all codes of a document; each other document appears once, with its best code."""
         numbers = self.documents.fingerprints_of(document_id, None)
         if len(numbers) < 2:
             return self.matches(sketch, group_id, now, spec, except_id=document_id)
@@ -183,9 +181,8 @@ class Search:
     ) -> list[Neighbour]:
         """The newest document before `before_id` of each matching fingerprint, expired or not, best first.
 
-        A large cluster contributes the first `limits.FROM_CROWD` visible matches found, or one expired match if none is visible,
-        which connects as well. except_id: in an index with parts, the document that gets another code; its dismissed pairs are
-        excluded.
+        A large cluster contributes the first `limits.FROM_CROWD` visible matches found, or one expired match, which connects
+        as well. except_id: in an index with parts, the document that gets another code; its dismissed pairs are excluded.
         """
         if sketch.value is None:
             return []
@@ -205,8 +202,8 @@ class Search:
         return neighbours
 
     def best_of_parts(self, neighbours: list[Neighbour], limit: int, now: int, except_id: int) -> list[MatchRow]:
-        """`best_of` in an index with parts, without one document: each document once, with its best code. Does not read
-        dismissed pairs: `neighbours` excludes them."""
+        """`best_of` in an index with parts, without one document: each document once, with its best code. `neighbours` has
+        excluded dismissed pairs."""
         document = "d.id <> :except_id AND {visible}"
         first = "(SELECT min(x.id) FROM {index}_part AS x WHERE x.document_id = d.id AND x.fingerprint_id = :fingerprint_id)"
         sql = self.store.sql(
@@ -261,14 +258,12 @@ class Search:
             raise undecodable(error) from error
 
     def rows(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of an SQL text, read by apsw."""
         try:
             return self.db.rows(sql, parameters)
         except apsw.SQLError as error:
             raise self._damaged(error) from error
 
     def stream(self, sql: str, parameters: Any) -> Generator[tuple[Any, ...], None, None]:
-        """The rows of an SQL text one by one, for large results."""
         try:
             yield from self.db.stream(sql, parameters)
         except apsw.SQLError as error:

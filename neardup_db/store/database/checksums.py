@@ -1,7 +1,7 @@
 """Page checksums: SQLite's cksumvfs, as built into apsw, and a scan that finds damaged pages.
 
-The last 8 bytes of each page are two sums over its other 4-byte words; byte 20 of the file header declares them. SQLite reports a
-page with a wrong checksum as an I/O error (SQLITE_IOERR_DATA). Pages in the write-ahead log have the log's own checksums.
+The last 8 bytes of each page are two sums over its other 4-byte words; byte 20 of the file header declares them. SQLite
+reports a wrong sum as SQLITE_IOERR_DATA. Pages in the write-ahead log have the log's own checksums.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ write-ahead log has the valid page."""
 
 @cache
 def vfs() -> str:
-    """The name of the VFS, registered in this process and its children. The default VFS is unchanged. Raises ParameterError if
-    apsw lacks it."""
+    """The name of the VFS, registered once; the default VFS stays. Raises ParameterError if apsw lacks it."""
     import apsw.sqlite_extra  # imported late: it imports much of the standard library
 
     if apsw.sqlite_extra.has("cksumvfs") is None:
@@ -51,13 +50,12 @@ def vfs() -> str:
 
 
 def has_checksums(connection: apsw.Connection) -> bool:
-    """True if the connection verifies page checksums."""
     return connection.open_vfs == VFS
 
 
 def file_has_checksums(path: str) -> bool:
-    """True if the header of a file declares page checksums. Asks SQLite, because opening and closing a file that SQLite has
-    open would drop its locks."""
+    """True if the file's header declares page checksums. Asks SQLite, because closing a file that SQLite has open would drop
+    its locks."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return bool(connection.reserve_bytes() == RESERVED_BYTES)
@@ -66,7 +64,7 @@ def file_has_checksums(path: str) -> bool:
 
 
 def connect(path: str, flags: int) -> apsw.Connection:
-    """A connection to a file, with checksum verification if its pages have checksums."""
+    """A connection to a file, which verifies the page checksums if there are any."""
     connection = Connection(path, flags=flags)
     if connection.reserve_bytes() != RESERVED_BYTES:
         return connection
@@ -82,15 +80,12 @@ def create(path: str) -> apsw.Connection:
 
 
 def is_checksum_error(error: apsw.Error) -> bool:
-    """True if an SQLite error reports a wrong page checksum."""
     return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
 
 
 def damaged_pages(path: str) -> list[int]:
-    """The numbers of all pages with wrong checksums, used or not; only page 1 if the header denies checksums.
-
-    Reads through SQLite, because other reads would drop the locks of its connections.
-    """
+    """The numbers of all pages with wrong checksums, used or not; only page 1 if the header denies checksums. Reads through
+    SQLite, because other reads would drop its locks."""
     file = apsw.VFSFile(vfs(), path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
     try:
         header = file.xRead(100, 0)
@@ -112,7 +107,7 @@ def damaged_pages(path: str) -> list[int]:
 
 
 def _is_sound(file: apsw.VFSFile, number: int, size: int) -> bool:
-    """True if SQLite accepts a page, if it is beyond the end of a file that shrank, or if it is the lock page."""
+    """True if SQLite accepts the page, or if it is the lock page or beyond the end of a file that shrank."""
     start = (number - 1) * size
     if start <= _LOCK_BYTE < start + size:
         return True
@@ -125,8 +120,8 @@ def _is_sound(file: apsw.VFSFile, number: int, size: int) -> bool:
 
 
 def _pages_in_log(path: str, size: int) -> set[int]:
-    """The numbers of the pages in the write-ahead log, by SQLite's file format: a 32-byte header with the salts at 16, then
-    frames, each with a 24-byte header (page number at 0, salts at 8) and a page."""
+    """The numbers of the pages in the write-ahead log: a 32-byte header with the salts at 16, then frames of a 24-byte header
+    (page number at 0, salts at 8) and a page."""
     numbers = set()
     with suppress(FileNotFoundError), open(path, "rb") as log:
         salts = log.read(32)[16:24]

@@ -30,7 +30,7 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 
 
 class CommitInCallError(apsw.ConstraintError):
-    """The error for SQL of the application that would commit in the middle of a call."""
+    """SQL of the application would commit in the middle of a call."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -39,7 +39,7 @@ class CommitInCallError(apsw.ConstraintError):
 
 
 def translate(error: apsw.Error, name: str = "") -> NearDupError:
-    """This package's error for an SQLite error. The message begins with the file's name, if it is known."""
+    """This package's error for an SQLite error; name: the file, which the message begins with."""
     converted = _converted(error)
     if name and checksums.is_checksum_error(error):
         return _damaged(name)
@@ -49,7 +49,7 @@ def translate(error: apsw.Error, name: str = "") -> NearDupError:
 
 
 def _damaged(path: str) -> NearDupError:
-    """The error for a wrong page checksum. Lists all damaged pages, which reads the whole file."""
+    """The error for a wrong page checksum, with all damaged pages: reads the whole file."""
     try:
         pages = checksums.damaged_pages(path)
     except apsw.Error as error:
@@ -130,7 +130,6 @@ def _converted(error: apsw.Error) -> NearDupError:
 
 
 def damaged(what: str, index: str, reason: object) -> CorruptIndexError:
-    """The error for stored data that is missing or damaged."""
     return CorruptIndexError(
         f"{what} of index {index!r} is missing or damaged, {reason}: run check(repair=True), or restore a backup"
     )

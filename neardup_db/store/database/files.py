@@ -1,4 +1,4 @@
-"""Atomic file creation: a file is written under a random name and renamed when it is complete."""
+"""Atomic file creation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ MODE = 0o644
 
 
 def is_empty(path: str) -> bool:
-    """True if the file does not exist or has no bytes."""
     try:
         return os.stat(path).st_size == 0
     except FileNotFoundError:
@@ -22,8 +21,8 @@ def is_empty(path: str) -> bool:
 
 @contextmanager
 def new_file(path: str, mode: int) -> Iterator[str]:
-    """Yield the path of an empty file in the same folder, which is renamed to `path` at the end. A file with that name is
-    therefore always complete, and none is overwritten. Raises FileExistsError if `path` exists."""
+    """Yield the path of an empty file in the same folder, which is renamed to `path` at the end. So no file at `path` is
+    incomplete or overwritten. Raises FileExistsError."""
     temporary_path = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
         _create_file(temporary_path, mode)

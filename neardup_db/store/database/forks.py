@@ -1,10 +1,6 @@
-"""Forked children and the connections of the parent. A child never uses or closes one, and may open its own files unless another
-thread was using an index at the fork.
-
-SQLite forbids the first two: the child would end the parent's transactions and release its locks. For opening files see
-csrc/sqlite/fork.c. A thread that was inside SQLite at the fork may have held one of SQLite's locks, which the child can never
-release.
-"""
+"""Forked children and the connections of the parent. A child never uses or closes one: it would end the parent's transactions
+and release its locks. It may open its own files (csrc/sqlite/fork.c), unless another thread was using an index at the fork and
+may have held one of SQLite's locks, which nobody in the child can release."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ class Holder(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """True if the object has closed it."""
+        ...
 
 
 _holders: WeakSet[Holder] = WeakSet()
@@ -42,7 +38,7 @@ _in_use = False
 
 
 def watch(holder: Holder) -> None:
-    """Preserve the connection in every child that is forked during the lifetime of `holder`."""
+    """Preserve the holder's connection in every forked child."""
     _holders.add(holder)
 
 

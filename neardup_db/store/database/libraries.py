@@ -1,7 +1,7 @@
-"""Tracks which SQLite library of this process has a file open.
+"""Which SQLite library of this process has a file open.
 
-File locks belong to a process, and closing a file drops all of them. Two SQLite libraries that open the same file therefore drop
-each other's locks, and two writers may collide. A single library prevents this itself.
+File locks belong to a process, and closing a file drops all of them. Two SQLite libraries that open one file therefore drop
+each other's locks; a single library prevents this.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from .standard import StandardConnection
 
 
 class File(NamedTuple):
-    """The identity of an open file, independent of its path."""
+    """The identity of a file, independent of its path."""
 
     device: int
     number: int
 
 
 class Opening:
-    """A file that an owned connection is about to open; it counts as open inside the context.
-
-    Raises ParameterError if another library has the file open, because opening and closing it would drop the locks.
-    """
+    """A file that an owned connection is about to open; it counts as open inside the context. Raises ParameterError if another
+    library has it open."""
 
     connection = None
     """None: the library is that of owned connections."""
@@ -42,7 +40,7 @@ class Opening:
         self._path = path
 
     def record_identity(self) -> None:
-        """Record the identity of the file, if it did not exist at the start."""
+        """Record the identity of a file that did not exist at the start."""
         if self not in _files:
             _add(self._path, file_of(self._path), self)
 
@@ -70,13 +68,13 @@ in_children(_reset_lock)
 
 
 def register(db: Database) -> None:
-    """Record the file of a database. Raises ParameterError if another library has it open or is about to."""
+    """Record the file of a database. Raises ParameterError if another library has it open."""
     path = db.connection.filename
     _add(path, file_of(path), db)
 
 
 def _add(path: str, file: File | None, user: Database | Opening) -> None:
-    """Check for other users of a file and record this one, atomically, so one of two concurrent threads gets the error."""
+    """Check for other users of a file and record this one, atomically, so one of two threads gets the error."""
     if file is not None:
         loan = _turn.take(math.inf)
         assert loan is not None
@@ -86,7 +84,7 @@ def _add(path: str, file: File | None, user: Database | Opening) -> None:
 
 
 def file_of(path: str) -> File | None:
-    """The identity of the file at a path; None without one (in memory, or deleted)."""
+    """None without a file (in memory, or deleted)."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -105,7 +103,7 @@ def _require_same(path: str, file: File, user: Database | Opening) -> None:
 
 
 def _holders_of(file: File) -> list[Database | Opening]:
-    """The users of a file. Copies the table first, because other threads may remove entries."""
+    """The users of a file. Other threads may change the table meanwhile."""
     users = [reference() for reference in _files.keyrefs()]
     return [user for user in users if user is not None and _files.get(user) == file]
 

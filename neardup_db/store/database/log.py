@@ -1,8 +1,7 @@
 """Checkpoints of the write-ahead log, run by the commit that finds it too long.
 
-SQLite's automatic checkpoint copies only pages that no connection is writing. With several writers some pages always remain, so
-the log never restarts and grows without limit. This checkpoint takes the write lock if it is free, which it usually is right
-after a commit.
+SQLite's automatic checkpoint skips pages in use, so with several writers the log never restarts. This one takes the write lock
+if it is free, which it usually is right after a commit.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ CHECKPOINT_ERRORS = (apsw.IOError, apsw.FullError)
 
 
 class Log:
-    """Keeps the write-ahead logs of one connection short."""
-
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._due: dict[str, int] = {}

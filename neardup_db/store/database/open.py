@@ -1,4 +1,4 @@
-"""Opens owned connections with their settings, and registers the SQL functions on any connection."""
+"""Opens owned connections, and registers the SQL functions on any connection."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _copy_for(module: str) -> str:
 
 
 def _remove_stale_copies(folder: str) -> None:
-    """Delete copies of ended processes, which could not delete a loaded file themselves on this system."""
+    """Delete copies left by ended processes: this system deletes no loaded file."""
     for name in os.listdir(folder):
         copy_folder = os.path.join(folder, name)
         with suppress(OSError):  # loaded by a process
@@ -91,8 +91,7 @@ def load(connection: Any) -> None:
 
 
 def refuse_waiting_log(path: str, error: Exception) -> None:
-    """Raise ReadOnlyError if a write-ahead log exists beside a file that could not be opened. Without one the file can be read
-    as it is."""
+    """Raise ReadOnlyError if a file that could not be opened has a write-ahead log. Without one it can be read alone."""
     if os.path.exists(path + "-wal"):
         raise ReadOnlyError(
             f"{path!r} has changes waiting in its -wal file, which cannot be read where the folder cannot be written "
@@ -101,10 +100,8 @@ def refuse_waiting_log(path: str, error: Exception) -> None:
 
 
 def _open_read_only(path: str, timeout: float) -> apsw.Connection:
-    """Open read-only. If the folder is not writable and there is no log, the file is opened as immutable.
-
-    path: without symbolic links, because SQLite places the log beside the file itself.
-    """
+    """Open read-only; as immutable if the folder is not writable and there is no log. path: without symbolic links, because
+    SQLite places the log beside the file itself."""
     connection = checksums.connect(path, apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(int(timeout * 1000))
     try:
@@ -131,12 +128,11 @@ def open_file(target: str, *, read_only: bool, durability: str, timeout: float, 
 
 
 class Scratch(apsw.Connection):
-    """A connection that an index may use and close as its own, and in other threads."""
+    """A connection that an index may close, and use in other threads."""
 
 
 def open_scratch(path: str) -> Scratch:
-    """A connection to a new temporary file, private and not needed after a crash: rollback journal in memory, no
-    syncs, large pages."""
+    """A connection to a new temporary file, not needed after a crash."""
     connection = Scratch(path)
     connection.execute(
         "PRAGMA page_size = 32768; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
@@ -171,7 +167,7 @@ def _is_unused(connection: apsw.Connection) -> bool:
 
 
 def _remove_closed(path: str) -> None:
-    """Delete a file that was unused when it was closed, after renaming it to a random name and checking again."""
+    """Delete a file that was unused when it was closed, after renaming it and checking again."""
     temporary_path = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
     try:
         os.rename(path, temporary_path)
@@ -216,12 +212,12 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float) ->
 
 
 def cache_size(connection: apsw.Connection) -> int:
-    """The value of PRAGMA cache_size for the file's current size."""
+    """PRAGMA cache_size for the file's current size."""
     size: int = connection.pragma("page_count") * connection.pragma("page_size")
     return -max(limits.CACHE_KIB, min(size // 100 >> 10, limits.CACHE_KIB_MOST))
 
 
 def _temp_store() -> str:
-    """Where temporary data goes that does not fit into SQLite's cache. In memory, SQLite sorts without limit as a list of
-    single rows, and VACUUM copies the whole file; but without a writable temporary folder there is no other place."""
+    """In memory, SQLite sorts without limit and VACUUM copies the whole file; only without a writable temporary folder there
+    is no other place."""
     return "FILE" if system.has_temporary_folder() else "MEMORY"

@@ -1,7 +1,7 @@
 """Connections of Python's sqlite3 module, or of pysqlite3.
 
-The index's statements run directly on the SQLite connection (csrc/python/standard/), independent of the application's Python
-settings and without changing them. The file is never opened by a second SQLite library.
+Statements run directly on the SQLite connection (csrc/python/standard/), independent of the application's Python settings and
+without changing them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ REMEDIES = (
 
 
 class Loadable(Protocol):
-    """A connection of sqlite3 or of pysqlite3, which has no type hints."""
-
     @property
     def in_transaction(self) -> bool: ...
     def enable_load_extension(self, enable: bool, /) -> Any: ...
@@ -51,10 +49,8 @@ class Ends(Protocol):
 
 
 def module_of(connection: object) -> Any:
-    """The module of a connection, sqlite3 or pysqlite3 under any name; None for other objects.
-
-    Methods are taken from the module's own Connection class, because subclasses may override them.
-    """
+    """The module of a connection, sqlite3 or pysqlite3 under any name; None for other objects. Methods are taken from its own
+    Connection class, because subclasses may override them."""
     for name in ("sqlite3", "pysqlite3"):
         module = sys.modules.get(name)
         if isinstance(connection, getattr(module, "Connection", ())):
@@ -64,8 +60,7 @@ def module_of(connection: object) -> Any:
 
 @contextmanager
 def loading(connection: Any) -> Iterator[None]:
-    """Allow extension loading inside the context, then restore the setting. Raises ParameterError if the module does not
-    support it."""
+    """Allow extension loading inside the context. Raises ParameterError if the module cannot."""
     module = module_of(connection)
     if module is None:
         raise ParameterError(f"connection={connection!r:.80}: give one of apsw, sqlite3 or pysqlite3")
@@ -90,10 +85,8 @@ def has_functions(connection: Any) -> bool:
 
 
 def _answer(connection: Any, sql: str) -> Any:
-    """The first row of a statement on the application's connection; None without a row or if SQLite refuses.
-
-    load_extension(NULL) loads nothing and fails if loading is disabled, which Python's module cannot report.
-    """
+    """The first row of a statement; None without a row or if SQLite refuses. load_extension(NULL) loads nothing and fails if
+    loading is disabled, which Python's module cannot report."""
     module = module_of(connection)
     try:
         cursor = module.Connection.cursor(connection)
@@ -104,7 +97,7 @@ def _answer(connection: Any, sql: str) -> Any:
 
 
 class StandardConnection:
-    """The subset of `apsw.Connection` that an index uses, on a connection of the application."""
+    """The part of `apsw.Connection` that an index uses, on a connection of the application."""
 
     row_trace = exec_trace = convert_jsonb = None
     cursor_factory = apsw.Cursor
@@ -143,7 +136,7 @@ class StandardConnection:
 
     @property
     def is_connected(self) -> bool:
-        """True unless the application has closed the connection. Does not call SQLite."""
+        """True unless the application has closed it. Does not call SQLite."""
         try:
             _transaction_probe(module_of(self.given))(self.given)
         except module_of(self.given).Error:
@@ -152,7 +145,7 @@ class StandardConnection:
 
     @property
     def library(self) -> int:
-        """A number that identifies the SQLite library within this process."""
+        """Identifies the SQLite library within this process."""
         return self._handle.library
 
     @property
@@ -168,11 +161,10 @@ class StandardConnection:
         return False
 
     def require_open(self) -> None:
-        """Raise apsw.ConnectionClosedError if it is closed."""
         _ = self._handle.changes
 
     def wait_at_least(self, timeout: float) -> None:
-        """Raise the timeout, in seconds, for waiting until another thread of the application releases the connection."""
+        """Raise the timeout in seconds for other threads of the application to release the connection."""
         self._handle.timeout = max(self._handle.timeout, timeout)
 
     # ---- statements --------------------------------------------------------------------------------------------------
@@ -221,11 +213,11 @@ class StandardConnection:
         self._watching = [other for other in self._watching if other is not ends]
 
     def refuse_commits(self) -> Hold:
-        """Until the returned object is released, a COMMIT is refused and rolls back."""
+        """See `Undo.refuse_commits`."""
         return self._handle.hold()
 
     def report_end(self) -> None:
-        """Notify of a transaction end since the last call. Cached transaction state is read only after this."""
+        """Report a transaction end since the last call. Cached transaction state is read only after this."""
         ended = self._handle.ended()
         if not ended:
             return
@@ -246,8 +238,8 @@ class _Fetched(list[tuple[Any, ...]]):
 
 @cache
 def _transaction_probe(module: Any) -> Any:
-    """A function that fails for a closed connection of the module without calling SQLite: even `in_transaction` may wait for
-    another thread while holding Python's lock."""
+    """A function that fails for a closed connection without calling SQLite: even `in_transaction` may wait for another thread
+    while holding Python's lock."""
     closed = module.connect(":memory:")
     closed.close()
     probe = module.Connection.isolation_level.__get__
@@ -279,7 +271,7 @@ _open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()
 
 
 def _require_no_parents() -> None:
-    """Raise NearDupError in a forked child whose parent has an index on a connection of the application's library."""
+    """Raise NearDupError in a forked child whose parent has an index on a connection of this library."""
     forks.require_idle()
     if any(one.process_id != os.getpid() and one.is_connected for one in _open.values()):
         raise NearDupError(

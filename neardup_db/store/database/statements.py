@@ -13,7 +13,7 @@ from ..._questions import Statement as Statement
 
 
 class Connection(apsw.Connection):
-    """A connection that finalizes its prepared statements before it is closed. It holds only weak references to them."""
+    """Finalizes its prepared statements before it is closed. Holds only weak references to them."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -28,8 +28,7 @@ class Connection(apsw.Connection):
         return statement
 
     def close(self, force: bool = False) -> None:
-        """Finalize the statements and close the connection. If a statement is running, the connection cannot be closed and
-        nothing changes."""
+        """Finalize the statements and close the connection. While a statement runs, it fails and changes nothing."""
         try:
             for statement in tuple(self._prepared):
                 statement.end()
@@ -42,7 +41,7 @@ class Connection(apsw.Connection):
 
 @cache
 def _share_functions() -> None:
-    """Give the statements access to the functions of apsw's SQLite."""
+    """Give the statements the functions of apsw's SQLite."""
     connection = apsw.Connection(":memory:")
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
     connection.load_extension(_questions.__file__, "sqlite3_neardup_questions_init")

@@ -22,7 +22,8 @@ from ..layout.opening import open_other_reader
 from ..layout.state import Store
 from ..linking.dismissing import adopt
 from ..readers import StoreReader, StoreReaders
-from ..writing.ingest import Ingest, IngestOptions
+from ..writing.batch_writer import IngestOptions
+from ..writing.ingest import Ingest
 from ..writing.stored import Stored
 from ..writing.writer import Writer
 

@@ -189,7 +189,7 @@ class Follower:
             transaction = SyncTransaction(self.store, self.documents, self.writer, limit, full)
             report = transaction.run(progress)
             self._remember_schema()
-        self.warning = transaction.ingest.token_counts.warning(self.store.rules.shingle)
+        self.warning = transaction.ingest.batch_writer.token_counts.warning(self.store.rules.shingle)
         return report, transaction.looked, transaction.scanned
 
     def _remember_schema(self) -> None:

@@ -11,7 +11,8 @@ from ...parameters import storable
 from ...values import MOST_PROBLEMS, Key, Record, Skipped, SyncReport
 from ..asking.documents import Documents
 from ..layout.state import Store
-from ..writing.ingest import Ingest, IngestOptions
+from ..writing.batch_writer import IngestOptions
+from ..writing.ingest import Ingest
 from ..writing.writer import Writer
 from . import triggers
 from .rows import RawKey, Row, Rows
@@ -236,7 +237,7 @@ class SyncTransaction:
             if row.key is None or row.text is None:
                 continue
             text = storable(row.text) if self.store.store_text else None
-            sketch = self.store.sketch_to_store(row.text)
+            sketch = self.store.sketcher.text_to_store(row.text)
             with self.ingest.between_records(light=self._light):
                 record = Record(row.key, text, None, row.group, None)
                 _, matches = self.writer.add(record, sketch, clock.now_ms(), if_exists="error", limit=1)

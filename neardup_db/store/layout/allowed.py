@@ -1,7 +1,7 @@
 """Compares new texts with the allowed ones.
 
-A text similar to an allowed one is exempt from matching. Like an empty text, its sketch has no value, so queries and writes need
-no special case; the actual value is in `exempt_value`.
+A text similar to an allowed one is exempt from matching. Its sketch has no value, like that of an empty text, so queries and
+writes need no special case; `exempt_value` has the value.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ class Allowed:
         self._values = native.Values.joined(values)
 
     def covers(self, value: bytes | None) -> bool:
-        """True if the text of a stored value is similar to an allowed one."""
+        """True if this value's text is similar to an allowed one."""
         return value is not None and comparing.matches_any(self._scheme, value, self._values)
 
     def exempt(self, sketch: Sketch) -> Sketch:
-        """The sketch, without its value if it is exempt."""
         if not self.covers(sketch.value):
             return sketch
         return Sketch(None, sketch.token_count, sketch.epoch, exempt_value=sketch.value)
@@ -45,5 +44,4 @@ class Allowed:
 
 
 def is_comparable(scheme: Scheme, value: object) -> bool:
-    """True if a stored value can be that of an allowed text."""
     return isinstance(value, bytes) and scheme.is_value(value)

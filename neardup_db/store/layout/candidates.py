@@ -1,8 +1,8 @@
 """Candidate tables: writes, removes, checks and looks up the rows of fingerprints.
 
-In a table of keys, a row is one key of a fingerprint. In a table of buckets, a row holds the entries of many codes. The stored
-value and the cluster determine all rows and entries (`neardup_filing`), so one or two statements index, remove, rebuild or check
-one fingerprint or all of them.
+A row is one key of a fingerprint (`KeyTable`), or holds the entries of many codes (`BucketTable`). Stored value and cluster
+determine all rows and entries (`neardup_filing`), so one or two statements index, remove, rebuild or check one fingerprint or
+all.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ MAX_GIVEN_ID = MAX_ID // 2
 
 
 class CandidateTable(ABC):
-    """The candidate table of an index on one connection. Runs inside the store's transactions."""
-
     separates_large_clusters: ClassVar[bool]
     """True if rows of large clusters are separate within a bucket."""
 
@@ -63,10 +61,8 @@ class CandidateTable(ABC):
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def index_rows(self, first_id: int, last_id: int, keys: bytes | Array | None = None) -> None:
-        """Write the candidate rows of fingerprints first_id to last_id, sorted.
-
-        keys: the group and keys of each fingerprint, int64 little-endian, if known, so that values are not read.
-        """
+        """Write the candidate rows of fingerprints first_id to last_id, sorted. keys: the group and keys of each, int64
+        little-endian, if known, so that values are not read."""
         try:  # not `_running`, for speed: every add comes here
             self.db.execute(self._insert_rows, {"first_id": first_id, "last_id": last_id, "keys": keys})
         except apsw.SQLError as error:
@@ -92,7 +88,7 @@ class CandidateTable(ABC):
 
     @abstractmethod
     def unreadable(self) -> list[int]:
-        """The ids of rows with damaged bytes."""
+        ...
 
     def count(self) -> int:
         with self._running():
@@ -100,7 +96,7 @@ class CandidateTable(ABC):
         return rows
 
     def expected_rows(self, first_id: int, last_id: int) -> int:
-        """The number of rows or entries that fingerprints first_id to last_id should have."""
+        """The number of rows or entries of fingerprints first_id to last_id, by their values."""
         with self._running():
             rows: int = self.db.value(f"SELECT count(*) FROM neardup_filing('{self.index}', ?, ?)", (first_id, last_id))
         return rows
@@ -114,8 +110,7 @@ class CandidateTable(ABC):
         return count, lacking, json.loads(ids)
 
     def excess(self, limit: int) -> list[int]:
-        """Up to `limit` fingerprint ids of rows or entries that no fingerprint should have. Slow; used after `count` has found
-        a difference."""
+        """Up to `limit` fingerprint ids of rows or entries that no fingerprint should have. Slow."""
         parameters = {"first_id": 0, "last_id": MAX_ID, "limit": limit}
         return [row[0] for row in self.db.rows(f"{self._excess} LIMIT :limit", parameters)]
 
@@ -127,7 +122,7 @@ class CandidateTable(ABC):
         return probes
 
     def candidates(self, parameters: Mapping[str, Any]) -> tuple[int, int]:
-        """(rows or entries, distinct fingerprints) that a query's probes read."""
+        """(rows or entries, distinct fingerprints) that a query reads."""
         sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._probed_rows}"
         rows, fingerprints = self.db.rows(sql, parameters)[0]
         return rows, fingerprints
@@ -148,7 +143,7 @@ class CandidateTable(ABC):
 
 
 class KeyTable(CandidateTable):
-    """A row is one key of a fingerprint: bucket (`column`), group, large cluster and fingerprint id."""
+    """A row has bucket (`column`), group, large cluster and fingerprint id."""
 
     separates_large_clusters = True
 
@@ -274,5 +269,4 @@ TABLES = ("code_bucket", *_BUCKETS)
 
 
 def candidate_table(db: Database, index: str, table: str) -> CandidateTable:
-    """The candidate table of an index; table: the name given by its scheme."""
     return KeyTable(db, index, table, _BUCKETS[table]) if table in _BUCKETS else BucketTable(db, index, table)

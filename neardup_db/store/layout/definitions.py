@@ -1,8 +1,8 @@
-"""Verifies table definitions: an index file is data, and must not run code when it is read or written.
+"""Verifies table definitions: reading or writing an index file must not run code from its schema.
 
-SQLite runs code in a schema: triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in
-place of tables. Therefore tables must be as the migrations create them, without triggers. Indexes on plain columns, and other
-tables, belong to the user.
+Triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in place of tables run code.
+Therefore tables must be as the migrations create them, without triggers. Other tables, and indexes on plain columns, belong to
+the user.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _expected_definitions(name: str, table: str | None, version: int, optional: 
 
 
 def require_data(db: Database, name: str) -> None:
-    """Raise FormatError if reading or writing the index would run code from its schema."""
+    """Raise FormatError if using the index would run code from its schema."""
     versions = range(schema.OLDEST_VERSION, schema.SCHEMA_VERSION + 1)
     parts = (*schema.OPTIONAL, schema.PENDING)
     known = [_expected_definitions(name, table, version, parts) for version in versions for table in candidates.TABLES]
@@ -78,7 +78,6 @@ def require_data(db: Database, name: str) -> None:
 
 
 def require_tables(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> None:
-    """Raise CorruptIndexError if a table of the index is missing."""
     required = [entry for entry, definition in expected(name, table, optional).items() if definition.type == "table"]
     missing = [entry for entry in required if entry not in _actual_definitions(db, required)]
     if missing:
@@ -86,15 +85,15 @@ def require_tables(db: Database, name: str, table: str | None, optional: tuple[s
 
 
 def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
-    """The missing tables of `schema.RENEWABLE` among the index's optional tables."""
+    """The missing tables of `schema.RENEWABLE`."""
     required = [part for part in optional if part in schema.RENEWABLE]
     found = _actual_definitions(db, [f"{name}_{part}" for part in required]) if required else {}
     return [part for part in required if f"{name}_{part}" not in found]
 
 
 def unlisted(db: Database, name: str, settings: Mapping[str, Any]) -> list[str]:
-    """The tables of `schema.OPTIONAL` that exist as this package creates them, but whose setting is lost or damaged. A table
-    with another definition belongs to the user."""
+    """The existing tables of `schema.OPTIONAL` whose setting is lost or damaged. A table with another definition belongs to
+    the user."""
     unset = [part for part in schema.OPTIONAL if settings.get(f"table.{part}") != 1]
     found = _actual_definitions(db, [f"{name}_{part}" for part in unset])
     own = expected(name, None, schema.OPTIONAL) if found else {}

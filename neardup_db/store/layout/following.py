@@ -31,7 +31,6 @@ class Following(NamedTuple):
 
 
 def read_following(index: str, settings: Mapping[str, Any]) -> Following | None:
-    """The followed table according to the settings, or None."""
     values: dict[str, Any] = {name: settings.get(f"{PREFIX}{name}") for name in Following._fields}
     if values["table"] is None:
         return None

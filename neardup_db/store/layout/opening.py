@@ -1,4 +1,4 @@
-"""Opens a store from the arguments of `Index(...)`: creates, opens or refuses."""
+"""Creates, opens or refuses the index of `Index(...)`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from ..database.files import MODE, is_empty, new_file
 from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
 from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
-from .state import Choices, Shared, Store
+from .choices import Choices, Shared
+from .state import Store
 from .window import Window
 
 Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection | Loadable
@@ -53,7 +54,7 @@ def open_store(
     attach: bool,
     timeout: float,
 ) -> Store:
-    """Open an index. Resources opened before a failure are closed."""
+    """Open an index. A failure closes everything opened before."""
     choices = _choices(scheme, text, store_text, record_matches, sums, window)
     check_index_name(name)
     check_choice("durability", durability, get_args(Durability))
@@ -106,8 +107,6 @@ def open_other_reader(path: str, index: Store) -> Store:
 
 
 class OpenMode(NamedTuple):
-    """The mode in which a file is opened."""
-
     read_only: bool
     durability: str
     timeout: float
@@ -187,8 +186,7 @@ def _create_file(path: str, choices: Choices, name: str, mode: OpenMode) -> None
 
 
 def _enable_readers(db: Database, file: os.stat_result) -> None:
-    """Set the function that opens further read connections to the same file. It raises FormatError if the path now belongs to
-    another file."""
+    """Set the function that opens further read connections. It raises FormatError if the path now belongs to another file."""
     path, vfs = db.connection.filename, db.connection.open_vfs  # they cannot be read while another thread uses the connection
 
     def require_file() -> None:
@@ -263,7 +261,6 @@ def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -
 
 
 def _require_checks(store: Store) -> None:
-    """Refuse connections without checksum support for pages with checksums."""
     if not store.settings.get("checksums") or checksums.has_checksums(store.db.connection):
         return
     if not store.db.owned:
@@ -289,7 +286,6 @@ _NO_SCHEME = "Give name=, or a scheme to create one"
 
 
 def _require_creatable(db: Database, name: str, choices: Choices, attach: bool) -> None:
-    """Raise an error if the index may not be created in this database."""
     names = schema.index_names(db)
     contents = f" It holds: {', '.join(names)}." if names else ""
     foreign = db.owned and not schema.is_empty(db) and db.value("PRAGMA application_id") != APPLICATION_ID

@@ -1,4 +1,4 @@
-"""The schema of an index in a database: creation, migration and settings."""
+"""The schema of an index: creation, migration and settings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SEVERAL_CODES = {"{codes}": "{document_codes}", "{has_code}": "{coded}"}
 
 @cache
 def sql_text(name: str) -> str:
-    """A file of sql/ as one line without its leading comments. Statements are cached by their text."""
+    """A file of sql/ as one line without its leading comments."""
     lines = _read_sql(os.path.join(_PACKAGE, "sql", f"{name}.sql")).splitlines()
     return with_fragments(" ".join(line.strip() for line in lines if not line.startswith("--")))
 
@@ -111,7 +111,7 @@ FOLLOWING = ("pending", "excluded")
 def create_tables(
     db: Database, name: str, table: str | None, newest: int | None = None, optional: Iterable[str] = ()
 ) -> None:
-    """Create all tables of an index at the newest version, and some of OPTIONAL."""
+    """Create all tables of an index, and some of OPTIONAL."""
     _apply_steps(db, name, "index", 0, newest)
     create_candidate_table(db, name, table, newest)
     for part in optional:
@@ -119,7 +119,6 @@ def create_tables(
 
 
 def create_optional(db: Database, name: str, part: str) -> None:
-    """Create a table of OPTIONAL at the newest version."""
     _apply_steps(db, name, part, 0)
     write_settings(db, name, {f"table.{part}": 1})
 
@@ -131,23 +130,22 @@ def drop_optional(db: Database, name: str, part: str) -> None:
 
 
 def optional_tables(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The tables of OPTIONAL that an index has according to its settings."""
+    """The tables of OPTIONAL that an index has."""
     return tuple(part for part in OPTIONAL if settings.get(f"table.{part}"))
 
 
 def create_candidate_table(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
-    """Create a scheme's candidate table at the newest version, if it has one."""
     if table is not None:
         _apply_steps(db, name, table, 0, newest)
 
 
 def create_pending_table(db: Database, name: str) -> None:
-    """Create the tables of pending and excluded keys of an index that follows a table."""
+    """Create the tables of pending and excluded keys, for an index that follows a table."""
     _apply_steps(db, name, PENDING, 0)
 
 
 def stored_name(db: Database, name: str) -> str | None:
-    """The index name as it was created, or None. SQLite ignores the case of names."""
+    """The index name as it was created, or None. SQLite ignores case."""
     sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE"
     table: str | None = db.value(sql, (f"{name}_setting",))
     return None if table is None else table[: len(name)]
@@ -169,7 +167,7 @@ def naming_error(db: Database, name: str, error: apsw.SQLError) -> NearDupError:
 
 
 def temp_object_error(db: Database, name: str) -> ParameterError | None:
-    """The error if a TEMP table or view hides a table of the index, else None."""
+    """The error if a TEMP table or view hides a table of the index."""
     sql = "SELECT name FROM temp.sqlite_schema WHERE type IN ('table', 'view') AND name LIKE ? ESCAPE '\\' LIMIT 1"
     hidden = db.value(sql, (f"{name}\\_%",))
     if hidden is None:
@@ -191,7 +189,6 @@ def is_empty(db: Database) -> bool:
 
 
 def require_version(name: str, version: Any) -> None:
-    """Raise FormatError for an unsupported schema version."""
     if not isinstance(version, int) or version < 1:
         raise CorruptIndexError(f"index {name!r}: the setting schema_version is {version!r}")
     if version < OLDEST_VERSION:
@@ -206,7 +203,7 @@ def require_version(name: str, version: Any) -> None:
 
 
 def random_number() -> int:
-    """A random number from 1 to 2^63 - 1, unique in practice."""
+    """From 1 to 2^63 - 1, unique in practice."""
     return int.from_bytes(os.urandom(8), "big") % (2**63 - 1) + 1
 
 
@@ -236,7 +233,7 @@ def write_settings(db: Database, name: str, settings: Mapping[str, Any]) -> None
 
 
 def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None) -> bool:
-    """Migrate an older schema. Returns False if it was up to date. Runs inside the caller's transaction."""
+    """Migrate an older schema. Returns False if it was current. Runs inside the caller's transaction."""
     old = settings["schema_version"]
     if old == SCHEMA_VERSION:  # another process migrated it first
         return False

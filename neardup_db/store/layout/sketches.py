@@ -1,4 +1,4 @@
-"""Sketches: texts and codes in the form that an index stores and compares."""
+"""The forms in which an index stores and compares texts and codes."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""The cached state of an open index, and SQL texts with the index's name."""
+"""The cached settings of an open index, and SQL texts with its name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -14,12 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from ... import limits
-from ...errors import MismatchError, NearDupError, ParameterError
-from ...native import Values, lib
+from ...errors import NearDupError, ParameterError
+from ...native import lib
 from ...parameters import quoted
-from ...schemes import scheme_from_settings
 from ...schemes.base import Scheme
-from ...schemes.codes import CodeRows
 from ...text import TextRules
 from ..database import checksums
 from ..database.connection import Database
@@ -28,60 +25,13 @@ from ..database.statements import Statement
 from . import definitions, schema
 from .allowed import Allowed, is_comparable
 from .candidates import CandidateTable, candidate_table
+from .choices import Choices, Shared
 from .following import Following, read_following
-from .sketches import Sketch, Sketches, StoredValue, plain_sketch
+from .sketcher import Sketcher
+from .sketches import StoredValue
 from .window import Window
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The caller's choices when opening, or the changes of a rebuild. None accepts the file's value; other values must match
-    it."""
-
-    scheme: Scheme | None = None
-    rules: TextRules | None = None
-    store_text: bool | None = None
-    record_matches: bool | None = None
-    checksums: bool | None = None
-    window: Window | None = None
-
-
-@dataclass(slots=True)
-class Shared:
-    """The state shared by all connections of an open index."""
-
-    choices: tuple[Choices, ...]
-    """The choices that must match, latest first; a rebuild through this index changes them. Earlier ones are kept, because a
-    connection may still see the file before the rebuild, or after its rollback."""
-    _epochs: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
-
-    def epoch(self, settings: tuple[Any, ...]) -> int:
-        """A number for settings, equal for equal settings on all connections."""
-        if len(self._epochs) >= MAX_REMEMBERED and settings not in self._epochs:
-            self._epochs.clear()  # numbers are not reused: older sketches are computed again
-        return self._epochs.setdefault(settings, next(self._numbers))
-
-    def bind(self, choices: Choices) -> Callable[[], None]:
-        """Require these choices from now on. Returns a function that undoes this."""
-        previous = self.choices
-        self.choices = (choices, *(earlier for earlier in previous if earlier != choices))[:MAX_REMEMBERED]
-        return partial(setattr, self, "choices", previous)
-
-
-MAX_REMEMBERED = 64
-"""The number of rebuilds, by this process or others, that are remembered."""
-
-
-class SketchRules(NamedTuple):
-    """The scheme and text rules of sketches with their epoch, and the allowed texts (None without any)."""
-
-    epoch: int
-    scheme: Scheme
-    rules: TextRules
-    allowed: Allowed | None = None
 
 
 _CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
@@ -112,19 +62,17 @@ class CompiledStatement(NamedTuple):
 class Store:
     """An index on one database connection. Methods that read or write run inside `reading` or `writing`.
 
-    All cached data of the file is here, with one of two lifetimes:
-
-    - permanent: the name, and SQL texts that contain it;
-    - a generation: everything that `load` sets. The file stores a random generation number, which each
-    `new_generation` replaces. `refresh` compares it inside each transaction, so data from a rolled back transaction is never used
-    again.
+    `load` sets everything cached from the file. The file stores a random generation number, which `new_generation` replaces.
+    Settings are read again (`refresh`) if it differs: at the start of each transaction, after a query without one
+    (`without_transaction`), and before a light change whose transaction has not compared it yet (`change`). So data of a
+    rolled back transaction is never used again.
     """
 
     scheme: Scheme
     table: CandidateTable
     rules: TextRules
-    sketch_rules: SketchRules
-    """Both with their epoch, replaced together: other threads compute sketches at any time."""
+    sketcher: Sketcher
+    """Scheme, rules and epoch, replaced together: other threads compute sketches at any time."""
     settings: dict[str, Any]
     store_text: bool
     record_matches: bool
@@ -172,8 +120,6 @@ class Store:
         self._reset_prefilters()
         self._compared_at = -1
         """The data version at which the file's generation was last equal to `generation`; -1 if unknown."""
-        self._value_maker: tuple[SketchRules | None, Any] = None, None
-        """The function that computes a text's value under these rules; created by the first query."""
         self.has_parts = self.allows = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], CompiledStatement] = {}
@@ -221,7 +167,7 @@ class Store:
     def load(self) -> None:
         """Read the settings and compare them with the caller's choices. Sets all data cached for a generation."""
         settings = schema.read_settings(self.db, self.name)
-        scheme, rules = self._match_choices(settings)
+        scheme, rules = self.shared.match(self.name, settings)
         self.generation = -1  # an interrupt causes a reload
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
@@ -246,8 +192,8 @@ class Store:
             self._statements.clear()
         identity = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
         epoch = self.shared.epoch((settings.get("fingerprints"), settings.get("allowed"), *identity.items()))
-        self.sketch_rules = SketchRules(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
-        self.epoch, self.scheme, self.rules, _ = self.sketch_rules
+        self.sketcher = Sketcher(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
+        self.epoch, self.scheme, self.rules = epoch, scheme, rules
         self.settings = settings
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
@@ -260,63 +206,19 @@ class Store:
             self._read_schema_version()
 
     def _allowed(self, scheme: Scheme) -> Allowed | None:
-        """The allowed texts to compare new texts with. Raises CorruptIndexError if one is damaged."""
+        """Raises CorruptIndexError if an allowed text is damaged."""
         values = [value for (value,) in self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")]
         sound = all(is_comparable(scheme, value) for value in values)
         if not sound and not self.tolerates_loss:
             raise damaged("the allowed texts", self.name, "one has no fingerprint of the scheme")
         return Allowed(scheme, values) if values and sound else None
 
-    def _match_choices(self, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
-        """The scheme and rules of the file by the latest matching choices. Raises MismatchError if no choices match."""
-        latest, *earlier = self.shared.choices
-        try:
-            return self._matched_settings(settings, latest)
-        except MismatchError:
-            for choices in earlier:
-                with suppress(MismatchError):
-                    return self._matched_settings(settings, choices)
-            raise
-
-    def _matched_settings(self, settings: dict[str, Any], choices: Choices) -> tuple[Scheme, TextRules]:
-        """The scheme and rules of the file. Raises MismatchError if they differ from the choices."""
-        scheme = scheme_from_settings(settings)
-        rules = TextRules.from_settings(settings, choices.rules)
-        problems: list[str] = []
-        permanent: list[str] = []
-        """Problems that a rebuild cannot solve."""
-        if choices.scheme is not None:
-            problems += choices.scheme.mismatches(scheme)
-        if choices.rules is not None:
-            problems += choices.rules.mismatches(rules)
-        for name in ("store_text", "record_matches"):
-            given = getattr(choices, name)
-            if given is not None and bool(given) != bool(settings[name]):
-                problems.append(f"{name}={given}, the file has {bool(settings[name])}")
-        window = Window.from_settings(settings)
-        if choices.window is not None and choices.window != window:
-            permanent.append(f"window={choices.window}, the file has {window}, and set_window(), not rebuild(), changes that")
-        if choices.checksums is not None and choices.checksums != bool(settings.get("checksums")):
-            permanent.append(
-                f"checksums={choices.checksums}, the file has {not choices.checksums}, and that only a new file can change: "
-                "add the records to a new index"
-            )
-        if problems or permanent:
-            raise MismatchError(
-                f"index {self.name!r} was made with other parameters: {'; '.join([*problems, *permanent])}. "
-                f"Leave them out to use the file's{', or change the file with rebuild()' if problems else ''}"
-            )
-        return scheme, rules
-
     def adopt(self, changes: Choices, *, fingerprints: bool) -> None:
-        """Continue with the settings that a rebuild has written.
-
-        Changed settings no longer need to match the choices at opening, except text rules, whose functions are not in the file.
-        fingerprints: see `new_generation`.
-        """
+        """Continue with the settings that a rebuild has written. The choices at opening no longer bind changed ones, except
+        text rules, whose functions are not in the file. fingerprints: see `new_generation`."""
         changed = {field.name: getattr(changes, field.name) for field in fields(changes)}
         bound = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
-        self.db.undo.append(self.shared.bind(replace(self.shared.choices[0], **bound)))
+        self.db.undo.append(self.shared.bind(bound))
         self.new_generation(fingerprints=fingerprints)
 
     def require_own_documents(self) -> None:
@@ -328,7 +230,7 @@ class Store:
             )
 
     def finish_opening(self) -> None:
-        """End opening: the choices were compared with the file. From now on the window may change."""
+        """Stop comparing the window with the choices: from now on it may change."""
         self.tolerates_loss = False
         self.shared.choices = tuple(replace(choices, window=None) for choices in self.shared.choices)
 
@@ -356,15 +258,13 @@ class Store:
         return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
 
     def new_generation(self, *, fingerprints: bool = False) -> None:
-        """Make every open index of this file reload its settings, this one now.
-
-        fingerprints: their values or ids change, so paged listings cannot continue.
-        """
+        """Make every open index of this file reload its settings, this one now. fingerprints: their values or ids change, so
+        paged listings cannot continue."""
         self.set(generation=schema.random_number(), **({"fingerprints": schema.random_number()} if fingerprints else {}))
         self.load()
 
     def refresh(self) -> None:
-        """Reload the settings after a rebuild, repair or migration by another connection."""
+        """Reload the settings if another connection changed them."""
         try:
             is_changed = self.setting("generation") != self.generation
         except apsw.SQLError as error:
@@ -375,8 +275,8 @@ class Store:
             self._detect_restore()
 
     def _detect_restore(self) -> bool:
-        """Detect a file restored by another connection through the backup API: the schema version differs, and ids may belong
-        to other fingerprints. The caller has an open read transaction."""
+        """Detect a file restored through the backup API: the schema version differs, and ids may belong to other fingerprints.
+        The caller has an open read transaction."""
         if not self.db.is_trusted or self.db.connection.data_version() == self._schema_checked_at:
             return False
         previous = self._schema_version
@@ -390,7 +290,7 @@ class Store:
         self._schema_version = self.db.value("PRAGMA schema_version")
 
     def _reset_prefilters(self) -> None:
-        """Discard cached prefilter data of all fingerprints."""
+        """Discard the cached prefilter data."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
@@ -421,11 +321,11 @@ class Store:
                 raise
 
     def change(self, work: Callable[[], Answer], *, light: bool) -> Answer:
-        """Run `work` as inside `writing` and return its result; light: see `Database.writing`.
+        """The result of `work`, run as inside `writing`; light: see `Database.writing`.
 
         Only this connection can write during its own transaction, so settings compared by an earlier change remain current,
-        unless SQL of the application has changed rows since. A transaction in which settings were reloaded can return to older
-        ones by a savepoint of the application, so there each change compares them.
+        unless SQL of the application has changed rows since. If settings were reloaded in the transaction, a savepoint of the
+        application can return to older ones, so each change compares them.
         """
         if light:
             transaction = self.db.current_transaction()
@@ -447,11 +347,10 @@ class Store:
             self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
     def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
-        """The result of `ask(*arguments)` on one state, with settings that belong to that state. The caller holds the lock.
+        """The result of `ask(*arguments)` on one state, with that state's settings. The caller holds the lock.
 
-        A single statement, or several while one is `held`, sees one state without a transaction. Afterwards the settings are
-        verified: either nothing was written since they were compared, or they are compared now. Otherwise, or if `ask` fails,
-        `ask` runs again inside `reading`.
+        A single statement, or several while one is open, sees one state without a transaction. Afterwards the settings are
+        verified. If they changed, or `ask` fails, it runs again inside `reading`.
         """
         if self.db.is_idle():
             try:
@@ -466,7 +365,8 @@ class Store:
             return ask(*arguments)
 
     def _settings_hold(self) -> bool:
-        """True if the settings belong to the state that the last statement read."""
+        """True if the settings belong to the state that the last statement read: nothing was written since they were compared,
+        or they are equal now."""
         if self.db.connection.data_version() == self._compared_at:
             return True
         if self.setting("generation") != self.generation or self._detect_restore():
@@ -491,14 +391,14 @@ class Store:
         return text.replace("{alone}", str(schema.ALONE)).replace("{carray}", self.db.carray)
 
     def frame(self, name: str) -> str:
-        """The text of a file of sql/, or of its variant for indexes with parts."""
+        """A file of sql/, or its variant for indexes with parts."""
         return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
 
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> CompiledStatement:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around a plan's verification ('bands', ...).
 
-        crowd: a further argument of neardup_candidates, such as ", 0" or ", :crowd", that selects one large cluster; "" reads all
-        rows. limit: " LIMIT +:limit" or "": with a limit SQLite keeps only the best rows instead of sorting all. source: a
+        crowd: a further argument of neardup_candidates, such as ", 0" or ", :crowd", that selects one large cluster; "" reads
+        all rows. limit: " LIMIT +:limit" or "": with a limit SQLite keeps only the best rows instead of sorting all. source: a
         subquery to use instead of neardup_candidates.
         """
         compiled = self._composed.get((frame, verify, crowd, limit, source))
@@ -510,53 +410,8 @@ class Store:
             self._composed[frame, verify, crowd, limit, source] = compiled
         return compiled
 
-    # ---- sketches ----------------------------------------------------------------------------------------------------
-
-    def sketch_texts(self, texts: Sequence[str | bytes], *, to_file: bool = False) -> Sketches:
-        """Sketches of texts; to_file: with hashes and keys for storing many.
-
-        Needs no transaction: a rebuild in another thread gives later sketches another epoch.
-        """
-        epoch, scheme, rules, allowed = self.sketch_rules
-        values = scheme.values(texts, rules, to_file=to_file)
-        sketches = Sketches(values.values, values.token_counts, epoch, values.hashes, values.keys)
-        return sketches if allowed is None else allowed.exempt_all(sketches)
-
-    def sketch_text(self, text: str | bytes) -> Sketch:
-        """The sketch of a query text."""
-        sketch_rules = self.sketch_rules
-        epoch, scheme, rules, allowed = sketch_rules
-        made_for, value_of = self._value_maker
-        if made_for is not sketch_rules:
-            value_of = scheme.value_maker(rules)
-            self._value_maker = sketch_rules, value_of
-        value, token_count = value_of(text)
-        sketch = plain_sketch((value, token_count, epoch, None, None, None))
-        return sketch if allowed is None else allowed.exempt(sketch)
-
-    def sketch_to_store(self, text: str | bytes) -> Sketch:
-        """The sketch of one text to add, with the hash and keys of its value."""
-        epoch, scheme, rules, allowed = self.sketch_rules
-        sketched = scheme.sketch(text, rules)
-        sketch = Sketch(sketched.value, sketched.token_count, epoch, sketched.value_hash, sketched.keys)
-        return sketch if allowed is None else allowed.exempt(sketch)
-
-    def sketch_code(self, code: Any) -> Sketch:
-        """The sketch of a code given by the application."""
-        epoch, scheme, _, allowed = self.sketch_rules
-        sketch = plain_sketch((scheme.code_value(code), None, epoch, None, None, None))
-        return sketch if allowed is None else allowed.exempt(sketch)
-
-    def sketch_values(self, values: Sequence[StoredValue]) -> Sketches:
-        """Sketches of checked values from elsewhere, with hashes and keys for storing many."""
-        epoch, scheme, _, allowed = self.sketch_rules
-        joined = Values.joined([one.value for one in values])
-        counts = [one.token_count for one in values]
-        sketches = Sketches([one.value for one in values], counts, epoch, joined.hashes(), scheme.keys_of(joined))
-        return sketches if allowed is None else allowed.exempt_all(sketches)
-
     def checked_value(self, value: StoredValue) -> StoredValue:
-        """A value computed elsewhere. Raises ParameterError if it does not fit the scheme."""
+        """The same value, computed elsewhere. Raises ParameterError if it does not fit the scheme."""
         if value.value is not None and not self.scheme.is_value(value.value):
             raise ParameterError(
                 f"{len(value.value)} bytes are no fingerprint of {self.scheme!r}: the file is damaged, make it anew"
@@ -565,21 +420,3 @@ class Store:
         if count is not None and not (type(count) is int and 0 <= count < 1 << 62):
             raise ParameterError(f"token_count={quoted(count)}: give an integer, 0 or more, or null")
         return value
-
-    def sketch_codes(self, rows: Sequence[Any], first: int, end: int) -> Sketches:
-        """Sketches of codes first to end - 1 of a `code_rows` result."""
-        codes = rows[first:end]
-        if isinstance(rows, CodeRows):
-            return self.sketch_code_values(codes)
-        scheme = self.sketch_rules.scheme
-        try:
-            values = [scheme.code_value(code) for code in codes]
-        except ParameterError:  # again, with the position in the message
-            values = [scheme.code_value(code, f"codes[{place}]") for place, code in enumerate(codes, first)]
-        return self.sketch_code_values(values)
-
-    def sketch_code_values(self, values: Sequence[bytes]) -> Sketches:
-        """Sketches of codes given as stored values."""
-        epoch, _, _, allowed = self.sketch_rules
-        sketches = Sketches(values, None, epoch)
-        return sketches if allowed is None else allowed.exempt_all(sketches)

@@ -1,4 +1,4 @@
-"""The window of an index: documents stay for a time, or only a number of the newest ones stay."""
+"""The window of an index: documents stay for a time, or only the newest ones stay."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ class Window(NamedTuple):
 
     @classmethod
     def from_argument(cls, given: Any) -> Window:
-        """The window for an argument; None means no window."""
         size = check_window(given)
         return cls(size // _MS, None) if isinstance(size, timedelta) else cls(None, size)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Window:
-        """The window in the settings of a file; without a window it has no such setting."""
         stored = StoredSettings(settings)
         return cls(*(stored.integer(name, 1) if name in settings else None for name in (_DURATION, _DOCUMENTS)))
 
@@ -50,8 +48,8 @@ class Window(NamedTuple):
         return repr(self.argument)
 
     def expiry(self, explicit: int | None, added_at: int) -> int | None:
-        """The expiry in milliseconds: the explicit one, or the end of the time window if that is earlier. A count window
-        deletes documents instead."""
+        """The expiry in milliseconds: the explicit one, or the end of the time window if earlier. A count window deletes
+        documents instead."""
         if self.duration_ms is None:
             return explicit
         end = added_at + self.duration_ms

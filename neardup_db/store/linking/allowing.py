@@ -118,7 +118,7 @@ def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
 
 def exempt_unindexed(store: Store, documents: Documents) -> None:
     """Exempt the documents similar to an allowed text, while the candidate table is empty and there are no clusters."""
-    allowed = store.sketch_rules.allowed
+    allowed = store.sketcher.allowed
     if allowed is not None:
         for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
             documents.exempt_fingerprint(fingerprint_id, value, has_rows=False)
@@ -141,7 +141,7 @@ def _match_again(clusters: Clusters, now: int) -> None:
     """Restore and connect the documents that are no longer exempt."""
     store, documents = clusters.store, clusters.documents
     first = documents.last_fingerprint_id() + 1
-    restore(store, documents, store.sketch_rules.allowed)
+    restore(store, documents, store.sketcher.allowed)
     if documents.last_fingerprint_id() < first:
         return
     clusters.dismissed.separate(is_indexed=False)

@@ -162,7 +162,7 @@ class Checker:
                WHERE d.id IS NULL OR d.fingerprint_id IS NOT NULL LIMIT :limit""",
             "documents set aside that are missing or have a fingerprint",
         )
-        allowed = store.sketch_rules.allowed
+        allowed = store.sketcher.allowed
         if allowed is None:
             allowed = Allowed(store.scheme, [])
         differing: list[int] = []

@@ -11,7 +11,8 @@ from ...schemes.base import Scheme
 from ...text import TextRules
 from ..asking.documents import Documents
 from ..layout import schema
-from ..layout.state import Choices, Store
+from ..layout.choices import Choices
+from ..layout.state import Store
 from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
 from ..linking.codes import LATEST, AddedCode, connect_codes

@@ -1,8 +1,5 @@
-"""Background threads of a large load: the caller's thread reads records, one thread fingerprints the previous batch, and another
-writes the one before.
-
-C code and SQL statements run without Python's lock, so the load uses three cores.
-"""
+"""Background threads of a large load: the caller's thread reads records, one thread fingerprints the previous batch, and
+another writes the one before. C code and SQL run without Python's lock, so the load uses three cores."""
 
 from __future__ import annotations
 
@@ -21,10 +18,11 @@ Work = Callable[[], None]
 
 
 class Lane:
-    """A thread that runs functions in order. At most `max_waiting` of them wait, holding at most `max_bytes`.
+    """A thread that runs functions in order. At most `max_waiting` of them wait, holding at most `max_bytes`. Only one thread
+    may submit at a time.
 
-    Only one thread may submit at a time. Functions and reports pass through queues written in C, because an interrupt could leave
-    the lock of a Python condition locked.
+    Functions and reports pass through queues written in C, because an interrupt could leave the lock of a Python condition
+    locked.
     """
 
     def __init__(self, max_waiting: int, max_bytes: int) -> None:
@@ -44,7 +42,7 @@ class Lane:
         return self._identity == threading.get_ident()
 
     def start(self, work: Work, size: int) -> None:
-        """Submit work that holds `size` bytes, and wait while too much is pending. Raises the error of earlier work."""
+        """Submit work that holds `size` bytes; waits while too much is pending. Raises the error of earlier work."""
         self._read_reports()
         while self._is_full(size) and self._error is None and not self._ended:
             self._handle_report(self._reports.get())
@@ -80,7 +78,7 @@ class Lane:
             self._sizes.popleft()
 
     def end(self) -> None:
-        """Start no more work and drop pending work. Any thread may call this at any time."""
+        """Drop pending work. Any thread may call this at any time."""
         self._ended = True
         self._queue.put(None)
         self._reports.put(_ENDED)
@@ -112,8 +110,8 @@ _DONE, _OVER, _ENDED = "done", "over", "ended"
 
 
 class Background:
-    """Prepares and writes batches in order, inside a transaction that the caller's thread holds. Nothing else may use the
-    database until `wait` returns."""
+    """Prepares and writes batches in order, inside a transaction of the caller's thread. Nothing else may use the database
+    until `wait` returns."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -164,7 +162,7 @@ class Background:
             self._writing.wait()
 
     def _end(self) -> None:
-        """Stop the threads and drop pending work: after an error the transaction is over."""
+        """Drop pending work: after an error the transaction is over."""
         if self.db.forked:
             return
         self._preparing.end()

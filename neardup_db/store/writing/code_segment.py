@@ -1,4 +1,4 @@
-"""Bulk loads of codes into an index with several codes per key."""
+"""Bulk loads into an index with several codes per key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Owner:
 
 
 class Owners:
-    """The documents of a batch's keys, and the action for each of its codes."""
+    """The documents of a batch's keys."""
 
     def __init__(self, documents: Documents, batch: Batch, now: int) -> None:
         self._documents = documents
@@ -53,7 +53,7 @@ class Owners:
         return None if record is None else record.part
 
     def reload(self, i: int) -> None:
-        """Reload a key after the code at position i was written by itself."""
+        """Reload a key after its code at position i was written by itself."""
         if self._places is None:
             self._places = {}
             for position, key in enumerate(self._batch.keys):
@@ -66,8 +66,8 @@ class Owners:
         self._load(self._documents.rows_by_key([key]), later_positions)
 
     def action(self, i: int, if_exists: str, whole: bool) -> str:
-        """The action for a code: it "joins" those stored in bulk, "replaces" the code with its part, is "ignored", or is written
-        "alone".
+        """How a code is stored: it "joins" those stored in bulk, "replaces" the code with its part, is "ignored", or is
+        written "alone".
 
         whole: an unnamed code is the document's only one, unless the record says otherwise.
         """
@@ -97,11 +97,10 @@ class Owners:
         return type(owner.group) is type(group) and owner.group == group
 
     def owners_at(self, positions: Sequence[int]) -> list[Owner]:
-        """The owners of the codes at these positions."""
         return [self._owners[self._batch.keys[i]] for i in positions]
 
     def replaced(self, i: int) -> tuple[DocumentRow, StoredPart]:
-        """The document of a code that "replaces" another, and the replaced code."""
+        """The document and the code that a code "replaces"."""
         document = self._owners[self._batch.keys[i]].document
         assert document is not None
         return document, self._existing_codes[i]
@@ -122,7 +121,7 @@ class CodeSegment(Segment):
         return super().unconnected_count + len(self._codes)
 
     def add_codes(self, batch: Batch, sketches: Sketches, owners: Sequence[Owner], now: int) -> None:
-        """Store codes of new documents, and new codes of visible documents."""
+        """Store codes of new documents, and new codes of visible ones."""
         self._require_stored()
         group_ids = self._group_ids(batch)
         fingerprint_ids: list[Any] = self._add_fingerprints(group_ids, sketches)
@@ -164,7 +163,7 @@ class CodeSegment(Segment):
             self.clusters.changes.note_codes(dict.fromkeys(changed))
 
     def flush(self, now: int) -> set[int]:
-        """`Segment.flush`. If there are codes, returns the positions of codes that match a visible document of another key."""
+        """`Segment.flush`; with codes, returns the positions of those that match a visible document of another key."""
         codes, self._codes = self._codes, []
         if not codes:
             return super().flush(now)
@@ -173,7 +172,7 @@ class CodeSegment(Segment):
         return matched.union(place for place in unsure if self._has_earlier(codes[place], now))
 
     def _has_earlier(self, code: AddedCode, now: int) -> bool:
-        """True if a visible document of another key had a matching code before this one."""
+        """True if a visible document of another key had a matching code before."""
         sketch = self.search.stored_sketch(code.fingerprint_id)
         group_id = self.documents.group_of(code.fingerprint_id)
         return self.search.has_earlier(sketch, group_id, now, code.document_id, code.before_id, code.before_part)

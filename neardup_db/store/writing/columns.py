@@ -33,7 +33,7 @@ class Rows(NamedTuple):
         return Rows(*columns)
 
     def limit_bytes(self, most_size: int) -> Rows:
-        """The first rows whose texts have at most this many bytes, including the row that reaches the limit."""
+        """The first rows whose texts have at most this many bytes, and the row that reaches the limit."""
         contents = self.contents
         return self.slice_rows(slice(fitting(contents.sizes, most_size))) if isinstance(contents, LocatedTexts) else self
 
@@ -42,13 +42,13 @@ class Rows(NamedTuple):
         return contents.at_indexes(places) if isinstance(contents, LocatedTexts) else [contents[place] for place in places]
 
     def are_plain(self) -> bool:
-        """True if nothing needs checking and only keys and contents are stored."""
+        """True if there is nothing to check, and only keys and contents to store."""
         has_more = self.groups is not None or self.metadata is not None or (self.nulls is not None and bool(self.nulls.any()))
         return not has_more and _are_plain(self.keys)
 
 
 def _are_plain(keys: list[Any]) -> bool:
-    """True if all keys can be stored unchanged. Avoids a Python step per key if they have one type."""
+    """True if all keys can be stored unchanged. No Python step per key if they have one type."""
     kinds = set(map(type, keys))
     if kinds == {str}:
         try:
@@ -84,7 +84,7 @@ class Row(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """Keys and codes of equal length, for records without other values. Codes from arrays need no check each."""
+    """Keys and codes of equal length, without other values. Codes from arrays need no check each."""
 
     keys: Sequence[Any]
     codes: Sequence[bytes]
@@ -100,9 +100,7 @@ class Codes(NamedTuple):
 
 def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, Any]) -> Iterable[Any] | Codes:
     """The records of `add_codes`. more: further arguments of `add_code`, each one value for all records or one per record.
-
-    Raises ParameterError if the lengths differ.
-    """
+    Raises ParameterError if the lengths differ."""
     columns = {"key": _values(keys), "code": codes}
     same = {}
     for name, value in more.items():
@@ -147,10 +145,8 @@ def _zip_columns(columns: Mapping[str, Iterable[Any]]) -> Iterator[tuple[Any, ..
 
 
 class Table:
-    """Records from an Arrow table, with the columns of key, text, group and metadata.
-
-    A context manager like `Source`. Raises ParameterError if a column is missing or has an unsuitable type.
-    """
+    """Records from an Arrow table, with the columns of key, text, group and metadata. A context manager. Raises ParameterError
+    if a column is missing or has an unsuitable type."""
 
     def __init__(self, data: Any, key: Any, text: Any, group: Any, metadata: Any) -> None:
         self._source = source = Source("records", data)

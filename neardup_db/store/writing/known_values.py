@@ -1,4 +1,4 @@
-"""Detection of stored values during a bulk load, in memory instead of through the value index."""
+"""Finds values that are stored already during a bulk load, in memory instead of through the value index."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from ..asking.documents import Documents
 
 
 class SeenHashes:
-    """A Bloom filter with one hash function: a set of low hash bits. 32 MB.
-
-    Never misses an added hash. False positives: 3 % with 1 million hashes, 26 % with 10 million.
-    """
+    """A Bloom filter with one hash function: a set of low hash bits. 32 MB. False positives: 3 % with 1 million hashes, 26 %
+    with 10 million."""
 
     def __init__(self) -> None:
         self._slots = np.zeros(limits.SEEN_SLOTS, np.bool_)
@@ -57,12 +55,9 @@ class HashedIds:
 
 
 class KnownValues:
-    """Finds the values of a bulk load that are stored already.
-
-    The first values are looked up in the value index. When reading all stored hashes pays, `SeenHashes` recognizes most new
-    values. When half as many values have come as are stored, `HashedIds` replaces the value index until `end`: its entries are in
-    random order, so each insertion changes a page somewhere, and rebuilding it once takes a third of the time.
-    """
+    """The first values are looked up in the value index. When reading all stored hashes pays, `SeenHashes` recognizes most new
+    values. When half as many values have come as are stored, `HashedIds` replaces the value index until `end`: its entries are
+    in random order, so each insertion changes a page somewhere, and rebuilding it once takes a third of the time."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents

@@ -1,4 +1,4 @@
-"""Outcomes of the records of a load: collected while they are written, reported after the commit."""
+"""Outcomes of the records of a load, reported after the commit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Collector(ABC):
 
 
 class Outcomes:
-    """The outcomes of one transaction's records, reported in record order.
+    """The outcomes of one transaction's records, in record order.
 
-    Records are written in order, so written ones need no number. Invalid ones are found earlier, while reading, and carry theirs.
-    Documents of a segment are stored before their matches are known.
+    Written records come in order and need no number; invalid ones are found earlier, while reading, and carry theirs. A
+    segment stores documents before their matches are known.
     """
 
     def __init__(self, on_outcome: OnOutcome, first: int = 0) -> None:
@@ -60,14 +60,14 @@ class Outcomes:
         self._outcomes += ["added"] * len(keys)
 
     def connect(self, matches: Mapping[int, Match]) -> None:
-        """Set the best matches of documents stored since the last call, by id."""
+        """Set the best matches, by id, of documents stored since the last call."""
         for document_id, match in matches.items():
             first_id, place = self._runs[bisect_right(self._runs, (document_id, math.inf)) - 1]
             self._matches[place + document_id - int(first_id)] = match
         self._runs = []
 
     def report(self) -> None:
-        """Call the function for each unreported record. If it raises, the remaining outcomes are lost."""
+        """Report each new outcome. If the function raises, the remaining ones are lost."""
         keys, outcomes, matches = self._keys, self._outcomes, self._matches
         self._keys, self._outcomes, self._matches = [], [], {}
         place = 0

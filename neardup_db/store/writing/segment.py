@@ -21,11 +21,8 @@ from .window import evict
 
 
 class Batch:
-    """Records as columns.
-
-    `keys` and `contents` (texts, codes or LocatedTexts, until they are fingerprinted); `more` has complete records with further
-    values.
-    """
+    """Records as columns: `keys`, and `contents` (texts, codes or LocatedTexts) until they are fingerprinted; `more` has
+    complete records with further values."""
 
     def __init__(self, first: int = 0, epoch: int = -1) -> None:
         self.first = first
@@ -97,7 +94,6 @@ class Batch:
 
     @property
     def has_parts(self) -> bool:
-        """True if a record has a named code."""
         return any(record.part is not None for record in self.more.values())
 
     @property
@@ -107,11 +103,8 @@ class Batch:
 
 
 class Segment:
-    """Stores batches of documents; `flush` later writes the candidate rows and edges of many batches together.
-
-    Between `add` and `flush` the new fingerprints are not indexed, so nothing else may read or write the index. Belongs to one
-    transaction of the store.
-    """
+    """Stores batches of documents; `flush` later writes the candidate rows and edges of many batches together. In between
+    nothing else may read or write the index. Belongs to one transaction."""
 
     def __init__(self, store: Store, documents: Documents, search: Search, clusters: Clusters) -> None:
         self.store = store
@@ -132,7 +125,7 @@ class Segment:
 
     @property
     def is_full(self) -> bool:
-        """True if pending work has reached its limit, so `flush` is due."""
+        """True if `flush` is due."""
         first, last = self._unindexed or (0, -1)
         window = self.store.window.documents
         return (
@@ -187,15 +180,13 @@ class Segment:
                         self.documents.keep_end(first_id + i, record.expires_at)
 
     def _is_visible(self, batch: Batch, i: int, now: int) -> bool:
-        """True if the document of record i will be visible."""
         record, duration_ms = batch.more.get(i), self.store.window.duration_ms
         if record is not None and record.expires_at is not None and record.expires_at <= now:
             return False
         return batch.times is None or duration_ms is None or batch.times[i][0] + duration_ms > now
 
     def flush(self, now: int) -> set[int]:
-        """Index and connect stored documents, with the same result as adding them one by one. Returns the ids of documents
-        that match an earlier one."""
+        """Index and connect stored documents. Returns the ids of documents that match an earlier one."""
         self._require_stored()
         unconnected, self._unconnected = self._unconnected, []
         unindexed = self._index_rows()
@@ -222,7 +213,7 @@ class Segment:
             evict(self.store, self.clusters, self.documents.next_id() - 1, added, now)
 
     def end(self) -> None:
-        """End the segment after `flush`, so others may write. Later documents form another segment."""
+        """End the segment after `flush`, so others may write."""
         self._known.end()
         self.documents.drop_groups()
         self._known = KnownValues(self.documents)
@@ -237,13 +228,12 @@ class Segment:
             )
 
     def has_match(self, document_id: int, now: int) -> bool:
-        """True if a document matches an earlier visible one in the window at the time of its addition."""
+        """True if a document matches an earlier one that was visible and in the window at the time of its addition."""
         sketch, group_id, first_id = self._query_of(document_id)
         return self.search.has_match(sketch, group_id, now, first_id, document_id)
 
     def best_match(self, document_id: int, now: int) -> Match | None:
-        """The best match of an indexed document among the earlier ones in the window at that time, as returned by
-        `Writer.add`."""
+        """The best match of an indexed document at the time of its addition, as returned by `Writer.add`."""
         sketch, group_id, first_id = self._query_of(document_id)
         neighbours = self.search.neighbours(sketch, group_id, now, document_id, first_id)
         return next((row.match for row in self.search.best_of(neighbours, 1, now, document_id, first_id)), None)
@@ -283,7 +273,7 @@ class Segment:
         return ids
 
     def _add_group(self, group_id: int, sketches: Sketches, indexes: Sequence[int], result: list[int | None]) -> None:
-        """Store the fingerprint ids of one group's sketches at their positions in `out`."""
+        """Store the fingerprint ids of one group's sketches at their positions in `result`."""
         values, hashes, keys, positions = distinct(sketches)
         first = self.documents.last_fingerprint_id() + 1
         ids = np.zeros(len(values), np.int64)

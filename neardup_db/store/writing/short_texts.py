@@ -16,7 +16,7 @@ TOO_FEW = 20
 
 
 class TokenCounts:
-    """Counts the short texts of a load. Texts below `min_tokens`, which match nothing, are not counted."""
+    """Counts the short texts of a load, except texts below `min_tokens`, which match nothing."""
 
     def __init__(self, scheme: Scheme | None = None) -> None:
         self.texts = self.short = 0
@@ -32,7 +32,7 @@ class TokenCounts:
             self.short += int(np.count_nonzero((counts > 0) & (counts < (self.shortest or SHORT))))
 
     def warning(self, shingle: int) -> str | None:
-        """The warning if most texts are short, else None."""
+        """The warning if most texts are short."""
         if self.texts < TOO_FEW or 2 * self.short <= self.texts:
             return None
         if self.shortest is not None:

@@ -39,7 +39,7 @@ class StoredRows(NamedTuple):
         return StoredRows(*(column[page] for column in self))  # type: ignore[arg-type]
 
     def limit_bytes(self, most_size: int) -> StoredRows:
-        """The first documents with this many bytes in total, including the document that reaches the limit."""
+        """The first documents with this many bytes in total, including the one that reaches the limit."""
         return self.slice_rows(slice(fitting(np.array(self.sizes, np.int64), most_size)))
 
     def append_to(self, batch: Batch) -> None:
@@ -60,11 +60,11 @@ _NOTHING = (None,) * 7
 
 
 class Stored:
-    """The visible documents of another index in insertion order, read from one state. A document with several codes appears once
-    per code, with metadata and expiry only the first time.
+    """The visible documents of another index in insertion order, read from one state. A document with several codes appears
+    once per code, with metadata and expiry only the first time.
 
-    window: the window of the target index; documents too old for it are left out. with_texts: read stored texts. before: called
-    before each page. Raises CorruptIndexError, naming the document, if one is damaged.
+    window: the window of the target index; documents too old for it are left out. before: called before each page. Raises
+    CorruptIndexError, naming the document, if one is damaged.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Stored:
         return columns
 
     def _damage_in(self, columns: list[tuple[Any, ...]]) -> str | None:
-        """The damage in these documents as text, or None."""
+        """The damage in these documents as text."""
         for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
             if not kinds.issuperset(map(type, column)):
                 return f"its {name} is none"

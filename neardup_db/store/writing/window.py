@@ -1,10 +1,11 @@
-"""Eviction from the window: a few documents with each added one. Changes of the window."""
+"""Eviction from the window, and changes of the window."""
 
 from __future__ import annotations
 
 from ... import limits
 from ..asking.documents import Documents
-from ..layout.state import Choices, Store
+from ..layout.choices import Choices
+from ..layout.state import Store
 from ..layout.window import Window
 from ..linking.clusters import Clusters
 
@@ -13,10 +14,8 @@ _EVICTED = 0
 
 
 def expiry_outside(store: Store, documents: Documents) -> tuple[str, str, dict[str, int]] | None:
-    """(latest expiry, condition, parameters) in SQL for documents outside the window, None without a window.
-
-    The condition finds documents outside the window with a later expiry than allowed.
-    """
+    """(latest expiry, condition, parameters) in SQL for documents outside the window with a later expiry; None without a
+    window."""
     window = store.window
     if window.documents is not None:
         beyond = documents.next_id() - 1 - window.documents
@@ -30,8 +29,8 @@ def expiry_outside(store: Store, documents: Documents) -> tuple[str, str, dict[s
 def evict(store: Store, clusters: Clusters, last_id: int, added: int, now: int) -> None:
     """Delete documents that left the window after `added` documents were stored, the last one with the id `last_id`.
 
-    A count window loses as many documents as were added. Each call deletes a bounded number of expired documents, enough to catch
-    up after a pause.
+    A count window loses as many documents as were added. Each call deletes a bounded number of expired documents, enough to
+    catch up after a pause.
     """
     window = store.window
     if window.is_unlimited:
@@ -47,8 +46,8 @@ def evict(store: Store, clusters: Clusters, last_id: int, added: int, now: int) 
 
 
 def change_window(store: Store, documents: Documents, window: Window, now: int) -> None:
-    """Set another window, inside a write transaction. Documents outside become invisible now and are deleted by later adds.
-    Documents outside the previous window stay invisible."""
+    """Set another window, inside a write transaction. Documents outside of it or the previous one are invisible now, and
+    deleted by later adds."""
     before = store.window
     store.set_window(window)
     store.adopt(Choices(window=window), fingerprints=False)

@@ -1,7 +1,6 @@
 """Adds one document or code and returns its matches; replaces and removes codes.
 
-Another code of a stored key is added to its document or replaces the code with the same part. Recorded matches do not say which
-code they belong to, so a replacement finds all matches of the document again.
+Recorded matches do not say which code they belong to, so replacing a code finds all matches of the document again.
 """
 
 from __future__ import annotations
@@ -40,13 +39,11 @@ class Target(NamedTuple):
 
     @property
     def existing_id(self) -> int:
-        """The id of that document, 0 without one."""
+        """0 without one."""
         return 0 if self.existing is None else self.existing.id
 
 
 class Writer:
-    """Writes documents with their fingerprints, candidate rows and edges, inside the store's transactions."""
-
     def __init__(self, store: Store, documents: Documents, search: Search, clusters: Clusters) -> None:
         self.store = store
         self.db = store.db
@@ -77,8 +74,7 @@ class Writer:
     def add_if_new(
         self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, on_match: str | None
     ) -> tuple[Outcome, list[Match]]:
-        """Store a document, or another code, if no other document matches. Returns ("added" | "replaced" | "ignored" |
-        "duplicate", matches)."""
+        """Like `add` if no other document matches; else returns ("duplicate", matches)."""
         target = self._find_target(record, now, if_exists)
         if target.is_ignored:
             return "ignored", []
@@ -100,8 +96,8 @@ class Writer:
     def replace_codes(self, codes: Iterable[tuple[Record, Sketch, DocumentRow, StoredPart]], now: int) -> tuple[int, set[int]]:
         """Replace codes of documents, with the same result as `add` for each. Requires an index without dismissed pairs.
 
-        Returns (number of codes that match, documents whose clusters may split). The caller splits the clusters together, before
-        anything else removes a document or a code.
+        Returns (number of codes that match, documents whose clusters may split). The caller splits the clusters together,
+        before anything else removes a document or a code.
         """
         documents, clusters = self.documents, self.clusters
         first_new = documents.last_fingerprint_id() + 1
@@ -200,7 +196,6 @@ class Writer:
             self.store.add_table(Parts.TABLE)
 
     def _require_codes(self, part: Part | None) -> None:
-        """Raise ParameterError if documents cannot have several codes."""
         if part is not None and self.store.scheme.name != "binarycode":
             raise ParameterError(
                 f"part={part!r}: only an index of BinaryCode keeps several codes under a key, and this one is of "
@@ -208,8 +203,7 @@ class Writer:
             )
 
     def _require_group(self, record: Record, existing: DocumentRow) -> None:
-        """Raise DuplicateKeyError if the key belongs to another group: keys are unique in the index, and no write changes
-        another group's document."""
+        """Raise DuplicateKeyError if the key belongs to another group: keys are unique in the index."""
         if self.documents.is_in_group(existing, record.group):
             return
         other_group, own_group = (
@@ -222,7 +216,6 @@ class Writer:
         )
 
     def _matches(self, record: Record, sketch: Sketch, target: Target, limit: int, now: int) -> list[MatchRow]:
-        """The matches in documents with other keys."""
         group_id = self.documents.group_id(record.group)
         return self.search.matches(sketch, group_id, now, QuerySpec(limit=limit), except_id=target.existing_id)
 
@@ -259,7 +252,7 @@ class Writer:
     def _store_further(
         self, record: Record, sketch: Sketch, document: DocumentRow, target: Target, neighbours: list[Neighbour], now: int
     ) -> Outcome:
-        """Store one of a document's codes. Returns "added" | "replaced"."""
+        """Store one of a document's codes."""
         fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
         if target.replaced is not None:
             self._replace(document, target.codes or [], target.replaced, fingerprint_id, now)
@@ -298,7 +291,7 @@ class Writer:
     def _replace(
         self, document: DocumentRow, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int
     ) -> None:
-        """Replace a code of a document. Its cluster is split before the new code is stored, which may match documents of other
+        """Replace a code. Its document's cluster is split before the new code is stored, which may match documents of other
         clusters."""
         if fingerprint_id == replaced.fingerprint_id:
             return

@@ -1,0 +1,856 @@
+"""Plays a history on an index and, beside it, on the model. `Difference` where they part."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+from history_model import CLOCK, START, Counts, Difference, History, Operation, Raised, State, configurations, has_parts
+from standard import connect
+from support import Case, Model, parts_of
+
+from neardup_db import (
+    ANY_GROUP,
+    DuplicateKeyError,
+    Index,
+    KeyNotFoundError,
+    MismatchError,
+    NearDupError,
+    ParameterError,
+    limits,
+)
+
+_WRITES = {
+    "add", "add_if_new", "add_many", "delete", "delete_group", "delete_part", "update", "expire", "keep_newest", "transaction",
+    "merge", "dismiss", "allow",
+}  # fmt: skip
+
+
+def _window(window: float | None) -> Any:
+    return timedelta(seconds=window) if isinstance(window, float) else window
+
+
+def _tuples(matches: Any) -> list[tuple[Any, ...]]:
+    return [(one.key, one.similarity, one.distance) for one in matches]
+
+
+class Player:
+    """One history: the index, and what the model has committed and, for a connection with an open transaction, is about to."""
+
+    def __init__(self, history: History, path: Path, counts: Counts) -> None:
+        self.history, self.path, self.counts = history, path, counts
+        self.cases = configurations(history.plan)
+        self.codes, self.parts = self.cases[0].codes, has_parts(history.plan)
+        self.committed = State(self.cases[0])
+        self.open: dict[int, State] = {}
+        self.pinned: dict[int, State] = {}
+        self.loading = -1  # the Index object whose add_many is running
+        self.inside = [0, 0]  # `transaction()` blocks of each Index object
+        self.bound: set[int] = set()  # those that have rebuilt, and so refuse what another one makes of the file
+        self.connection: Any = None
+        self.token: str | None = None
+        self.followed: dict[Any, int | None] = {}
+        self.followed_codes: dict[Any, Any] = {}
+        CLOCK.now = START
+        self._create()
+
+    def _create(self) -> None:
+        target = self.history.target
+        window = self.history.window
+        if isinstance(window, float):
+            self.committed.duration = round(window * 1000)
+        else:
+            self.committed.window = window
+        given: dict[str, Any] = {"scheme": self.cases[0].scheme, "record_matches": self.history.record_matches}
+        given["window"] = _window(window)
+        if not self.codes:
+            given |= {"text": self.cases[0].rules, "store_text": self.history.store_text}
+        if target == "memory":
+            self.connection = apsw.Connection(":memory:")
+        elif target == "standard":
+            self.connection = connect(self.path)
+            self.connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE counted (n)")
+        elif target != "path":
+            self.connection = apsw.Connection(str(self.path))
+            self.connection.pragma("journal_mode", "wal")
+            self.connection.pragma("synchronous", "off")
+        Index(self.connection or self.path, **given, **({} if self.connection else {"durability": "normal"})).close()
+        self.indexes = [self._opened(0), self._opened(1)]
+
+    def _opened(self, who: int) -> Index:
+        if self.connection is not None and self.place(who) == 0:
+            return Index(self.connection)
+        return Index(self.path, durability="normal", timeout=0.2)
+
+    def place(self, who: int) -> int:
+        """Which connection an Index object uses."""
+        return who if self.history.target in ("path", "mixed") else 0
+
+    def close(self) -> None:
+        """Close everything."""
+        for index in self.indexes:
+            index.close()
+        if self.connection is not None:
+            self.connection.close()
+
+    def play(self) -> None:
+        """All operations, and a comparison by both in the end."""
+        self.run([*self.history.operations, ("compare", 1, {}), ("compare", 0, {})])
+
+    def run(self, operations: Iterable[Operation]) -> None:
+        """One after another. Difference for any error that the model does not expect."""
+        for name, who, arguments in operations:
+            if self.loading not in (-1, who):
+                continue
+            self.counts.operations[name] += 1
+            if self.loading >= 0 and name in _WRITES:
+                self.refused(who)
+                continue
+            try:
+                getattr(self, f"do_{name}")(who, **arguments)
+            except (Difference, Raised):
+                raise
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                what = f"{name} raised {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+                raise Difference(f"error {type(error).__name__}", what) from error
+
+    def refused(self, who: int) -> None:
+        """Where a load reads its records, nothing is written by their iterator or by progress=."""
+        try:
+            with self.indexes[who].transaction():
+                pass
+        except NearDupError as error:
+            if "loading records" in str(error):
+                return
+            raise
+        if not self.codes:  # add_codes may read keys and codes before it begins
+            raise Difference("refusal", "a write from inside add_many")
+
+    def view(self, who: int) -> State:
+        """What an Index object has to see."""
+        place = self.place(who)
+        return self.open.get(place) or self.pinned.get(place) or self.committed
+
+    def may_write(self, who: int) -> bool:
+        """Whether the file is free, so that nobody waits."""
+        place = self.place(who)
+        return not any(one != place for one in self.open) and place not in self.pinned
+
+    def same(self, kind: str, found: Any, expected: Any) -> None:
+        """One comparison."""
+        self.counts.comparisons += 1
+        if found != expected:
+            raise Difference(kind, f"\n    index: {found!r}\n    model: {expected!r}")
+
+    def when(self, offset: int | None) -> float | None:
+        """Unix seconds."""
+        return None if offset is None else (CLOCK.now + offset) / 1000
+
+    def moment(self, offset: int | None) -> int | None:
+        """Milliseconds, as the file has them."""
+        return None if offset is None else CLOCK.now + offset
+
+    # ---- asking ------------------------------------------------------------------------------------------------------
+
+    def ask(self, who: int) -> Callable[..., Any]:
+        """`query` or `query_code`."""
+        return self.indexes[who].query_code if self.codes else self.indexes[who].query
+
+    def ask_many(self, who: int) -> Callable[..., Any]:
+        """`query_many` or `query_codes`."""
+        return self.indexes[who].query_codes if self.codes else self.indexes[who].query_many
+
+    def do_query(self, who: int, content: Any, group: Any, limit: int | None = None, share: float | None = None) -> None:
+        """One question, with a share for containment where the scheme tells it; then for any of the same matches."""
+        model = self.view(who).visible(CLOCK.now)
+        how: dict[str, Any] = {"group": group, "limit": limit}
+        if share is None or model.case.contains is None:
+            expected = model.matches(content, group)
+        else:
+            expected = model.containing(content, share, group)
+            how |= {"measure": "containment", "threshold": share}
+        found = self.ask(who)(content, **how)
+        self.same("query", _tuples(found), expected[:limit])
+        if self.parts:
+            self.same_parts(content, found, model)
+        several = [_tuples(found) for found in self.ask_many(who)([content] * 4, **how)]
+        self.same("query many", several, [expected[:limit]] * 4)
+        some = _tuples(self.ask(who)(content, any=True, **how))
+        self.same("query any", (len(some), set(some) <= set(expected)), (len(expected[:limit]), True))
+        index, n = self.indexes[who], 3 if limit is None else limit
+        groups = {one.group for one in model.entries.values()}
+        if model.case.order is not None:
+            nearest = index.nearest_code if self.codes else index.nearest
+            self.same("nearest", _tuples(nearest(content, n, group=group)), model.nearest(content, n, group))
+            near = [match for one in groups for match in model.nearest(content, n, one)]
+            near.sort(key=lambda one: (-one[1] if one[2] is None else one[2], model.entries[one[0]].number))
+            self.same("nearest of all groups", _tuples(nearest(content, n, group=ANY_GROUP)), near[:n])
+        every = [match for one in groups for match in model.matches(content, one)]
+        every.sort(key=lambda match: (-match[1], model.entries[match[0]].number))
+        self.same("query all groups", _tuples(self.ask(who)(content, group=ANY_GROUP)), every)
+        count = index.count_code if self.codes else index.count
+        self.same("count", count(content, group=ANY_GROUP).count, len(every))
+        self.same("count of a group", count(content, group=group).count, len(model.matches(content, group)))
+
+    def same_parts(self, content: Any, found: Any, model: Model) -> None:
+        """Each match names a code that is as near as it says."""
+        asked = self.cases[0].prepare(content)
+        for match in found:
+            code = parts_of(model.entries[match.key].content)[match.part]
+            self.same("part", match.distance, min((int.from_bytes(code, "big") ^ one).bit_count() for one in asked))
+
+    def do_contains(self, who: int, key: Any) -> None:
+        """`in`, and what a query for its text finds."""
+        model = self.view(who).visible(CLOCK.now)
+        self.same("in", key in self.indexes[who], key in model.entries)
+        if key in model.entries:
+            one = model.entries[key]
+            for content in self.contents(one):
+                self.do_query(who, content, one.group)
+
+    def contents(self, entry: Any) -> list[Any]:
+        """What can be asked for to find a document."""
+        return [*parts_of(entry.content).values()] if self.parts else [entry.content]
+
+    def do_compare(self, who: int, part: str = "all") -> None:
+        """Everything, or one part of it."""
+        self.compare(who, part)
+
+    def compare(self, who: int, part: str = "all") -> None:
+        """What can be asked, by brute force."""
+        index, state = self.indexes[who], self.view(who)
+        model = state.visible(CLOCK.now)
+        if part in ("all", "documents"):
+            self.same("documents", list(index), model.in_order())
+            self.same("len", len(index), len(model.entries))
+            if self.parts:
+                codes = {key: list(index.get(key).codes.items()) for key in model.entries}
+                self.same("codes", codes, {key: [*parts_of(one.content).items()] for key, one in model.entries.items()})
+            if self.history.target == "standard":
+                self.same("rows", self.connection.execute("SELECT count(*) FROM counted").fetchone(), (state.rows,))
+        if part in ("all", "queries"):
+            many: dict[Any, dict[Any, Any]] = {}
+            asked = ((content, one.group) for one in state.entries.values() for content in self.contents(one))
+            for content, group in dict.fromkeys(asked):
+                expected = model.matches(content, group)
+                self.same("query", _tuples(self.ask(who)(content, group=group)), expected)
+                self.same("query limit", _tuples(self.ask(who)(content, group=group, limit=1)), expected[:1])
+                many.setdefault(group, {})[content] = expected
+                if state.case.contains is not None:
+                    found = _tuples(index.query(content, group=group, measure="containment", threshold=0.5))
+                    self.same("containment", found, model.containing(content, 0.5, group))
+            for group, answers in many.items():
+                found = [_tuples(matches) for matches in self.ask_many(who)(list(answers), group=group)]
+                self.same("query many", found, list(answers.values()))
+        if part in ("all", "matches"):
+            for key in model.entries:
+                self.same("matches", _tuples(index.matches(key)), model.matches_of(key))
+                self.same("matches limit", _tuples(index.matches(key, limit=1)), model.matches_of(key)[:1])
+                if state.case.contains is not None:
+                    found = _tuples(index.matches(key, measure="containment", threshold=0.5))
+                    self.same("containment", found, model.matches_of(key, 0.5))
+            self.same("dismissed", {frozenset(pair) for pair in index.dismissed()}, model.dismissed_keys())
+        if part in ("all", "pairs"):
+            pairs = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs()]
+            self.same("pairs", sorted(pairs, key=repr), sorted(model.pairs(), key=repr))
+            for group in {one.group for one in model.entries.values()}:
+                of_group = [pair for pair in pairs if model.entries[pair[0]].group == group]
+                found = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs(group=group)]
+                self.same("pairs of a group", sorted(found, key=repr), sorted(of_group, key=repr))
+        if part in ("all", "clusters"):
+            expected = model.clusters()
+            self.same("clusters", [one.keys for one in index.clusters()], expected)
+            for group in {one.group for one in model.entries.values()}:
+                of_group = [keys for keys in expected if model.entries[keys[0]].group == group]
+                self.same("clusters of a group", [one.keys for one in index.clusters(group=group)], of_group)
+            if self.history.record_matches:
+                stats = index.stats()
+                self.same("stats", (stats["documents"], stats["clusters"]), (len(model.entries), len(expected)))
+        if part in ("all", "check"):
+            self.same("check", index.check().problems, ())
+
+    # ---- single documents --------------------------------------------------------------------------------------------
+
+    def _put(
+        self, state: State, record: Any, if_exists: str, only_new: bool, part: Any = None, whole: bool = False
+    ) -> tuple[str, list[Any]]:
+        """What becomes of one record, and its matches among the earlier ones; KeyError where the key is there, or is of another
+        group. whole: it is all of its document."""
+        key, content, group, expires_at = record
+        model = state.visible(CLOCK.now)
+        if self.parts and not whole:
+            return self._put_code(state, model, record, if_exists, only_new, part)
+        there = key in model.entries
+        if model.refuses(key, group, if_exists):
+            raise KeyError(key)
+        if there and if_exists == "ignore":
+            return "ignored", []
+        found = model.matches(content, group, without=key) if self.history.record_matches or only_new else []
+        if only_new and found:
+            return "matched", found
+        state.put(key, content, group, expires_at)
+        return "replaced" if there else "added", found
+
+    def _put_code(
+        self, state: State, model: Model, record: Any, if_exists: str, only_new: bool, part: Any
+    ) -> tuple[str, list[Any]]:
+        key, content, group, expires_at = record
+        fate = model.fate(key, part, group, if_exists)
+        if isinstance(fate, type):
+            raise KeyError(key)
+        if fate == "ignored":
+            return fate, []
+        found = model.matches(content, group, without=key) if self.history.record_matches or only_new else []
+        if only_new and found:
+            return "matched", found
+        if key not in model.entries:
+            state.entries.pop(key, None)
+        state.put_code(key, part, content, group, expires_at)
+        return fate, found
+
+    def do_add(self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, part: Any = None) -> None:
+        """`add` or `add_code`."""
+        self._add_one(who, key, content, group, expires, if_exists, False, None, part)
+
+    def do_add_if_new(
+        self, who: int, key: Any, content: Any, group: Any, expires: int | None, if_exists: str, touch: bool, part: Any = None
+    ) -> None:
+        """`add_if_new`, or `add_code_if_new`."""
+        if not self.codes or self.parts:
+            self._add_one(who, key, content, group, expires, if_exists, True, "touch" if touch else None, part)
+
+    def _add_one(
+        self,
+        who: int,
+        key: Any,
+        content: Any,
+        group: Any,
+        expires: int | None,
+        if_exists: str,
+        only_new: bool,
+        touch: str | None,
+        part: Any = None,
+    ) -> None:
+        if not self.may_write(who):
+            return
+        index, state = self.indexes[who], self.view(who)
+        more = {"group": group, "expires_at": self.when(expires), "if_exists": if_exists}
+        try:
+            outcome, expected = self._put(state, (key, content, group, self.moment(expires)), if_exists, only_new, part)
+        except KeyError:
+            outcome, expected = "error", []
+        try:
+            if part is not None:
+                more["part"] = part
+            if only_new:
+                found = (index.add_code_if_new if self.codes else index.add_if_new)(key, content, on_match=touch, **more)
+            else:
+                found = (index.add_code if self.codes else index.add)(key, content, **more)
+        except (DuplicateKeyError, ParameterError):
+            self.same("add", "error", outcome)
+        else:
+            self._same_answer(_tuples(found), expected if outcome != "error" else "error", state.case)
+            if outcome == "matched" and touch and expires is not None:
+                best = found[0].key
+                until = state.until(state.entries[best].number, self.moment(expires))
+                state.entries[best] = replace(state.entries[best], expires_at=until)
+
+    def _same_answer(self, found: list[Any], expected: Any, case: Case) -> None:
+        """The ten best; of a large cluster, where its rows stand apart, some."""
+        if case.scheme.table != "code_bucket" and expected != "error":
+            few = [one for one in expected if one in found]
+            expected = few if few and len(expected) >= limits.CROWD else expected
+        self.same("add", found, expected if expected == "error" else expected[:10])
+
+    def do_delete(self, who: int, keys: list[Any]) -> None:
+        """`delete_many`."""
+        if self.may_write(who):
+            state = self.view(who)
+            expected = len(set(keys) & set(state.visible(CLOCK.now).entries))
+            for key in keys:
+                state.entries.pop(key, None)
+            self.same("delete", self.indexes[who].delete_many(keys), expected)
+
+    def do_delete_group(self, who: int, group: Any) -> None:
+        """`delete_group`: expired documents go too, and are not counted."""
+        if self.may_write(who):
+            expected = self.view(who).visible(CLOCK.now).delete_group(group)
+            self.view(who).delete_group(group)
+            self.same("delete_group", self.indexes[who].delete_group(group), expected)
+
+    def do_delete_part(self, who: int, key: Any, part: Any) -> None:
+        """`delete` with a part: one code goes, and the document with its last one."""
+        if self.may_write(who):
+            state = self.view(who)
+            there = key in state.visible(CLOCK.now).entries
+            found = self.indexes[who].delete(key, part=part)
+            self.same("delete part", found, state.delete_part(key, part) and there)
+
+    def do_of_group(self, who: int, key: Any, group: Any) -> None:
+        """The document of a key, if it is of the group, else none; then it goes."""
+        if not self.may_write(who) or self.loading >= 0:
+            return
+        index, state = self.indexes[who], self.view(who)
+        there = state.visible(CLOCK.now).has(key, group)
+        self.same("get_many", [one is not None for one in index.get_many([key], group=group)], [there])
+        try:
+            index.update(key, metadata={"n": 1}, group=group)
+            self.same("get", (index.get(key, group=group).group, there), (group, True))
+        except KeyNotFoundError:
+            self.same("update", False, there)
+        self.same("delete of a group", index.delete(key, group=group), there)
+        if there:
+            del state.entries[key]
+
+    def do_window(self, who: int, window: float) -> None:
+        """`set_window`: of documents or of time, as the file has it."""
+        if self.history.window is None or self.open or self.pinned or self.loading >= 0:
+            return
+        window = float(window) if isinstance(self.history.window, float) else window
+        self.indexes[who].set_window(_window(window))
+        if isinstance(window, float):
+            self.committed.set_duration(round(window * 1000))
+        else:
+            self.committed.window = window
+            self.committed.let_leave()
+
+    def do_pairs_with(self, who: int, contents: list[Any]) -> None:
+        """Pairs with another index, asked by both."""
+        model = self.view(who).visible(CLOCK.now)
+        other = Model(model.case)
+        rules = {} if self.codes else {"text": model.case.rules}
+        with Index(":memory:", model.case.scheme, **rules) as second:
+            for number, content in enumerate(contents):
+                (second.add_code if self.codes else second.add)(number, content)
+                other.put(number, content)
+            index = self.indexes[who]
+            found = [(one.key_a, one.key_b, one.similarity, one.distance) for one in index.pairs_with(second)]
+            back = [(one.key_b, one.key_a, one.similarity, one.distance) for one in second.pairs_with(index)]
+        expected = [
+            (key, number, *verdict)
+            for key, one in model.entries.items()
+            for number, entry in other.entries.items()
+            if one.group is None and one.prepared is not None and entry.prepared is not None
+            and (verdict := model.case.compare(one.prepared, entry.prepared)) is not None
+        ]  # fmt: skip
+        self.same("pairs_with", sorted(found, key=repr), sorted(expected, key=repr))
+        self.same("pairs_with, back", sorted(back, key=repr), sorted(expected, key=repr))
+
+    def do_dismiss(self, who: int, a: Any, b: Any, back: bool) -> None:
+        """`dismiss` or `undismiss`; of one document alone where b is None."""
+        if not self.may_write(who) or a == b:
+            return
+        state, index = self.view(who), self.indexes[who]
+        keys = [a] if b is None else [a, b]
+        visible = state.visible(CLOCK.now)
+        expected: Any = "missing"
+        if {*keys} <= set(visible.entries) and b is not None:
+            expected = (state.undismiss if back else state.dismiss)(*keys)
+        elif {*keys} <= set(visible.entries):
+            expected = (visible.undismiss_all if back else visible.dismiss_all)(a)
+            (state.undismiss_all if back else state.dismiss_all)(a)
+        try:
+            found: Any = (index.undismiss if back else index.dismiss)(*keys)
+        except KeyNotFoundError:
+            found = "missing"
+        self.same("dismiss", found, expected)
+
+    def do_allow(self, who: int, content: str, key: Any, back: bool) -> None:
+        """`allow` or `disallow`, of a text or that of a document."""
+        if not self.may_write(who):
+            return
+        state, index = self.view(who), self.indexes[who]
+        visible = state.visible(CLOCK.now)
+        there = visible.entries
+        how = {"key": key} if key in there else {"text": content}
+        content = there[key].content if key in there else content
+        expected = state.disallow(content) if back else visible.allow(content)
+        if not back:
+            state.allow(content)
+        try:
+            found = (index.disallow if back else index.allow)(**how)
+        except ParameterError:
+            found = None
+        self.same("allow", found, expected)
+        self.same("allowed", len(index.allowed()), len(state.allowed))
+
+    def do_follow(self, who: int, limit: int) -> None:
+        """Another system, which follows the index by `changes`, asks on; after a rebuild it begins again. Outside of
+        transactions: a token of one that is rolled back is worth nothing."""
+        if self.open or self.pinned or self.loading >= 0:
+            return
+        index, more = self.indexes[who], True
+        while more:
+            try:
+                page = index.changes(self.token, limit=limit)
+            except MismatchError:
+                self.token, self.followed = None, {}
+                continue
+            for key in page.removed:
+                self.followed.pop(key, None)
+                self.followed_codes.pop(key, None)
+            self.followed |= {**dict.fromkeys(page.added), **dict(page.clusters)}
+            for key in (*page.added, *page.codes):
+                self.followed_codes[key] = dict(index.get(key).codes) if self.parts and key in index else None
+            self.token, more = page.token, page.more
+        rows = index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall()
+        self.same("follow", self.followed, dict(rows))
+        for key, codes in self.followed_codes.items():
+            if codes is not None and key in index:
+                self.same("followed codes", codes, dict(index.get(key).codes))
+
+    def do_update(self, who: int, key: Any, expires: int | None) -> None:
+        """A document gets another end."""
+        if self.may_write(who):
+            state = self.view(who)
+            there = key in state.visible(CLOCK.now).entries
+            if there:
+                until = state.until(state.entries[key].number, self.moment(expires))
+                state.entries[key] = replace(state.entries[key], expires_at=until)
+            try:
+                self.indexes[who].update(key, expires_at=self.when(expires))
+                found = True
+            except KeyNotFoundError:
+                found = False
+            self.same("update", found, there)
+
+    def do_expire(self, who: int, now: int | None) -> None:
+        """By the clock, or by another moment."""
+        if self.may_write(who):
+            state, moment = self.view(who), CLOCK.now + (now or 0)
+            gone = [key for key, one in state.entries.items() if one.expires_at is not None and one.expires_at <= moment]
+            for key in gone:
+                del state.entries[key]
+            found = self.indexes[who].expire(self.when(now))
+            if self.history.window is None:  # else additions have removed some of them
+                self.same("expire", found, len(gone))
+
+    def do_keep_newest(self, who: int, n: int) -> None:
+        """`keep_newest`."""
+        if self.may_write(who):
+            state = self.view(who)
+            gone = list(reversed(state.visible(CLOCK.now).in_order()))[n:]
+            for key in gone:
+                del state.entries[key]
+            self.same("keep_newest", self.indexes[who].keep_newest(n), len(gone))
+
+    def do_clock(self, who: int, move: int) -> None:
+        """Time goes on, or back. A record of a load is as old as its writing, so those that were given are written before."""
+        if self.loading >= 0:
+            len(self.indexes[self.loading])
+        CLOCK.now += move
+
+    # ---- many --------------------------------------------------------------------------------------------------------
+
+    def do_add_many(
+        self,
+        who: int,
+        records: list[Any],
+        inside: dict[int, list[Operation]],
+        reports: dict[int, list[Operation]],
+        if_exists: str,
+        on_error: str,
+        only_new: bool,
+        commit_every: int | None,
+        arrays: bool = False,
+    ) -> None:
+        """`add_many` or `add_codes`. inside: what is done before a record is given, or after the last; reports: at which call of
+        progress."""
+        if not self.may_write(who) or self.loading >= 0 and (inside or reports):
+            return
+        index, outer = self.indexes[who], self.loading
+        before = self.view(who).copy()
+        counts: Counter[str] = Counter()
+        waiting: list[Any] = []
+        taken, failed, called = 0, False, 0
+        outcomes: list[tuple[Any, str, list[Any]]] = []
+        told: list[tuple[Any, str, Any]] = []
+        complete = before
+        times = {number: CLOCK.now + number for number in {one[3] for one in records} - {None}}
+
+        def settle() -> None:
+            """What was given is in the index, as far as anybody can see."""
+            nonlocal taken, failed, complete
+            while waiting and not failed:
+                key, content, group, expires, own = waiting.pop(0)
+                record = key, content, group, None if expires is None else times[expires]
+                state = self.view(who)
+                try:
+                    how = (if_exists, only_new, own) if self.parts else (own or if_exists, only_new)
+                    outcome, found = self._put(state, record, *how)
+                except KeyError:
+                    failed = on_error == "raise"
+                    counts["skipped"] += not failed
+                    outcome, found = "", []
+                counts[outcome] += 1
+                counts["found"] += bool(found)
+                outcomes.append((key, {"matched": "duplicate", "": "skipped"}.get(outcome, outcome), found))
+                taken += not failed
+                if commit_every is not None and taken % commit_every == 0:
+                    complete = state.copy()
+
+        def do(operations: list[Operation]) -> None:
+            settle()
+            self.loading = who
+            self.run(operations)
+            self.loading = outer
+
+        def given() -> Iterator[Any]:
+            for i, record in enumerate(records):
+                if i in inside:
+                    do(inside[i])
+                waiting.append(record)
+                yield record
+            if len(records) in inside:
+                do(inside[len(records)])
+
+        def progress(_: int) -> None:
+            nonlocal called
+            called += 1
+            if called in reports:
+                do(reports[called])
+
+        more = {"if_exists": if_exists, "on_error": on_error, "only_new": only_new, "commit_every": commit_every}
+        more["on_outcome"] = lambda *outcome: told.append(outcome)
+        raised = False
+        self.loading = who if inside or reports else outer
+        try:
+            report = self._load(index, given(), times, arrays, progress=progress if reports else None, **more)
+        except (DuplicateKeyError, ParameterError):
+            raised = True
+        finally:
+            self.loading = outer
+        settle()
+        self.same("add_many", "raised" if raised else "done", "raised" if failed else "done")
+        committed = len(outcomes) if not failed else 0 if commit_every is None else taken // commit_every * commit_every
+        self.same("outcomes", [one[:2] for one in told], [one[:2] for one in outcomes[:committed]])
+        plain = not inside and not reports and all(one[3] is None or one[3] > 0 for one in records)
+        for (key, _, match), (_, outcome, found) in zip(told, outcomes, strict=False):
+            if plain and outcome != "skipped":
+                answer = match and (match.key, match.similarity, match.distance)
+                self.same(f"match of {key!r}", answer, answer if answer in found else next(iter(found), None))
+        if failed:
+            state = self.view(who)
+            state.entries, state.counter, state.dismissed = complete.entries, complete.counter, complete.dismissed
+            state.allowed = complete.allowed
+            return
+        found = report.added, report.replaced, report.ignored, report.skipped
+        self.same("report", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "skipped")))
+        if plain:
+            self.same("matched", report.matched, counts["found"])
+
+    def _load(self, index: Index, given: Iterator[Any], times: dict[int, int], arrays: bool, **more: Any) -> Any:
+        def at(expires: int | None) -> float | None:
+            return None if expires is None else times[expires] / 1000
+
+        if not self.codes:
+            names = ("key", "text", "group", "expires_at", "if_exists")
+            rows = ((key, text, group, at(expires), own) for key, text, group, expires, own in given)
+            return index.add_many(({n: v for n, v in zip(names, row, strict=True) if v is not None} for row in rows), **more)
+        if arrays:
+            whole = list(given)
+            bits = self.cases[0].scheme.bits // 8
+            codes = np.frombuffer(b"".join(one[1] for one in whole), np.uint8).reshape(-1, bits)
+            if self.parts:
+                more["part"] = [one[4] for one in whole]
+            more |= {"group": [one[2] for one in whole], "expires_at": [at(one[3]) for one in whole]}
+            return index.add_codes([one[0] for one in whole], codes, **more)
+        held: list[Any] = []
+        parts: list[Any] = []
+        records = iter(given)
+        first = next(records, None)
+        if first is None:
+            return index.add_codes([], [], **more)
+
+        def keys() -> Iterator[Any]:
+            held.append(first)
+            yield first[0]
+            for record in records:
+                held.append(record)
+                yield record[0]
+
+        def codes_of() -> Iterator[Any]:
+            while held:
+                record = held.pop()
+                parts.append(record[4])
+                yield record[1]
+
+        def parts_of_codes() -> Iterator[Any]:
+            while parts:
+                yield parts.pop()
+
+        if self.parts:
+            more["part"] = parts_of_codes()
+        return index.add_codes(keys(), codes_of(), group=first[2], expires_at=at(first[3]), **more)
+
+    def do_merge(self, who: int, records: list[Any], if_exists: str, commit_every: int | None) -> None:
+        """`merge` of another index with such records."""
+        if not self.may_write(who) or self.loading >= 0:
+            return
+        index, state = self.indexes[who], self.view(who)
+        given = {} if self.codes else {"text": state.case.rules, "store_text": self.history.store_text}
+        theirs, complete = State(state.case), state.copy()
+        with Index(":memory:", state.case.scheme, **given) as other:
+            for key, content, group, expires, _ in records:
+                add = other.add_code if self.codes else other.add
+                if theirs.visible(CLOCK.now).refuses(key, group, "replace"):
+                    continue
+                add(key, content, group=group, expires_at=self.when(expires), if_exists="replace")
+                theirs.put(key, content, group, self.moment(expires))
+            counts: Counter[str] = Counter()
+            visible = theirs.visible(CLOCK.now)
+            for taken, key in enumerate(visible.in_order()):
+                one = visible.entries[key]
+                if commit_every is not None and taken % commit_every == 0:
+                    complete = state.copy()
+                try:
+                    outcome, found = self._put(state, (key, one.content, one.group, one.expires_at), if_exists, False, whole=True)
+                except KeyError:
+                    with suppress(DuplicateKeyError):
+                        index.merge(other, if_exists=if_exists, commit_every=commit_every)
+                        self.same("merge", "done", "raised")
+                    state.entries, state.counter, state.allowed = complete.entries, complete.counter, complete.allowed
+                    return
+                counts[outcome] += 1
+                counts["found"] += bool(found)
+            report = index.merge(other, if_exists=if_exists, commit_every=commit_every)
+        found = report.added, report.replaced, report.ignored, report.matched
+        self.same("merge", found, tuple(counts[name] for name in ("added", "replaced", "ignored", "found")))
+
+    # ---- transactions ------------------------------------------------------------------------------------------------
+
+    def _begin(self, place: int) -> State | None:
+        """What it was before; None where this is the outermost transaction."""
+        if place in self.open:
+            return self.open[place].copy()
+        self.open[place] = self.committed.copy()
+        return None
+
+    def _end(self, place: int, before: State | None, commit: bool) -> None:
+        if before is None:
+            state = self.open.pop(place)
+            if commit:
+                self.committed = state
+        elif not commit:
+            self.open[place] = before
+
+    def do_transaction(self, who: int, operations: list[Operation], raises: bool) -> None:
+        """`transaction()`, which an exception may end."""
+        if self.may_write(who):
+            place = self.place(who)
+            before = self._begin(place)
+            self.inside[who] += 1
+            with suppress(Raised), self.indexes[who].transaction():
+                self.run(operations)
+                if raises:
+                    raise Raised
+            self.inside[who] -= 1
+            self._end(place, before, not raises)
+
+    def do_sql(self, who: int, operations: list[Operation], then: list[Operation], savepoint: bool, end: str) -> None:
+        """A transaction of the caller's own SQL; `then` is done after ROLLBACK TO, and `end` is "commit" or "rollback"."""
+        place = self.place(who)
+        if not self.may_write(who) or self.loading >= 0:
+            return
+        connection = self.indexes[who].connection
+        savepoint = savepoint or place in self.open
+        before = self._begin(place)
+        start = self.open[place].copy()
+        standard = self.history.target == "standard"
+        if savepoint or not standard:
+            connection.execute("SAVEPOINT mine" if savepoint else "BEGIN IMMEDIATE")
+        if standard:  # which begins a transaction
+            connection.execute("INSERT INTO counted VALUES (1)")
+            self.open[place].rows += 1
+        self.run(operations)
+        if savepoint and then:
+            connection.execute("ROLLBACK TO mine")
+            self.open[place] = start.copy()
+            self.run(then)
+        commit = end == "commit"
+        if savepoint:
+            if not commit:
+                connection.execute("ROLLBACK TO mine")
+            connection.execute("RELEASE mine")
+        else:
+            connection.execute("COMMIT" if commit else "ROLLBACK")
+        self._end(place, before, commit)
+
+    def do_pinned(self, who: int, operations: list[Operation]) -> None:
+        """A reader's transaction by SQL: what the other one writes meanwhile is not seen in it."""
+        place = self.place(who)
+        if self.open or self.pinned or self.loading >= 0 or self.place(1 - who) == place:
+            return
+        connection = self.indexes[who].connection
+        connection.execute("BEGIN")
+        self.compare(who, "documents")
+        self.pinned[place] = self.committed.copy()
+        self.run(operations)
+        self.compare(who)
+        del self.pinned[place]
+        connection.execute("COMMIT")
+
+    # ---- the whole index ---------------------------------------------------------------------------------------------
+
+    def do_rebuild(self, who: int, to: int) -> None:
+        """To one of `configurations`, by what is different there."""
+        state = self.view(who)
+        if not self.may_write(who) or self.loading >= 0 or to >= len(self.cases):
+            return
+        now, other = state.case, self.cases[to]
+        if not self.history.store_text and (to > 1 or other.scheme.name == "minhash" and other.scheme.exact and to > 1):
+            return
+        scheme = None if now.scheme is other.scheme else other.scheme
+        rules = None if now.rules is other.rules else other.rules
+        if scheme is not None or rules is not None:
+            if self.bound - {who}:
+                return
+            self.bound.add(who)
+        self.indexes[who].rebuild(scheme, rules)
+        state.rebuild(other)
+
+    def do_check(self, who: int, repair: bool) -> None:
+        """Nothing is found, nor repaired."""
+        if self.loading < 0 and (self.may_write(who) or not repair):
+            report = self.indexes[who].check(repair=repair)
+            self.same("check", (report.problems, report.repaired), ((), ()))
+
+    def do_reopen(self, who: int) -> None:
+        """A new Index object; on a connection of the caller's in the middle of a transaction too."""
+        place = self.place(who)
+        if self.loading >= 0 or self.inside[who] or self.connection is None and (place in self.open or place in self.pinned):
+            return
+        if place == 1 and (place in self.open or place in self.pinned):
+            return
+        self.bound.discard(who)
+        self.indexes[who].close()
+        self.indexes[who] = self._opened(who)
+
+
+_played = 0
+
+
+def play(history: History, folder: Path, counts: Counts | None = None) -> None:
+    """Play a history on a new file. Difference where the index and the model part."""
+    global _played
+    _played += 1
+    counts = counts if counts is not None else Counts()
+    counts.histories += 1
+    path = folder / f"{_played}.db"
+    player = Player(history, path, counts)
+    try:
+        player.play()
+    finally:
+        with suppress(Exception):
+            player.close()
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
