@@ -10,6 +10,7 @@
 #include "joins/bucket_run.h"
 
 #define NONE UINT32_MAX
+#define SAMPLED ((size_t)15)
 #define SETS_A_LOOK 256 /* each set takes as long as so many candidates */
 
 /* Sets that have an element, and `rest` elements from it on in the order of the bucket. */
@@ -46,6 +47,7 @@ struct nd_bucket_rare {
     ND_LIST(nd_record) sorted;
     ND_LIST(uint64_t) plain; /* elements of the present set as they come */
     size_t least;            /* size of the smallest set of the bucket */
+    int by_bitmaps;          /* no set is looked up by its rarest elements */
     size_t size, prefix;     /* of the present set */
     size_t total, needed;    /* the last sum of two sizes, and how many of them must be common */
     rare_places heads;       /* by element: the newest of its groups */
@@ -278,7 +280,8 @@ static int add_other(nd_bucket_join *join, int64_t id)
         status = take_elements(rare, &join->rule, bytes, size);
     if (status != ND_OK)
         return status;
-    rank_elements(rare, &join->rule);
+    if (!rare->by_bitmaps)
+        rank_elements(rare, &join->rule);
     status = ND_ROOM(rare->entries, rare->entries.count + rare->prefix);
     if (status == ND_OK)
         status = ND_ROOM(rare->others, rare->others.count + 1);
@@ -328,17 +331,38 @@ static int take_member(nd_bucket_join *join, nd_bucket_item *item)
     return status == ND_OK ? take_elements(join->rare, &join->rule, join->arena.at + item->offset, item->size) : status;
 }
 
+/* Whether some members have their rarest elements in common with so many others that bitmaps are looked at sooner. */
+static int choose_filter(nd_bucket_join *join)
+{
+    nd_bucket_rare *rare = join->rare;
+    const size_t step = join->members.count / SAMPLED + 1;
+    size_t common = 0, words = 0;
+    int status = ND_OK;
+    for (size_t i = 0; i < join->members.count && status == ND_OK; i += step) {
+        status = take_member(join, &join->items.at[join->members.at[i]]);
+        if (status == ND_OK)
+            rank_elements(rare, &join->rule);
+        for (size_t at = 0; at < rare->prefix && status == ND_OK; at++)
+            common += *counter_of(rare, rare->sorted.at[at].item);
+        words += join->others.count * nd_bitmaps_close_words(rare->size);
+    }
+    rare->by_bitmaps = ND_BITMAP_WORDS_FOR * common > words;
+    rare->prefix = 0;
+    return status;
+}
+
 /* Looks at all sets of the bucket, for the order and the smallest. Not all members stand under the probe. */
 static int survey(nd_bucket_join *join)
 {
     join->rare->least = SIZE_MAX / 2;
+    join->rare->by_bitmaps = 0;
     int status = count_elements(join);
     for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
         status = take_member(join, &join->items.at[join->members.at[i]]);
         if (status == ND_OK)
             note_size(join->rare);
     }
-    return status;
+    return status == ND_OK && join->mode != ND_BUCKETS_CONNECT ? choose_filter(join) : status;
 }
 
 /* ---- the members ------------------------------------------------------------------------------------------------------------ */
@@ -445,9 +469,9 @@ static int ask_others(nd_bucket_join *join, size_t number)
 {
     nd_bucket_rare *rare = join->rare;
     int status = take_member(join, &join->items.at[number]);
-    if (status == ND_OK)
+    if (status == ND_OK && !rare->by_bitmaps)
         rank_elements(rare, &join->rule);
-    if (status == ND_OK && is_common(rare))
+    if (status == ND_OK && (rare->by_bitmaps || is_common(rare)))
         return nd_sized_bitmaps_ask(rare->bitmaps, rare->plain.at, rare->size,
             &(nd_bitmap_asker){&(bitmap_context){join, number}, needed_of, meet_other});
     for (size_t at = 0; status == ND_OK && at < rare->prefix; at++) {
@@ -464,14 +488,16 @@ static int ask_others(nd_bucket_join *join, size_t number)
     return status;
 }
 
-/* Others from *at on, as many as there is room for; of those that connect the ones before the item alone. */
+/* Others from *at on that the item asks, as many as there is room for. */
 static int add_others(nd_bucket_join *join, const nd_bucket_item *item, size_t *at)
 {
+    const size_t count = join->others.count;
     int status = ND_OK;
-    for (; *at < join->others.count && !is_full(join->rare) && status == ND_OK; ++*at) {
-        if (join->mode == ND_BUCKETS_CONNECT && (int64_t)join->others.at[*at] >= item->id)
+    for (; *at < count && !is_full(join->rare) && status == ND_OK; ++*at) {
+        const int64_t id = (int64_t)join->others.at[join->mode == ND_BUCKETS_ALL ? count - 1 - *at : *at];
+        if (!nd_bucket_asks(join, item, id))
             break;
-        status = add_other(join, (int64_t)join->others.at[*at]);
+        status = add_other(join, id);
     }
     return status;
 }
@@ -487,10 +513,12 @@ int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
         begun = at;
         forget_others(join->rare);
         for (size_t i = first_member; i < join->members.count && status == ND_OK; i++) {
-            const nd_bucket_item *item = &join->items.at[join->members.at[i]];
+            /* each asks those before it or, of all pairs, behind it: these are added as the members go on */
+            const size_t number = join->members.at[join->mode == ND_BUCKETS_ALL ? join->members.count - 1 - i : i];
+            const nd_bucket_item *item = &join->items.at[number];
             status = add_others(join, item, &at);
             if (status == ND_OK && item->visible && join->rare->others.count > 0)
-                status = ask_others(join, join->members.at[i]);
+                status = ask_others(join, number);
             if (status == ND_OK)
                 status = watched(join, i);
         }
