@@ -55,7 +55,9 @@ struct nd_bucket_rare {
     ND_LIST(rare_group) groups;
     ND_LIST(rare_entry) entries;
     ND_LIST(rare_other) others;
-    nd_sized_bitmaps *bitmaps; /* of the others */
+    ND_LIST(uint64_t) majority; /* elements that most sets of the bucket have */
+    size_t usual;               /* how much smaller than a set its difference from the majority is */
+    nd_sized_bitmaps *bitmaps;  /* of the others */
 };
 
 void nd_bucket_free_rare(nd_bucket_join *join)
@@ -71,6 +73,7 @@ void nd_bucket_free_rare(nd_bucket_join *join)
     free(rare->groups.at);
     free(rare->entries.at);
     free(rare->others.at);
+    free(rare->majority.at);
     nd_sized_bitmaps_free(rare->bitmaps);
     free(rare);
 }
@@ -133,7 +136,7 @@ static int take_elements(nd_bucket_rare *rare, const nd_scheme *rule, const uint
         uint64_t element = 0;
         memcpy(&element, bytes + i * width, width);
         element = width == sizeof element ? element : (uint64_t)i << 32 | element;
-        rare->elements.at[i].item = rare->plain.at[i] = element;
+        rare->plain.at[i] = element;
     }
     return status;
 }
@@ -168,7 +171,7 @@ static void rank_elements(nd_bucket_rare *rare, const nd_scheme *rule)
     if (rare->size == 0)
         return;
     for (size_t i = 0; i < rare->size; i++)
-        counts |= elements[i].key = *counter_of(rare, elements[i].item);
+        counts |= elements[i].key = *counter_of(rare, elements[i].item = rare->plain.at[i]);
     if (nd_sort_records(elements, rare->sorted.at, rare->size, 0, 64 - (unsigned)__builtin_clzll(counts)) == elements)
         memcpy(rare->sorted.at, elements, rare->size * sizeof *elements);
     rare->prefix = prefix_of(rare, rule);
@@ -247,12 +250,12 @@ static void forget_places(rare_places *places)
     places->used = 0;
 }
 
-static void forget_others(nd_bucket_rare *rare)
+static int forget_others(nd_bucket_rare *rare)
 {
     forget_places(&rare->heads);
     forget_places(&rare->rests);
     rare->groups.count = rare->entries.count = rare->others.count = 0;
-    nd_sized_bitmaps_clear(rare->bitmaps);
+    return nd_sized_bitmaps_begin(rare->bitmaps, rare->majority.at, rare->majority.count);
 }
 
 /* The group of an element and a rest, for which there is room. */
@@ -268,6 +271,32 @@ static rare_group *enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t 
     rare->rests.used++;
     *head = *place = (uint32_t)rare->groups.count++;
     return group;
+}
+
+/* Counts an element. One that the next set of more than half has, or is counted with such a one, is of the majority. */
+static int count_element(nd_bucket_rare *rare, uint64_t element, size_t half)
+{
+    if (++*counter_of(rare, element) != half + 1)
+        return ND_OK;
+    const int status = ND_ROOM(rare->majority, rare->majority.count + 1);
+    if (status == ND_OK)
+        rare->majority.at[rare->majority.count++] = element;
+    return status;
+}
+
+/* How much smaller a set's difference from the majority is, on an average. */
+static size_t usual_gain(nd_bucket_rare *rare, size_t sets)
+{
+    size_t common = 0;
+    for (size_t i = 0; i < rare->majority.count; i++)
+        common += *counter_of(rare, rare->majority.at[i]);
+    return 2 * common / sets > rare->majority.count ? 2 * common / sets - rare->majority.count : 0;
+}
+
+/* Words of a bitmap for sets of so many elements. */
+static size_t words_of(const nd_bucket_rare *rare, size_t size)
+{
+    return nd_bitmaps_close_words(size > rare->usual ? size - rare->usual : 0);
 }
 
 static int add_other(nd_bucket_join *join, int64_t id)
@@ -294,7 +323,7 @@ static int add_other(nd_bucket_join *join, int64_t id)
             group->fresh++;
         }
     if (status == ND_OK && rare->size > 0)
-        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, nd_bitmaps_close_words(rare->size));
+        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, words_of(rare, rare->size));
     if (status == ND_OK)
         rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->size, 0};
     return status;
@@ -305,6 +334,7 @@ static int count_elements(nd_bucket_join *join)
 {
     nd_bucket_rare *rare = join->rare;
     memset(rare->counts, 0, sizeof rare->counts);
+    rare->majority.count = 0;
     int status = ND_OK;
     for (size_t i = 0; i < join->others.count && status == ND_OK; i++) {
         const uint8_t *bytes;
@@ -315,10 +345,12 @@ static int count_elements(nd_bucket_join *join)
         if (status == ND_OK)
             note_size(rare);
         for (size_t j = 0; j < rare->size && status == ND_OK; j++)
-            ++*counter_of(rare, rare->elements.at[j].item);
+            status = count_element(rare, rare->plain.at[j], join->others.count / 2);
         if (status == ND_OK)
             status = watched(join, i);
     }
+    rare->majority.count = nd_sort_distinct(rare->majority.at, rare->majority.count);
+    rare->usual = usual_gain(rare, join->others.count);
     return status;
 }
 
@@ -344,7 +376,7 @@ static int choose_filter(nd_bucket_join *join)
             rank_elements(rare, &join->rule);
         for (size_t at = 0; at < rare->prefix && status == ND_OK; at++)
             common += *counter_of(rare, rare->sorted.at[at].item);
-        words += join->others.count * nd_bitmaps_close_words(rare->size);
+        words += join->others.count * words_of(rare, rare->size);
     }
     rare->by_bitmaps = ND_BITMAP_WORDS_FOR * common > words;
     rare->prefix = 0;
@@ -357,12 +389,14 @@ static int survey(nd_bucket_join *join)
     join->rare->least = SIZE_MAX / 2;
     join->rare->by_bitmaps = 0;
     int status = count_elements(join);
-    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
+    if (status == ND_OK && join->mode != ND_BUCKETS_CONNECT)
+        status = choose_filter(join);
+    for (size_t i = 0; i < join->members.count && !join->rare->by_bitmaps && status == ND_OK; i++) {
         status = take_member(join, &join->items.at[join->members.at[i]]);
         if (status == ND_OK)
             note_size(join->rare);
     }
-    return status == ND_OK && join->mode != ND_BUCKETS_CONNECT ? choose_filter(join) : status;
+    return status;
 }
 
 /* ---- the members ------------------------------------------------------------------------------------------------------------ */
@@ -511,7 +545,7 @@ int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
     int status = survey(join);
     for (size_t at = 0, begun = SIZE_MAX; status == ND_OK && at < join->others.count && at != begun;) {
         begun = at;
-        forget_others(join->rare);
+        status = forget_others(join->rare);
         for (size_t i = first_member; i < join->members.count && status == ND_OK; i++) {
             /* each asks those before it or, of all pairs, behind it: these are added as the members go on */
             const size_t number = join->members.at[join->mode == ND_BUCKETS_ALL ? join->members.count - 1 - i : i];
