@@ -285,7 +285,8 @@ class MatchExplanation:
 
     similarity, distance: as the scheme measures the stored fingerprints. jaccard: the exact Jaccard similarity of the shingles.
     met: (table number, key) of each row of `table` that both documents have, out of the `probes` of a query for the first.
-    text_a, text_b: the texts; shared, only_a, only_b: their shingles. These are None unless texts are stored or given.
+    text_a, text_b: the texts; shared, only_a, only_b: their shingles. These are None unless texts are stored or given. passages:
+    the passages of the first text that the second has, in an index of `Passages` that stores texts, else None.
 
     dismissed: True if the pair was dismissed by `Index.dismiss`, so it is no match. connected_by: the path of keys that keeps a
     dismissed pair in one cluster, else None. allowed: True if one of the two is like an allowed text (`Index.allow`), so the pair
@@ -309,6 +310,7 @@ class MatchExplanation:
     dismissed: bool = False
     connected_by: tuple[Key, ...] | None = None
     allowed: bool = False
+    passages: tuple[Passage, ...] | None = None
 
     @property
     def jaccard(self) -> float | None:

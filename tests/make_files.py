@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules, __version__
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, Passages, SimHash, TextRules, __version__
 
 DATA = Path(__file__).parent / "data"
 CREATED = 1_700_000_000_000
@@ -44,6 +44,7 @@ FILES: dict[str, dict[str, Any]] = {
     "bottomk": {"scheme": BottomK(k=64, threshold=0.6), "text": TextRules.chars(), "record_matches": False},
     "bitsampling": {"scheme": BitSampling(bits=128, threshold=0.8), "store_text": True},
     "binarycode": {"scheme": BinaryCode(bits=256, max_distance=31)},
+    "passages": {"scheme": Passages(shortest=6, threshold=0.3), "store_text": True},
 }
 
 

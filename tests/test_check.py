@@ -10,7 +10,7 @@ import apsw
 import buckets
 import pytest
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Cluster, CorruptIndexError, Index, MinHash, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, Cluster, CorruptIndexError, Index, MinHash, Passages, SimHash, TextRules
 
 STORIES = {
     "a": "the harbour was full of small boats that morning",
@@ -331,6 +331,7 @@ def test_a_repair_is_seen_by_others(path: Path) -> None:
         (MinHash(), "minhash_band"),
         (MinHash(exact=True), "minhash_band"),
         (BottomK(), "bottomk_prefix"),
+        (Passages(shortest=3), "passage_hash"),
     ],
     ids=repr,
 )

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support import jaccard
 
-from neardup_db import BinaryCode, BottomK, Index, MinHash, SimHash, limits
+from neardup_db import BinaryCode, BottomK, Index, MinHash, Passages, SimHash, limits
 from neardup_db.arrow import texts_of
 from neardup_db.cli import main
 from neardup_db.cli.choices import KnownRecords, open_against
@@ -263,6 +263,7 @@ SCHEMES = [
     MinHash(threshold=0.8),
     BottomK(threshold=0.5),
     SimHash(max_distance=7),
+    Passages(shortest=5),
 ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import duplicates_in
 
-from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, Passages, SimHash, TextRules
 from neardup_db.comparing import Deduplicator
 from neardup_db.native import Values
 from neardup_db.schemes.base import values_of
@@ -23,6 +23,7 @@ SCHEMES = {
     "bottom-k": BottomK(k=8, threshold=0.5),
     "estimate": BottomK(k=4, threshold=0.5, measure="estimate"),
     "bits": BitSampling(bits=64, threshold=0.6),
+    "passages": Passages(shortest=3),
 }
 
 texts = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6).map(" ".join), min_size=1, max_size=40)

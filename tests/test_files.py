@@ -12,6 +12,7 @@ from make_files import CODES, CREATED, DATA, EXPIRES, FEATURES, FILES, TEXTS
 from test_package import released
 
 from neardup_db import BinaryCode, Cluster, Document, Index, MinHash, TextRules, __version__
+from neardup_db.schemes import SCHEMES
 from neardup_db.store.layout.schema import SCHEMA_VERSION
 
 RELEASED = sorted(path for path in DATA.glob("*/*.db") if path.stem in FILES)
@@ -64,7 +65,7 @@ def test_there_are_files_of_every_version() -> None:
     assert {path.name for path in DATA.iterdir()} == {*VERSIONS}
     for folder in DATA.iterdir():
         assert {path.stem for path in folder.iterdir()} == {*FILES, *FEATURES}, folder.name
-    assert {FILES[name]["scheme"].name for name in FILES} == {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}
+    assert {FILES[name]["scheme"].name for name in FILES} == set(SCHEMES)
     assert max(path.stat().st_size for path in DATA.glob("*/*.db")) < 150_000
 
 

@@ -23,6 +23,7 @@ from neardup_db import (
     MinHash,
     MismatchError,
     ParameterError,
+    Passages,
     SimHash,
     TextRules,
     fingerprint_files,
@@ -38,6 +39,7 @@ SCHEMES = {
     "signatures": MinHash(threshold=0.5),
     "bottom-k": BottomK(threshold=0.5),
     "simhash": SimHash(max_distance=3),
+    "passages": Passages(shortest=3),
 }
 
 

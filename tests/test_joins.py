@@ -112,7 +112,7 @@ def test_filing_is_the_table(tmp_path: Path, name: str) -> None:
             """SELECT f.group_id, k.table_no, k.low, f.id FROM neardup_fingerprint AS f
                CROSS JOIN neardup_keys('neardup', f.value, f.group_id) AS k"""
         ).fetchall()
-        by_group = index.scheme.table in ("minhash_band", "bottomk_prefix")
+        by_group = index.scheme.table != "code_bucket"
         assert filed == sorted(keys, key=lambda row: (row[2], row[0] if by_group else 0, row[3]))
         if index.scheme.table == "code_bucket":
             sql = "SELECT low, group_id, fingerprint_id, code, high FROM neardup_filing('neardup', 1, 1000)"

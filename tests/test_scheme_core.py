@@ -354,8 +354,8 @@ def test_band_keys_are_the_distinct_signed_buckets() -> None:
 
 def test_settings_are_words_with_numbers() -> None:
     """A setting's word and its number are each other's, and what is no word has none."""
-    assert native.words("plan") == ("scan", "blocks", "chunks", "bands", "prefix")
-    assert [lib.nd_setting_number(b"plan", word.encode()) for word in native.words("plan")] == [0, 1, 2, 3, 4]
+    assert native.words("plan") == ("scan", "blocks", "chunks", "bands", "prefix", "winnow")
+    assert [lib.nd_setting_number(b"plan", word.encode()) for word in native.words("plan")] == [0, 1, 2, 3, 4, 5]
     assert (lib.nd_setting_number(b"plan", b"NFC"), lib.nd_setting_number(b"plans", b"scan")) == (-1, -1)
     assert native.words("plans") == () and lib.nd_setting_word(b"plan", -1) == ffi.NULL
 

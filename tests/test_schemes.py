@@ -16,14 +16,17 @@ from test_fingerprint import fold, mix32
 from test_kernels import splitmix64
 from test_scheme_core import keys
 
-from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, SimHash, TextRules, compute
+from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, Passages, SimHash, TextRules, compute
 from neardup_db.errors import CorruptIndexError
 from neardup_db.schemes import SCHEMES, plans, scheme_from_settings
 
 TEXT = "the quick brown fox jumps over the lazy dog and then it sleeps all day"
 OTHER = "the quick brown fox jumps over the lazy cat and then it sleeps all day"
-SCHEMES_OF_TEXT = [SimHash(), MinHash(), MinHash(exact=True, slot_bits=32), BottomK(k=5), BitSampling(bits=64)]
-ALL = [*SCHEMES_OF_TEXT, BinaryCode(), SimHash(128, 7), BinaryCode(256, 100), BottomK(measure="estimate")]
+SCHEMES_OF_TEXT = [
+    *(SimHash(), MinHash(), MinHash(exact=True, slot_bits=32), BottomK(k=5), BitSampling(bits=64), Passages(shortest=5))
+]
+OTHERS = [BinaryCode(), SimHash(128, 7), BinaryCode(256, 100), BottomK(measure="estimate"), Passages(threshold=0.5)]
+ALL = [*SCHEMES_OF_TEXT, *OTHERS]
 M64 = (1 << 64) - 1
 
 
@@ -300,7 +303,7 @@ def test_damaged_settings(scheme):
         for damaged in ({**settings, name: "?"}, {**settings, name: -1}, {k: v for k, v in settings.items() if k != name}):
             with pytest.raises(CorruptIndexError, match=name):
                 scheme_from_settings(damaged)
-    assert set(SCHEMES) == {"simhash", "minhash", "bottomk", "bitsampling", "binarycode"}
+    assert set(SCHEMES) == {"simhash", "minhash", "bottomk", "bitsampling", "binarycode", "passages"}
 
 
 # ---- bands and plans ---------------------------------------------------------------------------------------------------
@@ -421,9 +424,10 @@ def fingerprint_in(scheme, value):
 def test_values(scheme):
     """A stored value gives the fingerprint back; token counts are those of the text; an empty text has no value."""
     ready = scheme.for_index(TextRules())
-    made = ready.values([TEXT, "", "two words"], TextRules())
-    assert made.token_counts == [15, 0, 2] and made.values[1] is None
-    for text, value in ((TEXT, made.values[0]), ("two words", made.values[2])):
+    short = "of just five words here" if scheme.name == "passages" else "two words"
+    made = ready.values([TEXT, "", short], TextRules())
+    assert made.token_counts == [15, 0, len(short.split())] and made.values[1] is None
+    for text, value in ((TEXT, made.values[0]), (short, made.values[2])):
         assert np.array_equal(fingerprint_in(ready, value), scheme.fingerprint(text))
         assert ready.is_value(value) and not ready.is_value(value + b"x")
         assert keys(ready.native, value, True)

@@ -24,14 +24,14 @@ from neardup_db import BinaryCode, Index, MinHash
 COUNTS = {
     "containment": (2,), "containment_estimate": (3,), "hamming": (2,), "hashes": (1,), "intact": (2,), "isa": (0,),
     "jaccard": (2, 3), "jaccard_estimate": (3,), "may_match": (5,), "met": (5,), "minhash": (1, 2, 3, 4), "near": (3,),
-    "number": (2,), "simhash": (1, 2, 3), "similarity": (3,), "slot_share": (3,),
-    "version": (0,),
+    "number": (2,), "passage_containment": (3,), "passage_share": (3,), "simhash": (1, 2, 3), "similarity": (3,),
+    "slot_share": (3,), "version": (0,),
 }  # fmt: skip
 """Scalar functions: the numbers of arguments that each takes."""
 SCALARS = {(f"neardup_{name}", count) for name, counts in COUNTS.items() for count in counts}
 READERS = {"neardup_may_match", "neardup_met", "neardup_similarity"}
 TABLES = {f"neardup_{name}" for name in ["bands", "buckets", "candidates", "entries", "filing", "join"]}
-TABLES |= {f"neardup_{name}" for name in ["keys", "nearest", "probe", "search", "shingles"]}
+TABLES |= {f"neardup_{name}" for name in ["keys", "nearest", "passages", "probe", "search", "shingles"]}
 
 
 def one(db: apsw.Connection, sql: str, *values: Any) -> Any:

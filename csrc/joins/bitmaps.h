@@ -47,8 +47,9 @@ typedef struct nd_bitmap_asker {
 
 nd_sized_bitmaps *nd_sized_bitmaps_new(void);
 void nd_sized_bitmaps_free(nd_sized_bitmaps *bitmaps);
-void nd_sized_bitmaps_clear(nd_sized_bitmaps *bitmaps);
-/* words: of each bitmap of sets of that size, a power of two, as the first of them was given. */
+/* Forgets all sets. majority: elements that most of the next ones have, ascending, none perhaps. */
+int nd_sized_bitmaps_begin(nd_sized_bitmaps *bitmaps, const uint64_t *majority, size_t count);
+/* Elements ascend. words: of each bitmap of sets of that size, a power of two, as the first of them was given. */
 int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint64_t *elements, size_t size, size_t words);
 /* Words of all bitmaps. */
 size_t nd_sized_bitmaps_words(const nd_sized_bitmaps *bitmaps);

@@ -10,6 +10,7 @@
 #include "joins/bucket_run.h"
 
 #define NONE UINT32_MAX
+#define SAMPLED ((size_t)15)
 #define SETS_A_LOOK 256 /* each set takes as long as so many candidates */
 
 /* Sets that have an element, and `rest` elements from it on in the order of the bucket. */
@@ -46,6 +47,7 @@ struct nd_bucket_rare {
     ND_LIST(nd_record) sorted;
     ND_LIST(uint64_t) plain; /* elements of the present set as they come */
     size_t least;            /* size of the smallest set of the bucket */
+    int by_bitmaps;          /* no set is looked up by its rarest elements */
     size_t size, prefix;     /* of the present set */
     size_t total, needed;    /* the last sum of two sizes, and how many of them must be common */
     rare_places heads;       /* by element: the newest of its groups */
@@ -53,7 +55,9 @@ struct nd_bucket_rare {
     ND_LIST(rare_group) groups;
     ND_LIST(rare_entry) entries;
     ND_LIST(rare_other) others;
-    nd_sized_bitmaps *bitmaps; /* of the others */
+    ND_LIST(uint64_t) majority; /* elements that most sets of the bucket have */
+    size_t usual;               /* how much smaller than a set its difference from the majority is */
+    nd_sized_bitmaps *bitmaps;  /* of the others */
 };
 
 void nd_bucket_free_rare(nd_bucket_join *join)
@@ -69,6 +73,7 @@ void nd_bucket_free_rare(nd_bucket_join *join)
     free(rare->groups.at);
     free(rare->entries.at);
     free(rare->others.at);
+    free(rare->majority.at);
     nd_sized_bitmaps_free(rare->bitmaps);
     free(rare);
 }
@@ -131,7 +136,7 @@ static int take_elements(nd_bucket_rare *rare, const nd_scheme *rule, const uint
         uint64_t element = 0;
         memcpy(&element, bytes + i * width, width);
         element = width == sizeof element ? element : (uint64_t)i << 32 | element;
-        rare->elements.at[i].item = rare->plain.at[i] = element;
+        rare->plain.at[i] = element;
     }
     return status;
 }
@@ -166,7 +171,7 @@ static void rank_elements(nd_bucket_rare *rare, const nd_scheme *rule)
     if (rare->size == 0)
         return;
     for (size_t i = 0; i < rare->size; i++)
-        counts |= elements[i].key = *counter_of(rare, elements[i].item);
+        counts |= elements[i].key = *counter_of(rare, elements[i].item = rare->plain.at[i]);
     if (nd_sort_records(elements, rare->sorted.at, rare->size, 0, 64 - (unsigned)__builtin_clzll(counts)) == elements)
         memcpy(rare->sorted.at, elements, rare->size * sizeof *elements);
     rare->prefix = prefix_of(rare, rule);
@@ -245,12 +250,12 @@ static void forget_places(rare_places *places)
     places->used = 0;
 }
 
-static void forget_others(nd_bucket_rare *rare)
+static int forget_others(nd_bucket_rare *rare)
 {
     forget_places(&rare->heads);
     forget_places(&rare->rests);
     rare->groups.count = rare->entries.count = rare->others.count = 0;
-    nd_sized_bitmaps_clear(rare->bitmaps);
+    return nd_sized_bitmaps_begin(rare->bitmaps, rare->majority.at, rare->majority.count);
 }
 
 /* The group of an element and a rest, for which there is room. */
@@ -268,6 +273,32 @@ static rare_group *enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t 
     return group;
 }
 
+/* Counts an element. One that the next set of more than half has, or is counted with such a one, is of the majority. */
+static int count_element(nd_bucket_rare *rare, uint64_t element, size_t half)
+{
+    if (++*counter_of(rare, element) != half + 1)
+        return ND_OK;
+    const int status = ND_ROOM(rare->majority, rare->majority.count + 1);
+    if (status == ND_OK)
+        rare->majority.at[rare->majority.count++] = element;
+    return status;
+}
+
+/* How much smaller a set's difference from the majority is, on an average. */
+static size_t usual_gain(nd_bucket_rare *rare, size_t sets)
+{
+    size_t common = 0;
+    for (size_t i = 0; i < rare->majority.count; i++)
+        common += *counter_of(rare, rare->majority.at[i]);
+    return 2 * common / sets > rare->majority.count ? 2 * common / sets - rare->majority.count : 0;
+}
+
+/* Words of a bitmap for sets of so many elements. */
+static size_t words_of(const nd_bucket_rare *rare, size_t size)
+{
+    return nd_bitmaps_close_words(size > rare->usual ? size - rare->usual : 0);
+}
+
 static int add_other(nd_bucket_join *join, int64_t id)
 {
     nd_bucket_rare *rare = join->rare;
@@ -278,7 +309,8 @@ static int add_other(nd_bucket_join *join, int64_t id)
         status = take_elements(rare, &join->rule, bytes, size);
     if (status != ND_OK)
         return status;
-    rank_elements(rare, &join->rule);
+    if (!rare->by_bitmaps)
+        rank_elements(rare, &join->rule);
     status = ND_ROOM(rare->entries, rare->entries.count + rare->prefix);
     if (status == ND_OK)
         status = ND_ROOM(rare->others, rare->others.count + 1);
@@ -291,7 +323,7 @@ static int add_other(nd_bucket_join *join, int64_t id)
             group->fresh++;
         }
     if (status == ND_OK && rare->size > 0)
-        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, nd_bitmaps_close_words(rare->size));
+        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, words_of(rare, rare->size));
     if (status == ND_OK)
         rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->size, 0};
     return status;
@@ -302,6 +334,7 @@ static int count_elements(nd_bucket_join *join)
 {
     nd_bucket_rare *rare = join->rare;
     memset(rare->counts, 0, sizeof rare->counts);
+    rare->majority.count = 0;
     int status = ND_OK;
     for (size_t i = 0; i < join->others.count && status == ND_OK; i++) {
         const uint8_t *bytes;
@@ -312,10 +345,12 @@ static int count_elements(nd_bucket_join *join)
         if (status == ND_OK)
             note_size(rare);
         for (size_t j = 0; j < rare->size && status == ND_OK; j++)
-            ++*counter_of(rare, rare->elements.at[j].item);
+            status = count_element(rare, rare->plain.at[j], join->others.count / 2);
         if (status == ND_OK)
             status = watched(join, i);
     }
+    rare->majority.count = nd_sort_distinct(rare->majority.at, rare->majority.count);
+    rare->usual = usual_gain(rare, join->others.count);
     return status;
 }
 
@@ -328,12 +363,35 @@ static int take_member(nd_bucket_join *join, nd_bucket_item *item)
     return status == ND_OK ? take_elements(join->rare, &join->rule, join->arena.at + item->offset, item->size) : status;
 }
 
+/* Whether some members have their rarest elements in common with so many others that bitmaps are looked at sooner. */
+static int choose_filter(nd_bucket_join *join)
+{
+    nd_bucket_rare *rare = join->rare;
+    const size_t step = join->members.count / SAMPLED + 1;
+    size_t common = 0, words = 0;
+    int status = ND_OK;
+    for (size_t i = 0; i < join->members.count && status == ND_OK; i += step) {
+        status = take_member(join, &join->items.at[join->members.at[i]]);
+        if (status == ND_OK)
+            rank_elements(rare, &join->rule);
+        for (size_t at = 0; at < rare->prefix && status == ND_OK; at++)
+            common += *counter_of(rare, rare->sorted.at[at].item);
+        words += join->others.count * words_of(rare, rare->size);
+    }
+    rare->by_bitmaps = ND_BITMAP_WORDS_FOR * common > words;
+    rare->prefix = 0;
+    return status;
+}
+
 /* Looks at all sets of the bucket, for the order and the smallest. Not all members stand under the probe. */
 static int survey(nd_bucket_join *join)
 {
     join->rare->least = SIZE_MAX / 2;
+    join->rare->by_bitmaps = 0;
     int status = count_elements(join);
-    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
+    if (status == ND_OK && join->mode != ND_BUCKETS_CONNECT)
+        status = choose_filter(join);
+    for (size_t i = 0; i < join->members.count && !join->rare->by_bitmaps && status == ND_OK; i++) {
         status = take_member(join, &join->items.at[join->members.at[i]]);
         if (status == ND_OK)
             note_size(join->rare);
@@ -445,9 +503,9 @@ static int ask_others(nd_bucket_join *join, size_t number)
 {
     nd_bucket_rare *rare = join->rare;
     int status = take_member(join, &join->items.at[number]);
-    if (status == ND_OK)
+    if (status == ND_OK && !rare->by_bitmaps)
         rank_elements(rare, &join->rule);
-    if (status == ND_OK && is_common(rare))
+    if (status == ND_OK && (rare->by_bitmaps || is_common(rare)))
         return nd_sized_bitmaps_ask(rare->bitmaps, rare->plain.at, rare->size,
             &(nd_bitmap_asker){&(bitmap_context){join, number}, needed_of, meet_other});
     for (size_t at = 0; status == ND_OK && at < rare->prefix; at++) {
@@ -464,14 +522,16 @@ static int ask_others(nd_bucket_join *join, size_t number)
     return status;
 }
 
-/* Others from *at on, as many as there is room for; of those that connect the ones before the item alone. */
+/* Others from *at on that the item asks, as many as there is room for. */
 static int add_others(nd_bucket_join *join, const nd_bucket_item *item, size_t *at)
 {
+    const size_t count = join->others.count;
     int status = ND_OK;
-    for (; *at < join->others.count && !is_full(join->rare) && status == ND_OK; ++*at) {
-        if (join->mode == ND_BUCKETS_CONNECT && (int64_t)join->others.at[*at] >= item->id)
+    for (; *at < count && !is_full(join->rare) && status == ND_OK; ++*at) {
+        const int64_t id = (int64_t)join->others.at[join->mode == ND_BUCKETS_ALL ? count - 1 - *at : *at];
+        if (!nd_bucket_asks(join, item, id))
             break;
-        status = add_other(join, (int64_t)join->others.at[*at]);
+        status = add_other(join, id);
     }
     return status;
 }
@@ -485,12 +545,14 @@ int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
     int status = survey(join);
     for (size_t at = 0, begun = SIZE_MAX; status == ND_OK && at < join->others.count && at != begun;) {
         begun = at;
-        forget_others(join->rare);
+        status = forget_others(join->rare);
         for (size_t i = first_member; i < join->members.count && status == ND_OK; i++) {
-            const nd_bucket_item *item = &join->items.at[join->members.at[i]];
+            /* each asks those before it or, of all pairs, behind it: these are added as the members go on */
+            const size_t number = join->members.at[join->mode == ND_BUCKETS_ALL ? join->members.count - 1 - i : i];
+            const nd_bucket_item *item = &join->items.at[number];
             status = add_others(join, item, &at);
             if (status == ND_OK && item->visible && join->rare->others.count > 0)
-                status = ask_others(join, join->members.at[i]);
+                status = ask_others(join, number);
             if (status == ND_OK)
                 status = watched(join, i);
         }

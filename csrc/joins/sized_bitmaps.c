@@ -1,5 +1,7 @@
 /* sized_bitmaps.c: sets in hot buckets by their bitmaps (bitmaps.c), which are all looked at: where most have the same elements, as
- * edits of one text or sentences put together of a few phrases do, rarest elements tell too little. */
+ * edits of one text or sentences put together of a few phrases do, rarest elements tell too little. Of elements M that most sets
+ * have, a bitmap holds those that its set lacks, beside the others that it has, D(A) = (A | M) - (A & M): such bitmaps are small, and
+ *     |A and B| = |D(A) and D(B)| + |A and M| + |B and M| - |M| */
 #include <stdlib.h>
 
 #include "joins/bitmaps.h"
@@ -15,6 +17,8 @@ typedef struct bitmap_class {
 struct nd_sized_bitmaps {
     ND_LIST(bitmap_class) classes;
     size_t words;
+    ND_LIST(uint64_t) majority;   /* M, ascending */
+    ND_LIST(uint64_t) difference; /* of the present set */
     uint64_t query[(ND_BITMAPS_WORDS_MAX + 1) * ND_SET_LANES];
 };
 
@@ -23,7 +27,7 @@ nd_sized_bitmaps *nd_sized_bitmaps_new(void)
     return calloc(1, sizeof(nd_sized_bitmaps));
 }
 
-void nd_sized_bitmaps_clear(nd_sized_bitmaps *bitmaps)
+static void forget(nd_sized_bitmaps *bitmaps)
 {
     for (size_t i = 0; i < bitmaps->classes.count; i++) {
         free(bitmaps->classes.at[i].blocks.at);
@@ -36,14 +40,50 @@ void nd_sized_bitmaps_free(nd_sized_bitmaps *bitmaps)
 {
     if (bitmaps == NULL)
         return;
-    nd_sized_bitmaps_clear(bitmaps);
+    forget(bitmaps);
     free(bitmaps->classes.at);
+    free(bitmaps->majority.at);
+    free(bitmaps->difference.at);
     free(bitmaps);
 }
 
 size_t nd_sized_bitmaps_words(const nd_sized_bitmaps *bitmaps)
 {
     return bitmaps->words;
+}
+
+int nd_sized_bitmaps_begin(nd_sized_bitmaps *bitmaps, const uint64_t *majority, size_t count)
+{
+    forget(bitmaps);
+    const int status = ND_ROOM(bitmaps->majority, count);
+    if (status == ND_OK && count > 0)
+        memcpy(bitmaps->majority.at, majority, count * sizeof *majority);
+    bitmaps->majority.count = status == ND_OK ? count : 0;
+    return status;
+}
+
+/* Takes the difference of a set from the majority. *common: elements of the majority that it has. */
+static int take_difference(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, size_t *common)
+{
+    const uint64_t *majority = bitmaps->majority.at;
+    const size_t count = bitmaps->majority.count;
+    const int status = ND_ROOM(bitmaps->difference, size + count);
+    size_t i = 0, j = 0, taken = 0;
+    *common = 0;
+    if (status != ND_OK)
+        return status;
+    while (i < size || j < count) {
+        if (i < size && j < count && elements[i] == majority[j]) {
+            ++*common;
+            i++;
+            j++;
+        } else if (j == count || (i < size && elements[i] < majority[j]))
+            bitmaps->difference.at[taken++] = elements[i++];
+        else
+            bitmaps->difference.at[taken++] = majority[j++];
+    }
+    bitmaps->difference.count = taken;
+    return ND_OK;
 }
 
 /* The class of a size, a new one perhaps; NULL if memory is out. */
@@ -65,7 +105,10 @@ int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint6
     if (class == NULL)
         return ND_ERROR_MEMORY;
     const size_t lane = class->records.count % ND_SET_LANES, block = (class->words + 1) * ND_SET_LANES;
-    int status = ND_ROOM(class->records, class->records.count + 1);
+    size_t common;
+    int status = take_difference(bitmaps, elements, size, &common);
+    if (status == ND_OK)
+        status = ND_ROOM(class->records, class->records.count + 1);
     if (status == ND_OK && lane == 0)
         status = ND_ROOM(class->blocks, class->blocks.count + block);
     if (status != ND_OK)
@@ -74,20 +117,22 @@ int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint6
         memset(class->blocks.at + class->blocks.count, 0, block * sizeof *class->blocks.at);
         class->blocks.count += block;
     }
-    nd_bitmap_draw(elements, size, class->words, class->blocks.at + class->blocks.count - block + lane);
+    uint64_t *rows = class->blocks.at + class->blocks.count - block + lane;
+    nd_bitmap_draw(bitmaps->difference.at, bitmaps->difference.count, class->words, rows);
+    rows[class->words * ND_SET_LANES] += common;
     class->records.at[class->records.count++] = record;
     bitmaps->words += class->words;
     return ND_OK;
 }
 
-/* The query's bitmap of so many words, and how many values more than ones it has. */
-static uint64_t draw_query(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, size_t words)
+/* The query's bitmap of so many words, and how many values more than ones it has; with a majority the sets tell that alone. */
+static uint64_t draw_query(nd_sized_bitmaps *bitmaps, size_t words)
 {
     memset(bitmaps->query, 0, (words + 1) * ND_SET_LANES * sizeof *bitmaps->query);
-    nd_bitmap_draw(elements, size, words, bitmaps->query);
+    nd_bitmap_draw(bitmaps->difference.at, bitmaps->difference.count, words, bitmaps->query);
     for (size_t w = 0; w < words; w++)
         bitmaps->query[w] = bitmaps->query[w * ND_SET_LANES];
-    return bitmaps->query[words * ND_SET_LANES];
+    return bitmaps->majority.count > 0 ? UINT32_MAX : bitmaps->query[words * ND_SET_LANES];
 }
 
 /* Of a class, the records that may have `needed` elements in common with the query. */
@@ -113,18 +158,18 @@ static int ask_class(const nd_sized_bitmaps *bitmaps, const bitmap_class *class,
 
 int nd_sized_bitmaps_ask(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, const nd_bitmap_asker *asker)
 {
-    size_t drawn = 0;
+    size_t drawn = 0, common;
     uint64_t excess = 0;
-    int status = ND_OK;
+    int status = take_difference(bitmaps, elements, size, &common);
     for (size_t i = 0; i < bitmaps->classes.count && status == ND_OK; i++) {
         const bitmap_class *class = &bitmaps->classes.at[i];
         const size_t needed = asker->needed(asker->context, size, class->size);
         if (needed > size || needed > class->size)
             continue;
         if (drawn != class->words)
-            excess = draw_query(bitmaps, elements, size, class->words);
+            excess = draw_query(bitmaps, class->words);
         drawn = class->words;
-        status = ask_class(bitmaps, class, excess, needed, asker);
+        status = ask_class(bitmaps, class, excess, needed + bitmaps->majority.count - common, asker);
     }
     return status;
 }

@@ -14,7 +14,6 @@ import click
 from ..index import Index
 from ..parameters import check_expiry
 from ..schemes import MinHash
-from ..text import TextRules
 from ..values import AddReport
 from .feed import feed, warnings_as_notes
 from .inputs.opening import open_source, paths_named
@@ -113,10 +112,10 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
         meter = stack.enter_context(Meter("Add", opened.size_bytes))
         if outcomes is not None:
             stack.enter_context(outcomes.writing())
-        rules = index.text_rules
+        nothing = without_words(index.text_rules, index.scheme)
         report, wordless = _add(index, opened, meter, options, expiry, outcomes)
     seconds = time.monotonic() - started
-    _report(report, wordless, rules, opened, meter.records, seconds, as_json)
+    _report(report, wordless, nothing, opened, meter.records, seconds, as_json)
 
 
 def _add(
@@ -172,7 +171,7 @@ def _resume_hint(committed: int, if_exists: str) -> str:
 
 
 def _report(
-    report: AddReport, wordless: int, rules: TextRules, source: Source, records: int, seconds: float, as_json: bool
+    report: AddReport, wordless: int, nothing: str, source: Source, records: int, seconds: float, as_json: bool
 ) -> None:
     skipped = report.skipped + source.skipped
     note_problems(source.name, source.replaced, skipped, source.problems)
@@ -188,5 +187,5 @@ def _report(
         "among the earlier ones"
     )
     if wordless:
-        emit(f"{count_text(wordless, 'document')} {without_words(rules)}: they match nothing, not even each other")
+        emit(f"{count_text(wordless, 'document')} {nothing}: they match nothing, not even each other")
     emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")

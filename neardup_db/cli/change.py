@@ -43,7 +43,7 @@ def delete(
     group: str | None,
     as_json: bool,
 ) -> int:
-    """Delete documents by their keys, or all documents of a group.
+    """Delete documents by their keys, or all those of a group.
 
     One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a
     document of another group counts as missing. Exit code 1 if none exists.

@@ -95,7 +95,7 @@ def decontaminate(
     shortest: int,
     **options: Any,
 ) -> None:
-    """Copy the records of TRAIN that share no passage with a text of TEST.
+    """Copy the records of TRAIN that share no passage with TEST.
 
     A passage is a run of --shortest words in a row; case, punctuation and Unicode forms do not matter. No such record is missed,
     and none is dropped without one. Only TEST is indexed, in a temporary file: TRAIN streams past it and may have any size. TRAIN

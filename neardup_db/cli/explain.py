@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..parameters import Measure
 from ..show.explanation import shared_rows_text, still_connected, verdict
-from ..values import Explanation, MatchExplanation, flat_rows
+from ..values import Explanation, MatchExplanation, Passage, flat_rows
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .inputs.files import STDOUT
 from .options import group_or_none, index_command, key_type_option, measure_option, open_index, parse_key
@@ -116,14 +116,26 @@ def show(match: MatchExplanation, console: Console) -> None:
         more = [f"... {len(match.met) - MOST:,} more"] if len(match.met) > MOST else []
         rows.append(("table: key" if numbered else "places", ", ".join(places + more)))
     columns(rows)
-    if match.text_a is not None and match.text_b is not None:
+    if match.passages is not None and match.text_a is not None:
+        emit()
+        _passages(console, match.passages, match.text_a)
+    elif match.text_a is not None and match.text_b is not None:
         emit()
         show_side_by_side(console, match.text_a, match.text_b, *keys)
-    if match.shared is not None and match.only_a is not None and match.only_b is not None:
+    if match.passages is None and match.shared is not None and match.only_a is not None and match.only_b is not None:
         emit()
         console.print(f"{count_text(len(match.shared), 'shingle')} in both", soft_wrap=True)
         _shingles(console, f"only in {keys[0]}", match.only_a, REMOVED)
         _shingles(console, f"only in {keys[1]}", match.only_b, ADDED)
+
+
+def _passages(console: Console, passages: tuple[Passage, ...], text: str) -> None:
+    console.print(f"{count_text(len(passages), 'common passage')}", soft_wrap=True)
+    for passage in passages[:MOST]:
+        shared = escaped(text[passage.start : passage.end])
+        console.print(Text.assemble(f"  {passage.tokens} tokens  ", (shared, "green")), soft_wrap=True)
+    if len(passages) > MOST:
+        console.print(f"  ... {len(passages) - MOST:,} more", soft_wrap=True)
 
 
 def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: str) -> None:

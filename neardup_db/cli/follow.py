@@ -109,7 +109,7 @@ def sync(index_path: Path, name: str, limit: int | None, full: bool, commit_ever
 
 @index_command()
 def unfollow(index_path: Path, name: str, as_json: bool) -> int:
-    """Stop following a table: remove its triggers, keep the documents.
+    """Stop following a table: its triggers go, documents stay.
 
     Do this before you drop the index's tables, because the triggers would make every write to the followed table fail. Exit code
     1 if INDEX follows no table.

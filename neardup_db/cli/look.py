@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from .. import limits
-from ..compute import shingles
 from ..errors import ParameterError
 from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
@@ -99,10 +98,10 @@ def query(
     with open_index(index_path, options["name"]) as index:
         content = b"" if key is not None else _content(text, file)
         matches = _matches(index, content, key, options)
-        wordless = not matches and key is None and index.scheme.takes_text and not shingles(content, index.text_rules)
-        nothing = without_words(index.text_rules)
+        scheme, rules = index.scheme, index.text_rules
+        wordless = not matches and key is None and scheme.takes_text and scheme.fingerprint(content, rules) is None
     if wordless:
-        print_note(f"the text is one {nothing}, so nothing matches it, not even the same text")
+        print_note(f"the text is one {without_words(rules, scheme)}, so nothing matches it, not even the same text")
     if options["as_json"]:
         emit_json({"matches": as_json_value(matches)})
     else:

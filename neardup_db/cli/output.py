@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from ..errors import ParameterError
+from ..schemes import Scheme
 from ..text import TextRules
 from ..values import Match
 
@@ -190,8 +191,8 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def without_words(rules: TextRules | None) -> str:
-    fewest = 0 if rules is None else rules.min_tokens
+def without_words(rules: TextRules | None, scheme: Scheme | None = None) -> str:
+    fewest = max(0 if rules is None else rules.min_tokens, getattr(scheme, "shortest", 0))
     return f"with fewer than {fewest:,} tokens" if fewest > 1 else "without a word"
 
 

@@ -27,12 +27,11 @@ from .options import (
     Count,
     group_option,
     group_or_none,
-    index_argument,
+    index_command,
     input_options,
     json_option,
     key_type_option,
     limit_option,
-    name_option,
     open_index,
     parse_key,
     read_options,
@@ -46,24 +45,21 @@ from .screen import Meter
 shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help="Tokens in the shortest passage.")
 
 
-@command()
-@index_argument
+@index_command()
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="The passages of a stored document instead of a text.")
 @click.option("--in", "in_key", metavar="KEY", help="Only passages of this document.")
-@name_option
 @key_type_option
 @shortest_option
 @limit_option
 @group_option
-@json_option
 def passages(index_path: Path, text: str | None, file: Path | None, key: str | None, in_key: str | None, **options: Any) -> int:
-    """Print the passages that TEXT shares with documents, the longest first.
+    """Print the passages that TEXT shares with documents.
 
-    TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which needs --in. The index
-    must be made with --scheme passages. Each line has the number of tokens, the key, both places (in characters, from 0) and the
-    passage. With --json each passage is an object. Exit code 1 if there is none.
+    The longest come first. TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which
+    needs --in. The index must be made with --scheme passages. Each line has the number of tokens, the key, both places (in
+    characters, from 0) and the passage. With --json each passage is an object. Exit code 1 if there is none.
 
     \b
     neardup add books.db books.jsonl --scheme passages --shortest 25
@@ -119,11 +115,12 @@ def _print_passage(passage: Passage, text: str | None, as_json: bool) -> None:
 def boilerplate(
     sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, as_json: bool, **options: Any
 ) -> int:
-    """Print the passages that most texts of IN share, such as footers and licences, the most frequent first.
+    """Print the passages that most texts of IN share.
 
-    IN as for neardup dedup. Copies of a text count once. Each line has the number of texts, the number of tokens, the record that
-    has the passage first, and the passage. With --json each passage is an object. Exit code 1 if there is none. A temporary index
-    of all records is made: about as large as their texts.
+    These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count once.
+    Each line has the number of texts, the number of tokens, the record that has the passage first, and the passage. With --json
+    each passage is an object. Exit code 1 if there is none. A temporary index of all records is made: about as large as their
+    texts.
 
     \b
     neardup boilerplate pages.jsonl --at-least 100

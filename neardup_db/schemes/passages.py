@@ -71,9 +71,13 @@ class Passages(SetScheme):
             "plan": stored.text("plan", ("winnow",)),
             "shortest": shortest,
             "k": stored.integer("k", 1, shortest),
-            "threshold": None if stored.settings.get("threshold") is None else stored.fraction("threshold"),
+            "threshold": None if stored.value("threshold") == 0 else stored.fraction("threshold"),
             "expected": stored.integer("expected", 1, EXPECTED_MAX),
         }
+
+    def _setting(self, name: str) -> Any:
+        """A file has 0 for no threshold."""
+        return self.threshold or 0.0 if name == "threshold" else super()._setting(name)
 
     def rules_for(self, rules: TextRules) -> TextRules:
         """Shingles of one token."""

@@ -191,7 +191,7 @@ def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_
         if changes > most:
             break
         if part.kind != "equal":
-            row.append(Part(part.kind, _cut(part.a, longest), _cut(part.b, longest)))
+            row.append(Part(part.kind, cut(part.a, longest), cut(part.b, longest)))
         elif max(len(part.a), len(part.b)) <= 3 * CONTEXT:
             row.append(part)
         else:
@@ -258,7 +258,7 @@ def _tail(text: str, head: bool) -> str:
     return f"[… {left_out:,} equal characters …] {text[begin:]}"
 
 
-def _cut(text: str, longest: int) -> str:
+def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]} [… {len(text) - longest:,} more characters] "
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from .difference import difference_html
+from .difference import LONGEST_CHANGE, cut, difference_html
 from .escape import escape, label_html, plain_text, shortened
 from .style import facts, page
 
 MOST_SHINGLES, MOST_ROWS = 200, 50
 """The number of shingles, and of candidate rows, listed."""
+
+MOST_PASSAGES, PASSAGE_CONTEXT = 50, 120
+"""The number of passages listed, and the characters shown before and after each."""
 
 MOST_CONNECTING = 5
 """The number of documents listed between a dismissed pair."""
@@ -52,6 +55,8 @@ class ExplainedMatch(Protocol):
     def connected_by(self) -> tuple[Any, ...] | None: ...
     @property
     def allowed(self) -> bool: ...
+    @property
+    def passages(self) -> tuple[tuple[Any, int, int, int, int, int], ...] | None: ...
     @property
     def jaccard(self) -> float | None: ...
 
@@ -98,9 +103,11 @@ def explanation_html(found: ExplainedMatch) -> str:
         f'<h1 dir="auto">{a} <span class="nd-quiet">and</span> {b}</h1>',
         facts((name, value) for name, value in rows if value),
     ]
-    if found.text_a is not None and found.text_b is not None:
+    if found.passages is not None and found.text_a is not None and found.text_b is not None:
+        parts.append(_passages_html(found.passages, found.text_a, found.text_b, a, b))
+    elif found.text_a is not None and found.text_b is not None:
         parts += ["<h2>The texts</h2>", difference_html(found.text_a, found.text_b, label_a=found.key_a, label_b=found.key_b)]
-    if found.shared is not None and found.only_a is not None and found.only_b is not None:
+    if found.passages is None and found.shared is not None and found.only_a is not None and found.only_b is not None:
         parts.append("<h2>Shingles</h2>")
         parts.append(_shingles("Only in the first", found.only_a, "del", is_open=True))
         parts.append(_shingles("Only in the second", found.only_b, "ins", is_open=True))
@@ -108,6 +115,26 @@ def explanation_html(found: ExplainedMatch) -> str:
     if found.met:
         parts.append(_shared_rows_html(found))
     return "".join(parts)
+
+
+def _passages_html(passages: tuple[tuple[Any, int, int, int, int, int], ...], text_a: str, text_b: str, a: str, b: str) -> str:
+    """Each passage with what stands around it in both texts, side by side."""
+    heads = "".join(f'<div class="nd-side nd-key" dir="auto">{key}</div>' for key in (a, b))
+    rows = [f'<div class="nd-row nd-heads">{heads}</div>']
+    for _, start, end, other_start, other_end, _ in passages[:MOST_PASSAGES]:
+        sides = (text_a, start, end, a), (text_b, other_start, other_end, b)
+        rows.append(f'<div class="nd-row">{"".join(_passage_side(*side) for side in sides)}</div>')
+    more = len(passages) - MOST_PASSAGES
+    told = f'<p class="nd-note">and {more:,} more</p>' if more > 0 else ""
+    return f'<h2>Common passages: {len(passages):,}</h2><div class="nd-diff">{"".join(rows)}{told}</div>'
+
+
+def _passage_side(text: str, start: int, end: int, label: str) -> str:
+    before, after = text[max(0, start - PASSAGE_CONTEXT) : start], text[end : end + PASSAGE_CONTEXT]
+    passage = f"<mark>{escape(cut(text[start:end], LONGEST_CHANGE))}</mark>"
+    head, tail = "… " if start > PASSAGE_CONTEXT else "", " …" if end + PASSAGE_CONTEXT < len(text) else ""
+    shown = f"{head}{escape(before)}{passage}{escape(after)}{tail}"
+    return f'<div class="nd-side" dir="auto" data-label="{label}">{shown}</div>'
 
 
 def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) -> str:

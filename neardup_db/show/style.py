@@ -75,6 +75,7 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-side + .nd-side { border-left: 1px solid var(--nd-line); }
 .nd-diff > .nd-note { padding: 0 .7rem; }
 .nd-diff del { text-decoration: line-through; border-radius: .2rem; }
+.nd-diff mark { background: var(--nd-ins); color: var(--nd-ins-text); border-radius: .2rem; }
 .nd-diff ins { text-decoration: underline; border-radius: .2rem; }
 @media (max-width: 40rem) {
   .nd-row { grid-template-columns: 1fr; }

@@ -69,6 +69,8 @@ def chances_of(settings: Mapping[str, Any]) -> Chances:
         return lambda similarity: _codes(settings, math.acos(min(1.0, 2 * similarity / (1 + similarity))) / math.pi)
     if kind == "bitsampling":
         return lambda similarity: _codes(settings, (1 - similarity) / 2)
+    if kind == "passages":
+        raise ParameterError("scheme 'passages' has no curve over Jaccard similarity: every common passage is found")
     raise ParameterError(
         f"scheme {kind!r} has no curve over Jaccard similarity: every code within max_distance is found, none beyond"
     )

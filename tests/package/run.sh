@@ -46,6 +46,6 @@ $old "$work/bare/bin/neardup" demo --json >/dev/null
 tar -xzf "$work"/dist/*.tar.gz -C "$work"
 (cd "$work"/neardup_db-*/ && PATH="$work/bare/bin:$path:$work/tools/bin" pytest -q -p no:cacheprovider tests/package/bad_binaries.py \
     tests/test_arrow.py tests/test_files.py tests/test_index.py tests/test_kernels.py tests/test_package.py tests/test_sql.py \
-    tests/test_standard_connection.py)
+    tests/test_standard_connection.py tests/test_standard_processes.py)
 
 if [ $# -ge 1 ]; then cp "$work"/dist/* "$1"; fi

@@ -8,10 +8,11 @@ from typing import Any
 
 from ...compute import shingles
 from ...errors import ParameterError
-from ...values import Explanation, Key, MatchExplanation
+from ...values import Explanation, Key, MatchExplanation, Passage
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .documents import DocumentRow
+from .passages import passages_of_documents
 from .query_spec import QuerySpec
 from .search import Search
 
@@ -110,7 +111,16 @@ def explain_pair(
         dismissed=dismissed,
         connected_by=_shortest_path(search, a, b, now) if dismissed else None,
         allowed=allowed,
+        passages=_passages(search, a, b),
     )
+
+
+def _passages(search: Search, a: DocumentRow, b: DocumentRow) -> tuple[Passage, ...] | None:
+    """The passages of document a that document b has; None without places in stored texts."""
+    store = search.store
+    if store.scheme.name != "passages" or not store.store_text or store.rules.custom:
+        return None
+    return tuple(passages_of_documents(search, a, b, None))
 
 
 def _compared(search: Search, documents: DocumentRow, exempt_value: bytes | None) -> Sketch:

@@ -428,11 +428,8 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], 
                 continue
         yield pairs
         first = end + 1
-        allowed = min(limits.PAIRS_WANTED // (len(pairs.matches) + 1), limits.MEMBERS_MOST // (len(pairs.members.ids) + 1))
-        if allowed > 0:
-            size = min(size * min(16, allowed), limits.RANGE_MOST)
-        elif len(pairs.matches) > 2 * limits.PAIRS_WANTED:
-            size = max(1, size // 2)
+        allowed = min(2 * limits.PAIRS_WANTED // (len(pairs.matches) + 1), limits.MEMBERS_MOST // (len(pairs.members.ids) + 1))
+        size = min(size * min(16, allowed), limits.RANGE_MOST) if allowed > 0 else max(1, size // 2)
 
 
 def set_blocks(

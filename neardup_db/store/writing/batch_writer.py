@@ -72,7 +72,7 @@ class BatchWriter:
         self.segment = CodeSegment(store, documents, writer.search, writer.clusters)
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "matched"), 0)
         self.rejected = SkippedRecords()
-        self.token_counts = TokenCounts()
+        self.token_counts = TokenCounts(store.scheme)
         self.taken = 0
         """The number of records written, ignored or rejected."""
 

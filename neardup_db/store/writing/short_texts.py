@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...arrays import np
+from ...schemes import Scheme
 from ...text import TextRules
 
 SHORT = 20
@@ -17,21 +18,29 @@ TOO_FEW = 20
 class TokenCounts:
     """Counts the short texts of a load, except texts below `min_tokens`, which match nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheme: Scheme | None = None) -> None:
         self.texts = self.short = 0
+        self.shortest: int | None = getattr(scheme, "shortest", None)
+        """The tokens of the shortest passage, in an index of passages."""
 
     def count_batch(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
-        """Count the texts of a batch if shingles have three or more words."""
-        if token_counts is not None and rules.tokens == "words" and rules.shingle >= 3:
+        """Count the texts of a batch if the rules build shingles of three or more words, or the index is of passages."""
+        if token_counts is not None and (self.shortest or (rules.tokens == "words" and rules.shingle >= 3)):
             counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares False
             counts[counts < rules.min_tokens] = 0
             self.texts += int(np.count_nonzero(counts))
-            self.short += int(np.count_nonzero((counts > 0) & (counts < SHORT)))
+            self.short += int(np.count_nonzero((counts > 0) & (counts < (self.shortest or SHORT))))
 
     def warning(self, shingle: int) -> str | None:
         """The warning if most texts are short."""
         if self.texts < TOO_FEW or 2 * self.short <= self.texts:
             return None
+        if self.shortest is not None:
+            return (
+                f"{self.short / self.texts:.0%} of {self.texts:,} texts have fewer than shortest={self.shortest} tokens, so they "
+                "share no passage: make the index with a shorter Passages(shortest=...), or silence this with "
+                "warnings.simplefilter('ignore', neardup_db.ShortTextsWarning)"
+            )
         return (
             f"{self.short / self.texts:.0%} of {self.texts:,} texts have fewer than {SHORT} words, and shingles of {shingle} "
             "words miss most near-duplicates of such texts: take TextRules.chars(shingle=3) and a threshold of 0.8, or "
