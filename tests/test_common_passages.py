@@ -18,7 +18,7 @@ def test_texts_that_share_less_than_a_passage_with_most_others() -> None:
 def test_the_most_frequent_of_all() -> None:
     """A limit leaves out the less frequent, even behind many runs of words that are more frequent and no passages."""
     phrases = [" ".join(f"{letter}{number}" for letter in "abcdefgh") for number in range(60)]
-    texts = [f"{number}x {phrase} {number}y {number}z" for phrase in phrases for number in range(9)]
+    texts = [f"{number}w {number}x {phrase} {number}y {number}z" for phrase in phrases for number in range(9)]
     texts += [f"{number}x {phrases[0]} one two three four {number}y" for number in range(5)]
     texts += [f"{number}x {phrases[1]} five six seven eight nine {number}y" for number in range(5)]
     with Index(":memory:", Passages(shortest=12)) as index:
