@@ -119,12 +119,7 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
 
 
 def _add(
-    index: Index,
-    source: Source,
-    meter: Meter,
-    options: dict[str, Any],
-    expiry: int | None,
-    outcomes: OutcomeFile | None,
+    index: Index, source: Source, meter: Meter, options: dict[str, Any], expiry: int | None, outcomes: OutcomeFile | None
 ) -> tuple[AddReport, int]:
     """Returns the report, and the number of new documents without tokens."""
     common: dict[str, Any] = {}
