@@ -165,9 +165,7 @@ def _resume_hint(committed: int, if_exists: str) -> str:
     return f"{count_text(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
-def _report(
-    report: AddReport, wordless: int, nothing: str, source: Source, records: int, seconds: float, as_json: bool
-) -> None:
+def _report(report: AddReport, wordless: int, nothing: str, source: Source, records: int, seconds: float, as_json: bool) -> None:
     skipped = report.skipped + source.skipped
     note_problems(source.name, source.replaced, skipped, source.problems)
     if as_json:
