@@ -50,12 +50,62 @@ def lines(run: Callable[[], Any]) -> int:
     return count
 
 
+LETTER = "dear customer your order has been shipped today and will arrive within three days thank you for shopping with us"
+
+
 def near_copies(count: int) -> Index:
     index = Index(":memory:", MinHash())
-    words = "dear customer your order has been shipped today and will arrive within three days thank you for shopping with us"
-    index.add_many((number, f"{words} {number}") for number in range(count))
+    index.add_many((number, f"{LETTER} {number}") for number in range(count))
     assert len(index.clusters()[0].keys) == count
     return index
+
+
+def copies(count: int) -> Index:
+    index = Index(":memory:", MinHash())
+    index.add_many((number, LETTER) for number in range(count))
+    return index
+
+
+def star(count: int) -> Index:
+    """Edits that match the text 0 and hardly ever each other."""
+    draw = random.Random(3)
+    words = [f"w{draw.randrange(10**6)}" for _ in range(200)]
+    index = Index(":memory:", MinHash(threshold=0.8, exact=True))
+    index.add(0, " ".join(words))
+    for number in range(1, count):
+        wrong = {3 * place + 1 for place in draw.sample(range(66), 6)}
+        index.add(number, " ".join(f"x{number}" if place in wrong else word for place, word in enumerate(words)))
+    return index
+
+
+def unmatched(count: int) -> Index:
+    """Texts that meet in buckets and do not match."""
+    index = Index(":memory:", MinHash(threshold=0.9))
+    index.add_many((number, f"{LETTER} {' '.join(f'{number}w{place}' for place in range(4))}") for number in range(count))
+    assert not index.clusters()
+    return index
+
+
+OPERATIONS: dict[str, Callable[[Index], object]] = {
+    "pairs": lambda index: sum(1 for _ in index.pairs()),
+    "add": lambda index: index.add("new", f"{LETTER} new"),
+    "query": lambda index: index.query(f"{LETTER} new", limit=10),
+    "delete": lambda index: index.delete(0),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("make", [copies, near_copies, star, unmatched])
+def test_no_operation_grows_with_the_square(make: Callable[[int], Index], operation: str) -> None:
+    """In a hot bucket, or among equal documents, an operation grows with their number at most; pairs() grows with the pairs."""
+    growth = LINEAR * (4 if operation == "pairs" and make in (copies, near_copies) else 1)
+    costs = []
+    for count in 50, 200:
+        with make(count) as index:
+            made: list[int] = []
+            counted = lines(lambda: made.append(steps(index, partial(OPERATIONS[operation], index))))  # noqa: B023
+            costs.append((*made, counted))
+    assert all(many < growth * few + 20 for few, many in zip(*costs, strict=True)), costs
 
 
 def test_check_of_near_copies() -> None:

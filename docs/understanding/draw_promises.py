@@ -1,4 +1,4 @@
-"""The picture of promises.md."""
+"""The picture of a transaction, for finding.md."""
 
 from __future__ import annotations
 

@@ -119,12 +119,7 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
 
 
 def _add(
-    index: Index,
-    source: Source,
-    meter: Meter,
-    options: dict[str, Any],
-    expiry: int | None,
-    outcomes: OutcomeFile | None,
+    index: Index, source: Source, meter: Meter, options: dict[str, Any], expiry: int | None, outcomes: OutcomeFile | None
 ) -> tuple[AddReport, int]:
     """Returns the report, and the number of new documents without tokens."""
     common: dict[str, Any] = {}
@@ -170,9 +165,7 @@ def _resume_hint(committed: int, if_exists: str) -> str:
     return f"{count_text(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
-def _report(
-    report: AddReport, wordless: int, nothing: str, source: Source, records: int, seconds: float, as_json: bool
-) -> None:
+def _report(report: AddReport, wordless: int, nothing: str, source: Source, records: int, seconds: float, as_json: bool) -> None:
     skipped = report.skipped + source.skipped
     note_problems(source.name, source.replaced, skipped, source.problems)
     if as_json:

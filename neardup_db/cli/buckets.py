@@ -1,8 +1,5 @@
-"""Selects the records that can have a near-duplicate, because they share a bucket of the band table.
-
-Most texts never enter an index: a record has only the bucket of each band, in sorted runs, those of a long input in a temporary
-file.
-"""
+"""Selects the records that can have a near-duplicate, because they share a bucket of the band table. Only the buckets are kept
+for a record, in sorted runs, those of a long input in a temporary file."""
 
 from __future__ import annotations
 

@@ -52,12 +52,7 @@ def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type:
 def write_lines(index: Index, out: Path, size_bytes: int) -> int:
     """Write the documents of one snapshot in insertion order, compressed according to the suffix. Returns their number."""
     count, total = 0, max(len(index), 1)
-    with (
-        replacing(out) as (new,),
-        room_for(out),
-        open_output(new, packing_of(out)) as file,
-        Meter("Export", size_bytes) as meter,
-    ):
+    with replacing(out) as (new,), room_for(out), open_output(new, packing_of(out)) as file, Meter("Export", size_bytes) as meter:
         for document in _documents(index, "true", ()):
             file.write(f"{json_line(document)}\n".encode())
             count += 1

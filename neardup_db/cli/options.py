@@ -69,9 +69,7 @@ index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(p
 name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 group_option = click.option(
-    "--group",
-    metavar="NAME",
-    help="Only documents of this group, named by this text or else by this integer.",
+    "--group", metavar="NAME", help="Only documents of this group, named by this text or else by this integer."
 )
 all_groups_option = click.option("--all-groups", is_flag=True, help="Search documents of every group and without a group.")
 measure_option = click.option(
@@ -225,11 +223,7 @@ text_options = _all_options(
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
     click.option("--case", type=click.Choice(["fold", "lower", "none"]), help="Treatment of upper case.  [default: fold]"),
     click.option("--strip-accents/--no-strip-accents", default=None, help="Ignore accents.  [default: no]"),
-    click.option(
-        "--min-tokens",
-        type=click.IntRange(0, 1_000_000),
-        help="Texts with fewer tokens match nothing.  [default: 0]",
-    ),
+    click.option("--min-tokens", type=click.IntRange(0, 1_000_000), help="Texts with fewer tokens match nothing.  [default: 0]"),
 )
 """Text rules; `text_rules` makes TextRules of them."""
 

@@ -41,11 +41,7 @@ class OutcomeFile:
         """Put the file in place after the block. After an error it holds the committed records, if any."""
         error: BaseException | None = None
         try:
-            with (
-                replacing(self._path) as (new,),
-                room_for(self._path),
-                open_output(new, packing_of(self._path)) as self._file,
-            ):
+            with replacing(self._path) as (new,), room_for(self._path), open_output(new, packing_of(self._path)) as self._file:
                 try:
                     yield
                     self._write_unread()

@@ -85,14 +85,7 @@ def _decide(
 @click.option("--list", "listing", is_flag=True, help="Print the allowed texts instead.")
 @key_type_option
 def allow(
-    index_path: Path,
-    text: str | None,
-    key: str | None,
-    note: str | None,
-    listing: bool,
-    name: str,
-    key_type: str,
-    as_json: bool,
+    index_path: Path, text: str | None, key: str | None, note: str | None, listing: bool, name: str, key_type: str, as_json: bool
 ) -> int:
     """Exempt texts like TEXT from matching.
 

@@ -1,7 +1,7 @@
 """A Datasette plugin: pages that show every near-duplicate index of every attached database.
 
-Datasette finds the plugin by its entry point once `neardup-db[datasette]` is installed. `/-/neardup` lists the indexes. The pages
-read through Datasette's connections (`foreign`) and obey its permissions. Settings in Datasette's configuration:
+Installed with `neardup-db[datasette]`. `/-/neardup` lists the indexes. The pages read through Datasette's connections (`foreign`)
+and obey its permissions. Settings in Datasette's configuration:
 
     {"plugins": {"neardup-db": {"time_limit_s": 10, "write": {"id": "root"}}}}
 

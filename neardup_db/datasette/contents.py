@@ -121,13 +121,7 @@ def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
     except ParameterError:
         containment = False
     groups = db.rows(f"SELECT id, name FROM {name}_group ORDER BY id LIMIT {GROUPS}")
-    return {
-        "problem": None,
-        "codes": not scheme.takes_text,
-        "scheme": repr(scheme),
-        "containment": containment,
-        "groups": groups,
-    }
+    return {"problem": None, "codes": not scheme.takes_text, "scheme": repr(scheme), "containment": containment, "groups": groups}
 
 
 # ---- the page of a cluster -------------------------------------------------------------------------------------------

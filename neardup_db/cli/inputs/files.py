@@ -95,7 +95,7 @@ def zstandard_for(path: Path) -> ModuleType:
 
 class _ZstdReader(io.RawIOBase):
     """Reads all zstd frames of a file. Unlike the zstandard package's reader, it rejects a file that ends within a frame, and a
-    window above the limit of zstd without --long: the writer chooses it, up to 2 GB of memory."""
+    window above the limit of zstd without --long (the writer may choose 2 GB)."""
 
     def __init__(self, packed: BinaryIO, zstandard: ModuleType, name: str) -> None:
         self._packed, self._zstandard, self._name = packed, zstandard, name

@@ -1,8 +1,5 @@
-"""Reads JSON lines, CSV, TSV, lines of text and folders of texts, one record at a time; errors name file and line.
-
-A `RecordSource` can be read more than once and yields the same records each time. The longest record bounds the memory use. The
-file names decide whether a folder holds texts, one a file, or shards of one format.
-"""
+"""Reads JSON lines, CSV, TSV, lines of text and folders of texts, one record at a time; errors name file and line. The longest
+record bounds the memory use."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Reads the rows of Parquet and Arrow IPC files that share one schema.
-
-The first pass of `neardup dedup` creates no Python strings: `texts` returns addresses in Arrow's memory. A null text is an empty
-record.
-"""
+"""Reads the rows of Parquet and Arrow IPC files that share one schema. The first pass of `neardup dedup` creates no Python
+strings. A null text is an empty record."""
 
 from __future__ import annotations
 
