@@ -148,7 +148,6 @@ def _require_no_wait(store: Store, other: Store) -> None:
 
 
 def _file(db: Database) -> File | None:
-    """The identity of a database's file, independent of its path; None without a file."""
     path = db.name
     if not db.owned:
         with db.lock():  # not readable while another thread uses the connection

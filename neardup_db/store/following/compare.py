@@ -16,7 +16,7 @@ from .table import find_followed_table
 
 
 class Comparison:
-    """Compares the documents with the followed table for `check`. The caller holds a transaction."""
+    """Finds documents that differ from their rows although no change is pending, for `check`. The caller holds a transaction."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

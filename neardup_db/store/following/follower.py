@@ -98,7 +98,7 @@ class Follower:
             after = page[-1][0]
 
     def unfollow(self) -> bool:
-        """Stop following, and drop the triggers before the table that they write to. Returns False if no table was followed."""
+        """Drop the triggers before the table that they write to. Returns False if no table was followed."""
         with self.store.writing():
             if self.store.following is None:
                 return False
@@ -113,7 +113,8 @@ class Follower:
     def repair_if_needed(self) -> None:
         """Recreate missing triggers; the next `sync` then compares all rows.
 
-        Leaves it to `sync` if the table or its columns changed or another writer is busy, and to `check` if the file is damaged.
+        Leaves it to `sync` if the table or its columns changed or another writer is busy, and to `check` if the file is
+        damaged.
         """
         if self.store.following is None or self.store.db.read_only:
             return
@@ -193,8 +194,8 @@ class Follower:
         return report, transaction.looked, transaction.scanned
 
     def _remember_schema(self) -> None:
-        """Remember that the triggers are correct in this schema version, unless a rollback follows. Rollbacks to savepoints
-        are not reported, so nothing is remembered inside an outer transaction."""
+        """Remember that the triggers are correct in this schema version. Rollbacks to savepoints are not reported, so nothing
+        is remembered inside an outer transaction."""
         db = self.store.db
         whole = db.depth == 1 and not db.in_callers_transaction
         self._checked_schema = db.value("PRAGMA schema_version") if whole else None
@@ -228,7 +229,6 @@ class Follower:
 
 
 def _summed(first: SyncReport, second: SyncReport) -> SyncReport:
-    """The combined report of two successive transactions."""
     counts = {
         name: getattr(first, name) + getattr(second, name)
         for name in ("added", "replaced", "deleted", "unchanged", "skipped", "matched", "found")

@@ -1,5 +1,4 @@
-"""Rows of a followed table as documents or as rows that cannot become one. Values are read as raw bytes, because an
-application's columns may hold anything."""
+"""Rows of a followed table, read as raw bytes, because an application's columns may hold anything."""
 
 from __future__ import annotations
 
@@ -97,7 +96,7 @@ class Rows:
         return any(_has_key(raw_key, row) for row in rows)
 
     def count(self) -> int:
-        """The number of rows with a key. SQLite counts with the table's smallest index."""
+        """The number of rows with a key, by the table's smallest index."""
         number: int = self.db.value(f"SELECT count(*) - ({self._without_key('count(*)')}) FROM {self._table}")
         return number
 
@@ -109,7 +108,6 @@ class Rows:
         return f"SELECT {columns} FROM {self._table} WHERE {self._key} IS NULL"
 
     def raw_key_of(self, key: Key) -> RawKey:
-        """The raw key of a document's row."""
         if isinstance(key, str):
             return RawKey("text", key.encode(self.encoding))
         return RawKey("integer" if isinstance(key, int) else "blob", key)

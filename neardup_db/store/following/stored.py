@@ -30,7 +30,6 @@ class StoredDocuments:
         self.db = store.db
 
     def last_id(self) -> int:
-        """The id of the newest document, 0 without documents."""
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) FROM {index}_document"))
         return number
 

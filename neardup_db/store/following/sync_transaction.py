@@ -25,11 +25,8 @@ KeyRow = tuple[RawKey, Row | None]
 
 
 class SyncTransaction:
-    """One transaction of `sync`, which the caller holds.
-
-    A recorded change only says that a row is or was at a key. The current row decides, so a key may be processed repeatedly and
-    in any order.
-    """
+    """One transaction of `sync`, which the caller holds. A recorded change only says that a row is or was at a key: the
+    current row decides, so a key may be processed repeatedly and in any order."""
 
     def __init__(self, store: Store, documents: Documents, writer: Writer, limit: int | None, full: bool) -> None:
         self.store = store
@@ -63,8 +60,8 @@ class SyncTransaction:
         self._progress: Callable[[int], Any] | None = None
 
     def run(self, progress: Callable[[int], Any] | None) -> SyncReport:
-        """Apply pending changes and, if due, a comparison of all rows. progress: called with the number of processed keys from
-        time to time."""
+        """Apply pending changes and, if due, a comparison of all rows. progress: called at times with the number of processed
+        keys."""
         self._progress = progress
         added = self.ingest.run(map(_record, self._added()))
         write_scan(self.store, self.scan)
@@ -232,7 +229,7 @@ class SyncTransaction:
         return documents
 
     def _add_singly(self, rows: Sequence[Row]) -> None:
-        """Add a few documents singly, because starting a bulk load costs as much as several of them."""
+        """Add a few documents singly: starting a bulk load costs as much as several of them."""
         for row in rows:
             if row.key is None or row.text is None:
                 continue

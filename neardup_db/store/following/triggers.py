@@ -1,5 +1,5 @@
-"""The triggers on a followed table. They are plain SQL that any client fires, and append the keys of changed rows to the table of
-pending keys. They evaluate nothing else, so they never make a write of the application fail.
+"""The triggers on a followed table: plain SQL that any client fires. They append the keys of changed rows to the table of
+pending keys and evaluate nothing else, so they never make a write of the application fail.
 
 REPLACE deletes rows without a DELETE trigger; `sync` detects that by counting rows.
 """
@@ -32,10 +32,8 @@ def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[s
 
 
 def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
-    """The names and texts of the triggers for a table, as in the schema.
-
-    Updates of other columns fire none, except that every UPDATE is recorded if a condition reads other columns.
-    """
+    """The names and texts of the triggers for a table. Updates of other columns fire none, except that every UPDATE is
+    recorded if a condition reads other columns."""
     following = table.following
     watched = [name for name in (following.key, following.text, following.group) if name is not None]
     of_any = "" if following.where is not None else _update_columns(table, watched)
@@ -91,7 +89,6 @@ def _others_fire_first(store: Store, table: Table) -> bool:
 
 
 def tables_exist(store: Store) -> bool:
-    """True if the tables of pending and excluded keys exist."""
     return sum(_is_own(store, *one) for one in _present(store) if one[0] == "table") == len(schema.FOLLOWING)
 
 

@@ -1,8 +1,7 @@
 """Allowed texts (`Index.allow`): texts similar to one of them are exempt from matching.
 
-New texts are compared with the allowed ones when they are sketched (`layout/allowed.py`). A stored document similar to an allowed
-text is exempt: like an empty text it has no fingerprint, but its value is kept until the text is disallowed. The order of `add`
-and `allow` makes no difference.
+`layout/allowed.py` compares new texts. A stored document similar to an allowed text has no fingerprint, like an empty text,
+but its value is kept until the text is disallowed. The order of `add` and `allow` makes no difference.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
 
 
 def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None, now: int) -> int:
-    """Allow a text. Returns the number of stored documents that become exempt."""
+    """Returns the number of stored documents that become exempt."""
     store = clusters.store
     if not store.scheme.takes_text:
         raise ParameterError(f"{type(store.scheme).__name__} takes codes, and only texts can be allowed: dismiss() the documents")
@@ -95,10 +94,8 @@ def _changed(store: Store) -> None:
 
 
 def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
-    """Exempt every document similar to one of the allowed texts, and split the clusters that they connected.
-
-    Returns the number of visible documents among them. Compares every fingerprint of the index.
-    """
+    """Exempt every document similar to one of the allowed texts, and split the clusters that they connected. Returns the
+    number of visible documents among them. Compares every fingerprint."""
     store, documents = clusters.store, clusters.documents
     seeds: dict[int, set[int]] = defaultdict(set)
     exempt_ids: set[int] = set()

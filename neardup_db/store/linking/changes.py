@@ -1,8 +1,8 @@
 """The change log: documents added, removed, moved to another cluster or given other codes since a token.
 
-Document ids ascend and are never reused, so additions need no log. A table holds the latest removal, label change or code change
-of each document. A row with a key means that the document was removed or, if it exists, that its codes changed; a later label
-change keeps the key. The first call of `changes` creates the table; `Store.notes_changes` says whether it exists.
+Document ids ascend and are never reused, so additions need no log. A table holds the latest other change of each document. A
+row with a key means that the document was removed or, if it exists, that its codes changed; a later label change keeps the
+key. The first call of `changes` creates the table (`Store.notes_changes`).
 
 A token holds the number of the log, the last change and the last document that were reported. Rebuilds and repairs assign new
 labels, so they start a new log.
@@ -28,8 +28,6 @@ ALL = 2**63 - 1
 
 
 class Token(NamedTuple):
-    """A position in the history of an index."""
-
     log: int
     number: int
     document_id: int
@@ -39,7 +37,7 @@ class Token(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Token:
-        """Parse a token of `changes`. Raises ParameterError for any other value."""
+        """A token of `changes`. Raises ParameterError."""
         parsed = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
         if parsed is None:
             raise ParameterError(f"since={quoted(text)}: give the token of an earlier call of changes(), or leave since= out")
@@ -47,8 +45,6 @@ class Token(NamedTuple):
 
 
 class ChangeLog:
-    """Records and reports changes inside the store's transactions."""
-
     TABLE = "change"
 
     def __init__(self, store: Store, documents: Documents) -> None:
@@ -59,7 +55,6 @@ class ChangeLog:
     # ---- noting ------------------------------------------------------------------------------------------------------
 
     def note_removed(self, documents: Iterable[tuple[int, Key]]) -> None:
-        """Record documents (id, key) that are removed."""
         sql = "INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)"
         self.db.execute_many(self.store.sql(sql), list(documents))
         self._trim()
@@ -106,7 +101,7 @@ class ChangeLog:
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
     def stop(self) -> bool:
-        """Stop recording changes. Returns False if it was not recording."""
+        """Returns False if nothing was recording."""
         if not self.store.notes_changes:
             return False
         self.store.drop_table(self.TABLE)

@@ -1,8 +1,9 @@
 """Clusters: the connected components of the match graph, and their labels.
 
-`cluster_id` labels components of at least two documents, expired ones included; `listing` computes the visible components. Adding
-a document joins clusters. Removing one may split its cluster: every part that the remaining edges leave, except the largest,
-queries again with its stored fingerprints. That suffices, because an edge between two parts ends in a part that queries.
+`cluster_id` labels components of at least two documents, expired ones included; `listing` computes the visible components.
+Adding a document joins clusters. Removing one may split its cluster: every part that the remaining edges leave, except the
+largest, queries again with its stored fingerprints. That suffices, because an edge between two parts ends in a part that
+queries.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ Unconnected = tuple[int, int, bool]  # document id, fingerprint id, whether it i
 
 
 class Clusters:
-    """Maintains cluster labels inside the store's transactions."""
-
     def __init__(self, store: Store, documents: Documents, search: Search, joins: Joins) -> None:
         self.store = store
         self.db = store.db
@@ -55,11 +54,11 @@ class Clusters:
     def connect_many(
         self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int, *, are_new: bool = True
     ) -> tuple[set[int], set[int]]:
-        """Record the edges of documents that are in no cluster yet, and join the clusters that they connect.
+        """`connect` for documents that are in no cluster yet.
 
-        documents: in id order, including every document of the fingerprints `new` (first id, last id), which have candidate rows.
-        are_new: the documents were just added and are the newest. Returns (documents that match an earlier visible one, documents
-        that need a query to decide this because all matches found are later or expired).
+        documents: in id order, including every document of the fingerprints `new` (first id, last id), which have candidate
+        rows. are_new: the documents were just added and are the newest. Returns (documents that match an earlier visible one,
+        documents that need a query to decide this because all matches found are later or expired).
         """
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
         matched: set[int] = set()
@@ -109,8 +108,8 @@ class Clusters:
     def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
         """Join several clusters into one, which gets the label of the largest.
 
-        If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an older
-        document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
+        If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an
+        older document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
         documents from this id on were just added, so their label is not logged as a change.
         """
         if len(labels) < 2:
@@ -143,7 +142,7 @@ class Clusters:
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
     def _sizes(self, labels: set[int]) -> dict[int, int]:
-        """The number of documents of each cluster. The largest is counted only as far as needed to know that it is largest."""
+        """The number of documents of each cluster; of the largest, only enough to know that it is largest."""
         sql = self.store.sql("SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)")
         limit = limits.SIZE_KNOWN
         while True:
@@ -183,10 +182,8 @@ class Clusters:
         return removed
 
     def split(self, label: int, seeds: set[int], now: int) -> None:
-        """Split a cluster if its remaining edges no longer connect it. The largest part keeps the label.
-
-        seeds: the documents at the other ends of the removed edges.
-        """
+        """Split a cluster if its remaining edges no longer connect it. The largest part keeps the label. seeds: the documents
+        at the other ends of the removed edges."""
         self.edges.connect_copies(seeds, now)
         groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
@@ -206,7 +203,7 @@ class Clusters:
             self.split(label, ends, now)
 
     def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
-        """All parts of a cluster except the largest; `groups` are all parts except one unknown part."""
+        """All parts of a cluster except the largest; `groups` are all except one unknown part."""
         if not groups:
             return []
         known_size, largest = sum(map(len, groups)), max(groups, key=len)

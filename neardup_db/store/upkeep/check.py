@@ -84,7 +84,7 @@ class Checker:
     # ---- one row ------------------------------------------------------------------------------------------------------
 
     def damaged(self) -> list[int]:
-        """The ids of fingerprints with a damaged value: its hash does not match, or it does not fit the scheme."""
+        """The ids of fingerprints whose value does not match its hash or does not fit the scheme."""
         damaged: list[int] = []
         last = 0
         sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
@@ -122,7 +122,7 @@ class Checker:
         )
 
     def _encodings(self) -> Iterator[str]:
-        """Every key, name and metadata is valid Unicode: reading invalid text raises CorruptIndexError."""
+        """Keys, names and metadata are valid Unicode: reading invalid text raises CorruptIndexError."""
         parts = ["SELECT part FROM {index}_part"] if self.store.has_parts else []
         for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group", *parts):
             for _ in self.db.stream(self.store.sql(sql)):
@@ -182,8 +182,8 @@ class Checker:
         )
 
     def _changes(self) -> Iterator[str]:
-        """A recorded change belongs to an existing document, unless it is a removal; other programs follow the index by these
-        rows. A row with a key of an existing document records changed codes."""
+        """A recorded change belongs to an existing document, unless it is a removal. A row with a key of an existing document
+        records changed codes."""
         if not self.store.notes_changes:
             return
         missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
@@ -228,7 +228,7 @@ class Checker:
             yield from with_examples(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
 
     def _texts(self) -> Iterator[str]:
-        """Every stored text matches its stored fingerprint: rebuild() and exact verification use the text."""
+        """Stored texts match their fingerprints: rebuild() and exact verification use them."""
         if not self.store.store_text:
             return
         changed: list[int] = []
