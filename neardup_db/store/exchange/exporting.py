@@ -62,7 +62,6 @@ def _kind(documents: Documents, name: str, now: int) -> str | None:
 
 
 def _pages(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
-    """The rows in pages with the size of a row group."""
     page: list[StoredDocument] = []
     size = 0
     for row in rows:

@@ -85,7 +85,6 @@ class FingerprintFiles:
                 raise FormatError(f"{path}: the column {name!r} is {kind_found}, but must be {kind}")
 
     def records(self) -> Iterator[Imported]:
-        """The records, read in batches of bounded size."""
         return _grouped_by_key(self._records()) if self._has_parts else self._records()
 
     def _records(self) -> Iterator[Imported]:

@@ -28,8 +28,6 @@ from .table import Table, find_followed_table, inspect_table
 
 
 class Follower:
-    """Follows a table for one open index."""
-
     def __init__(self, store: Store, documents: Documents, writer: Writer) -> None:
         self.store = store
         self.documents = documents
@@ -149,7 +147,6 @@ class Follower:
         return [f"the next sync() compares all rows of {table.name}"]
 
     def _sound_table(self) -> tuple[Table | None, bool]:
-        """The followed table, and whether its triggers are correct."""
         if self.store.following is None:
             return None, True
         table = find_followed_table(self.store.db, self.store.following)
@@ -157,9 +154,7 @@ class Follower:
 
     # ---- applying changes ------------------------------------------------------------------------------------------------
 
-    def sync(
-        self, limit: int | None, full: bool, commit_every: int | None, progress: Callable[[int], Any] | None
-    ) -> SyncReport:
+    def sync(self, limit: int | None, full: bool, commit_every: int | None, progress: Callable[[int], Any] | None) -> SyncReport:
         """Apply pending changes in one transaction or, with `commit_every`, in several of that many keys."""
         done_keys, scanned = 0, 0
 
@@ -205,7 +200,6 @@ class Follower:
         self._checked_schema = None
 
     def catch_up(self, readers: StoreReaders) -> None:
-        """Sync before a query if `follow` was called with sync="query"."""
         following, db = self.store.following, self.store.db
         if following is None or following.sync is None or db.read_only or db.is_loading:  # loading: `sync` itself is running
             return

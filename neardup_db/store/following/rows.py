@@ -91,7 +91,6 @@ class Rows:
         return next((self._row(row) for row in rows if _has_key(raw_key, row)), None)
 
     def has_row(self, raw_key: RawKey) -> bool:
-        """True if a row with exactly this key exists."""
         rows = self.db.rows(f"{self._keys} WHERE {self._key} = {raw_key.bound}", (raw_key.value,))
         return any(_has_key(raw_key, row) for row in rows)
 
@@ -101,7 +100,6 @@ class Rows:
         return number
 
     def without_key(self) -> bool:
-        """True if some rows have a NULL key."""
         return self.db.value(f"{self._without_key('1')} LIMIT 1") is not None
 
     def _without_key(self, columns: str) -> str:
@@ -117,7 +115,6 @@ class Rows:
         return check_key(self._value("key", raw_key))
 
     def pending(self, after_id: int, limit: int) -> list[tuple[int, RawKey]]:
-        """The ids and keys of the next changes."""
         sql = self.store.sql(f"SELECT id, {_kind_and_value('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?")
         return [(number, RawKey(kind, value)) for number, kind, value in self.db.page(sql, after_id, limit)]
 
@@ -170,7 +167,6 @@ def _has_key(raw_key: RawKey, row: Sequence[Any]) -> bool:
 
 
 def _value(column: str) -> str:
-    """The SQL of a column's value, with texts as bytes."""
     return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
 
 

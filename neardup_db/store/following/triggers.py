@@ -1,5 +1,5 @@
-"""The triggers on a followed table: plain SQL that any client fires. They append the keys of changed rows to the table of
-pending keys and evaluate nothing else, so they never make a write of the application fail.
+"""The triggers on a followed table: plain SQL that any client fires. They only append the keys of changed rows to the table of
+pending keys, so they never make a write of the application fail.
 
 REPLACE deletes rows without a DELETE trigger; `sync` detects that by counting rows.
 """
@@ -62,7 +62,6 @@ def _is_own(store: Store, kind: str, name: str, sql: str | None) -> bool:
 
 
 def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
-    """(type, name, SQL) of all objects whose names following needs."""
     sql = "SELECT type, name, sql FROM main.sqlite_schema WHERE type {} 'trigger' AND name COLLATE NOCASE IN ({})"
     tables = {f"{store.name}_{part}" for part in schema.FOLLOWING}
     for kind, names in (("=", _names(store.name)), ("<>", tables)):
@@ -70,7 +69,6 @@ def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
 
 
 def has_triggers(store: Store, table: Table) -> bool:
-    """True if the triggers and their tables are correct."""
     present = list(_present(store))
     found = {name: sql for kind, name, sql in present if kind == "trigger"}
     tables = [one for one in present if one[0] != "trigger"]

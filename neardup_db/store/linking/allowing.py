@@ -1,7 +1,7 @@
 """Allowed texts (`Index.allow`): texts similar to one of them are exempt from matching.
 
-`layout/allowed.py` compares new texts. A stored document similar to an allowed text has no fingerprint, like an empty text,
-but its value is kept until the text is disallowed. The order of `add` and `allow` makes no difference.
+`layout/allowed.py` compares new texts. An exempt document has no fingerprint, like an empty text, but its value is kept until
+the text is disallowed. The order of `add` and `allow` makes no difference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ def sketch_of(store: Store, text: str | bytes) -> Sketch:
 
 
 def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
-    """The sketch of a stored document, ignoring allowed texts."""
     documents = clusters.documents
     value = documents.exempt_value(row.id)
     if value is None and row.fingerprint_id is not None:
@@ -122,7 +121,6 @@ def exempt_unindexed(store: Store, documents: Documents) -> None:
 
 
 def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
-    """(id, value) of the fingerprints similar to one of the allowed texts."""
     sql = store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
     last_id = 0
     while page := store.db.page(sql, last_id, limits.CHECKED_TEXTS):
@@ -135,7 +133,6 @@ def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> I
 
 
 def _match_again(clusters: Clusters, now: int) -> None:
-    """Restore and connect the documents that are no longer exempt."""
     store, documents = clusters.store, clusters.documents
     first = documents.last_fingerprint_id() + 1
     restore(store, documents, store.sketcher.allowed)

@@ -1,11 +1,10 @@
 """The change log: documents added, removed, moved to another cluster or given other codes since a token.
 
-Document ids ascend and are never reused, so additions need no log. A table holds the latest other change of each document. A
+Document ids ascend and are never reused, so additions need no log; a table holds the latest other change of each document. A
 row with a key means that the document was removed or, if it exists, that its codes changed; a later label change keeps the
 key. The first call of `changes` creates the table (`Store.notes_changes`).
 
-A token holds the number of the log, the last change and the last document that were reported. Rebuilds and repairs assign new
-labels, so they start a new log.
+Rebuilds and repairs assign new labels, so they start a new log. A token names the log, the last change and the last document.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class Token(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Token:
-        """A token of `changes`. Raises ParameterError."""
         parsed = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
         if parsed is None:
             raise ParameterError(f"since={quoted(text)}: give the token of an earlier call of changes(), or leave since= out")
@@ -60,18 +58,15 @@ class ChangeLog:
         self._trim()
 
     def note_codes(self, documents: Iterable[tuple[int, Key]]) -> None:
-        """Record documents (id, key) whose codes change."""
         self.note_removed(documents)
 
     def note_moved(self, document_ids: Iterable[int]) -> None:
-        """Record documents whose label changes."""
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  VALUES (?1, (SELECT key FROM {index}_change WHERE document_id = ?1))"""
         self.db.execute_many(self.store.sql(sql), [(document_id,) for document_id in document_ids])
         self._trim()
 
     def note_relabelled(self, label: int) -> None:
-        """Record all documents of a cluster whose label is about to change."""
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  SELECT d.id, (SELECT c.key FROM {index}_change AS c WHERE c.document_id = d.id)
                  FROM {index}_document AS d WHERE d.cluster_id = ?"""
@@ -79,7 +74,6 @@ class ChangeLog:
         self._trim()
 
     def _trim(self) -> None:
-        """Delete all but the latest changes."""
         oldest = self.documents.last_change() - limits.CHANGES_KEPT
         if oldest <= 0:
             return

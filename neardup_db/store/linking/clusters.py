@@ -2,8 +2,7 @@
 
 `cluster_id` labels components of at least two documents, expired ones included; `listing` computes the visible components.
 Adding a document joins clusters. Removing one may split its cluster: every part that the remaining edges leave, except the
-largest, queries again with its stored fingerprints. That suffices, because an edge between two parts ends in a part that
-queries.
+largest, queries again. That suffices, because an edge between two parts ends in one that queries.
 """
 
 from __future__ import annotations
@@ -91,7 +90,6 @@ class Clusters:
         return matched, unsure - matched
 
     def join_two(self, a: int, b: int) -> None:
-        """Join the clusters of two documents after an edge between them was recorded."""
         self.join({self._label_of(a), self._label_of(b)})
 
     def in_same_cluster(self, a: int, b: int) -> bool:
@@ -102,7 +100,6 @@ class Clusters:
         return ALONE + document_id if label is None else label
 
     def remove_documents(self, document_ids: Sequence[int]) -> None:
-        """Remove the labels of documents."""
         self._label(document_ids, None)
 
     def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
@@ -194,7 +191,6 @@ class Clusters:
             self._form_cluster([remaining[0][0]])
 
     def split_many(self, seeds: set[int], now: int) -> None:
-        """`split` each cluster that contains some of the seeds."""
         by_label: dict[int, set[int]] = defaultdict(set)
         for document_id, label in self.documents.labels_of(seeds).items():
             if label < ALONE:
@@ -215,13 +211,11 @@ class Clusters:
         return [*(group for group in groups if group is not largest), [row[0] for row in members if row[0] not in known_ids]]
 
     def _form_cluster(self, document_ids: Sequence[int]) -> None:
-        """Make documents a separate cluster; a single document gets no label."""
         label = self._new_label() if len(document_ids) > 1 else None
         self._label(document_ids, label)
         self.large_clusters.remove_documents(document_ids, label or 0)
 
     def _new_label(self) -> int:
-        """A label that was never used."""
         label: int = self.store.setting("next_cluster")
         self.store.set(next_cluster=label - 1)
         return label
@@ -256,7 +250,6 @@ class Clusters:
             yield from ([row] for row in self.db.rows(self.store.sql(unclustered_sql), values))
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
-        """The components of a label's visible documents."""
         connected = UnionFind()
         ids = dict(group)
         for document_id in ids:

@@ -22,8 +22,6 @@ from .edges import EdgeBatch
 
 
 class AddedCode(NamedTuple):
-    """A stored code with candidate rows."""
-
     document_id: int
     fingerprint_id: int
     is_visible: bool = True
@@ -41,8 +39,6 @@ class Start(NamedTuple):
 
 
 class _Older(NamedTuple):
-    """The documents that had a fingerprint before."""
-
     id: int
     label: int
     first_visible: int | None
@@ -109,7 +105,6 @@ def _older(
     start: Start,
     now: int,
 ) -> dict[int, _Older]:
-    """The earlier documents of each older fingerprint."""
     first = MAX_ID if new is None else new[0]
     fingerprint_ids = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
     numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))

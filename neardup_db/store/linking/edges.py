@@ -73,8 +73,6 @@ def edge_of(document_id: int, other_id: int, similarity: float, distance: int | 
 
 
 class EdgeBatch:
-    """The edges of many added documents and the labels that they join."""
-
     def __init__(self, copies_distance: int | None) -> None:
         self.edges: list[Edge] = []
         self._labels = UnionFind()
@@ -84,7 +82,6 @@ class EdgeBatch:
         self._large: set[int] = set()
 
     def add(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
-        """Connect a document with its matches, sorted best first."""
         self.edges += choose_edges(document_id, neighbours, self._labels.find)
         for neighbour in neighbours:
             self._labels.union(neighbour.cluster_id, label)
@@ -92,7 +89,6 @@ class EdgeBatch:
             self._large.add(label)
 
     def add_copy(self, document_id: int, other_id: int, label: int) -> None:
-        """Connect a document with an earlier copy, whose label is given."""
         self.edges.append((document_id, other_id, 1.0, self._copies_distance))
         self._labels.union(label, ALONE + document_id)
         self._copies.add(ALONE + document_id)
@@ -101,7 +97,7 @@ class EdgeBatch:
         return label in self._labels.parent
 
     def joined(self) -> Iterator[tuple[set[int], bool]]:
-        """(labels to join into one cluster, whether it is a large cluster) for each set of joined labels."""
+        """(labels to join, whether they become a large cluster) for each set of joined labels."""
         for members in self._labels.sets():
             labels = set(members)
             yield labels, len(labels - self._copies) >= limits.CROWD or not self._large.isdisjoint(labels)
@@ -142,7 +138,6 @@ class Edges:
         return None
 
     def adjacent(self, document_id: int) -> list[int]:
-        """The documents with a recorded edge to this one."""
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
         return self.documents.require_numbers([row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))])

@@ -18,7 +18,6 @@ class LargeClusters:
         self.documents = documents
 
     def labels_among(self, labels: set[int]) -> set[int]:
-        """The labels of large clusters."""
         if not self.store.has_large_clusters:
             return set()
         sql = """SELECT f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id

@@ -1,7 +1,7 @@
 """Finds the parts of a split cluster that match each other, by queries or one join in memory.
 
-Each query compares a document with all others in its buckets, so a cluster that breaks into many parts would cost the square
-of its size. The join ignores buckets; a pair that it finds counts only if both share a candidate row, as in a query.
+Queries compare each document with all others in its buckets: for many parts, the square of the cluster's size. The join
+ignores buckets; a pair that it finds counts only if both share a candidate row, as in a query.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
 
 
 def _separate_groups(parts: list[set[int]], joined: UnionFind) -> list[list[int]]:
-    """The groups of parts that are not joined with the rest."""
     groups: dict[int, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
         groups[joined.find(number)] += part
@@ -113,7 +112,6 @@ class Rejoining:
         return True
 
     def run(self) -> None:
-        """Join the parts that match."""
         parts: dict[int, list[int]] = defaultdict(list)
         for place, number in enumerate(self._numbers):
             parts[self._part(number)].append(place)
@@ -151,7 +149,6 @@ class Rejoining:
         return np.array([self.joined.find(self._part(self._numbers[place])) for place in places], np.int64)
 
     def _join_if_match(self, a: int, b: int) -> None:
-        """Join the parts of two fingerprints if they differ and the fingerprints match."""
         numbers = self._numbers[a], self._numbers[b]
         if self.joined.find(self._part(numbers[0])) == self.joined.find(self._part(numbers[1])):
             return

@@ -42,7 +42,6 @@ class Checker:
         return CheckReport(tuple(with_examples("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self) -> CheckReport:
-        """Check every invariant, in order of dependency."""
         problems = [*_catch_corruption(self._integrity()), *_catch_corruption(self._definitions())]
         if problems:  # the tables are unreliable, so no other invariant can be checked
             return CheckReport(tuple(problems))
@@ -201,7 +200,6 @@ class Checker:
         )
 
     def _window(self) -> Iterator[str]:
-        """No document outside the window is visible."""
         invalid = expiry_outside(self.store, self.documents)
         if invalid is not None:
             _, condition, parameters = invalid
@@ -314,7 +312,6 @@ class Checker:
         )
 
     def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
-        """The earlier document of each pair that is not dismissed and has two labels."""
         sets = [(members, members) for members in pairs.members.values()]
         sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.matches]
         enough = 2 * len(pairs.dismissed) + SHOWN + 1  # at least one of these is not dismissed
@@ -323,7 +320,6 @@ class Checker:
 
 
 def _of_two_clusters(firsts: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
-    """(earlier id, later id) of each pair from the two lists with different labels."""
     labelled: dict[int, list[Member]] = {}
     for member in others:
         labelled.setdefault(member.cluster_id, []).append(member)
@@ -334,7 +330,6 @@ def _of_two_clusters(firsts: list[Member], others: list[Member]) -> Iterator[tup
 
 
 def _catch_corruption(problems: Iterator[str]) -> Iterator[str]:
-    """The problems. A CorruptIndexError while reading them becomes the last one."""
     try:
         yield from problems
     except CorruptIndexError as error:
