@@ -52,8 +52,6 @@ FAULTS: list[Fault] = [
      "== nd_components_find(components", "!= nd_components_find(components", "c/connect crowds adding bucket_values"),
     ("csrc/joins/dedup_kept.c", "? 0", "? 1", "c/deduplicator deduplicator"),
     ("csrc/schemes/values.c", "= token_count;", "= token_count + 1;", "index adding texts"),
-    ("csrc/joins/deduplicator.c", "places.at[i], 1)", "places.at[i], 2)", "c/deduplicator deduplicator"),
-    ("csrc/joins/dedup_rare.c", "rare->ranked++;", "rare->ranked += 2;", "c/deduplicator deduplicator"),
     ("csrc/joins/bucket_values.c", "== 0 ? ND_ERROR_DAMAGED", "== 1 ? ND_ERROR_DAMAGED", "bucket_values crowds joins"),
     ("csrc/joins/components.c", "[i].member != EMPTY)", "[i].member == EMPTY)", "c/connect crowds index"),
 ]  # fmt: skip
