@@ -32,8 +32,6 @@ _RECHECK_S = 0.01
 
 
 class StoreReader:
-    """The components that read an index through one connection."""
-
     def __init__(self, store: Store) -> None:
         self.store = store
         self.documents = Documents(store)
@@ -63,8 +61,6 @@ def _key_error(key: Any, group: Key | AnyGroup | None = ANY_GROUP) -> KeyNotFoun
 
 
 class StoreReaders:
-    """Gives each thread a locked reader."""
-
     def __init__(self, store: Store) -> None:
         self.own = StoreReader(store)
         self._db = store.db
@@ -118,7 +114,6 @@ class StoreReaders:
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:
-        """A read transaction with current settings."""
         loan, reader = self.acquire()
         with loan, reader.store.db.reading():
             reader.store.refresh()

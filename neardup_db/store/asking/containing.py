@@ -22,7 +22,6 @@ class Containers:
     dismissed: frozenset[tuple[int, int]] = NONE
 
     def documents(self) -> Iterator[DocumentPair]:
-        """Every pair that is not dismissed, the contained document first."""
         for a in self.members:
             for row in self.matches:
                 if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in self.dismissed:

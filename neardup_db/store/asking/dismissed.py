@@ -1,10 +1,8 @@
 """Pairs of documents dismissed as no duplicates; they are no edges of the match graph.
 
-Pairs refer to document ids, so they survive a rebuild and are deleted with either document. The first dismissal creates the
-table (`Store.dismisses`).
-
-Equal documents share a fingerprint. A dismissed document has unshared ones (`separate`), which new documents never share, so a
-fingerprint matches for all of its documents or for none.
+Pairs refer to document ids, so they survive a rebuild. The first dismissal creates the table (`Store.dismisses`). Dismissed
+documents have unshared fingerprints (`separate`), which new documents never share, so a fingerprint matches for all of its
+documents or for none.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ class Dismissed:
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def dismissed_with(self, document_id: int) -> set[int]:
-        """The ids of documents whose pair with this one is dismissed."""
         sql = """SELECT other_id FROM {index}_dismissed WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
         return {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))}
@@ -108,12 +105,10 @@ class Dismissed:
                         self.store.table.index_rows(copy_id, copy_id)
 
     def drop(self, document_id: int) -> None:
-        """Delete all pairs of a document."""
         for end in ("document_id", "other_id"):
             self.db.execute(self.store.sql(f"DELETE FROM {{index}}_dismissed WHERE {end} = ?"), (document_id,))
 
     def drop_damaged(self) -> int:
-        """Delete damaged pairs (a document is missing, or the order is wrong) and return their number."""
         sql = """DELETE FROM {index}_dismissed WHERE document_id <= other_id
                  OR document_id NOT IN (SELECT id FROM {index}_document) OR other_id NOT IN (SELECT id FROM {index}_document)"""
         self.db.execute(self.store.sql(sql))

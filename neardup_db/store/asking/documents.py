@@ -33,8 +33,6 @@ class DocumentRow(NamedTuple):
 
 
 class StoredDocument(NamedTuple):
-    """The fingerprint of a document, or one of its codes."""
-
     key: Key
     group: Key | None
     value: bytes | None
@@ -68,8 +66,6 @@ NEVER_SEEN = -1
 
 
 class Documents(Fingerprints):
-    """Reads and writes single documents inside the store's transactions."""
-
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._emptied: set[int] = set()
@@ -78,7 +74,6 @@ class Documents(Fingerprints):
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def find(self, key: Key) -> DocumentRow | None:
-        """The row of a key, expired or not."""
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
         row = self.db.row(self.store.sql(sql), (key,))
         return None if row is None else DocumentRow(*self.require_numbers(row))
@@ -120,16 +115,12 @@ class Documents(Fingerprints):
         return {key: DocumentRow(*self.require_numbers(row)) for key, *row in rows}
 
     def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow | None:
-        """The unexpired document with this key in the group."""
         row = self.find(key)
         return row if row is not None and row.is_visible(now) and self.is_in_group(row, group) else None
 
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
-        """(id, 1 if visible) of each document in a group, in insertion order.
-
-        Uses the value index, which begins with the group. Documents without a fingerprint (empty texts) are few and scanned in
-        all groups.
-        """
+        """(id, 1 if visible) of each document in a group, in insertion order. Documents without a fingerprint (empty texts)
+        are scanned in all groups."""
         sql = """SELECT id, {visible} FROM (
                      SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
                      WHERE f.group_id = +:group_id AND d.fingerprint_id = f.id AND d.group_id = f.group_id
@@ -198,7 +189,6 @@ class Documents(Fingerprints):
         return key
 
     def label(self, document_id: int) -> int | None:
-        """The cluster label, or None without a cluster."""
         sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
         label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
         return label
@@ -240,8 +230,8 @@ class Documents(Fingerprints):
     def drop_groups(self, group_ids: Iterable[int] = ()) -> None:
         """Delete the names of empty groups, checking these ids and those noted earlier.
 
-        The highest id stays, so it is not reused: paged listings remember it. Documents without a fingerprint need a scan; if
-        there are too many, the names stay until `drop_unused_groups`.
+        The highest id stays: paged listings remember it. If too many documents have no fingerprint, which need a scan, the
+        names stay until `drop_unused_groups`.
         """
         self._emptied.update(group_ids)
         if not self._emptied or not self._has_value_index():
@@ -254,7 +244,6 @@ class Documents(Fingerprints):
         self.db.execute_many(self.store.sql(sql), [(number, limits.EMPTY_TEXTS) for number in sorted(emptied)])
 
     def drop_unused_groups(self) -> None:
-        """Delete the names of all empty groups. Scans every document."""
         sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
         self.db.execute(self.store.sql(sql))
 
@@ -297,7 +286,6 @@ class Documents(Fingerprints):
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
     def store_exempt_values(self, values: Mapping[int, bytes]) -> None:
-        """Store the values of documents that match an allowed text."""
         sql = "INSERT INTO {index}_allowed_document (document_id, value, value_hash) VALUES (?, ?, ?)"
         rows = [(number, value, signed_hash(value)) for number, value in values.items()]
         self.db.execute_many(self.store.sql(sql), rows)
@@ -313,7 +301,6 @@ class Documents(Fingerprints):
         return document_ids
 
     def exempt_value(self, document_id: int) -> bytes | None:
-        """The stored value of an exempt document, else None."""
         if not self.store.allows:
             return None
         sql = self.store.sql("SELECT value, value_hash FROM {index}_allowed_document WHERE document_id = ?")
@@ -412,7 +399,6 @@ class Documents(Fingerprints):
         return self._insert("document", self.store.sql(self.INSERT), row)
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
-        """Set columns, whose names come from this package only."""
         assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
         sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
         self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
@@ -429,7 +415,6 @@ class Documents(Fingerprints):
             self.db.execute(self.store.sql(sql), parameters)
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
-        """Count one more sighting of a document and set its expiry, if given."""
         sql = f"""UPDATE {{index}}_document SET last_seen = :now, times_seen = times_seen + 1,
                   expires_at = CASE WHEN :expires_at IS NULL THEN expires_at ELSE {_EXPIRY} END WHERE id = :id"""
         values = {"now": now, "expires_at": expires_at, "id": document_id, "window": self.store.window.duration_ms}

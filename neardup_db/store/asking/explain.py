@@ -20,7 +20,6 @@ from .search import Search
 def explain_query(
     store: Store, search: Search, spec: QuerySpec, sketch: Sketch, group_id: int, now: int, fingerprint_s: float
 ) -> Explanation:
-    """Run and time the steps of a query one by one."""
     parameters = search.parameters(sketch, group_id, now, spec)
     parameters["share"] = None if spec.measure is None else parameters["threshold"]
     verify = search._verify(spec.measure)
@@ -158,7 +157,6 @@ def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> 
 
 
 def _path_back(before: dict[int, int], document_id: int) -> list[int]:
-    """The document ids from one back to the start of its search."""
     path = [document_id]
     while before[path[-1]] != path[-1]:
         path.append(before[path[-1]])

@@ -36,7 +36,6 @@ class Fingerprints:
         self.parts = Parts(store)
 
     def value(self, fingerprint_id: int) -> bytes:
-        """The stored value, checked against its hash."""
         sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
         return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
 
@@ -116,7 +115,6 @@ class Fingerprints:
             first = self.next_fingerprint_id(first + size)
 
     def next_fingerprint_id(self, first_id: int, group_id: int = ACROSS_GROUPS) -> int | None:
-        """The lowest fingerprint id from `first_id` on, of one group or of all."""
         sql = f"""SELECT id FROM {{index}}_fingerprint NOT INDEXED
                   WHERE id BETWEEN :first_id AND {MAX_ID} AND {OF_GROUP} ORDER BY id LIMIT 1"""
         number: int | None = self.db.value(self.store.sql(sql), {"first_id": first_id, "group_id": group_id})
@@ -128,7 +126,6 @@ class Fingerprints:
 
     @property
     def batch_size(self) -> int:
-        """The number of fingerprints whose candidate rows are sorted together."""
         return max(1, limits.FILING_BYTES // self.store.scheme.filing_bytes)
 
     def add_fingerprint(self, group_id: int, value: bytes, value_hash: int) -> int:
@@ -155,7 +152,6 @@ class Fingerprints:
         self.db.execute(self.store.sql(sql), parameters)
 
     def is_shared(self, fingerprint_id: int, document_id: int) -> bool:
-        """True if another document has this fingerprint."""
         sql = "SELECT EXISTS (SELECT 1 FROM {index}_document WHERE fingerprint_id = ?1 AND id <> ?2)"
         if self.store.has_parts:
             sql += " OR EXISTS (SELECT 1 FROM {index}_part WHERE fingerprint_id = ?1 AND document_id <> ?2)"
@@ -186,7 +182,6 @@ class Fingerprints:
         return zip(firsts, lasts, strict=True)
 
     def _remove_rows(self, first_id: int, last_id: int) -> None:
-        """Remove candidate rows, one fingerprint at a time if a value is damaged."""
         try:
             self.store.table.remove_rows(first_id, last_id)
         except CorruptIndexError:

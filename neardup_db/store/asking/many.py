@@ -89,7 +89,6 @@ def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
 
 
 def _fitting(sketches: Sketches) -> int:
-    """The number of similar queries that fit into one piece."""
     size = sum(len(value) for value in sketches.values if value is not None)
     return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(sketches.values) // (size + 1)))
 

@@ -54,7 +54,6 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
 
 
 def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[Any, ...]]:
-    """Scans the codes, with more fingerprints in each pass, until n visible documents are found."""
     sql = search.store.sql(search.store.frame("nearest"))
     count_sql = search.store.sql("SELECT count(*) FROM neardup_nearest('{index}', :fingerprint, :group_id, :count)")
     count = n

@@ -1,6 +1,6 @@
 """Several codes under one key, such as the rotations of an image or the frames of a video.
 
-The document row has the fingerprint of its first code. Documents with a named code or several codes have all their codes in an
+The document row has the fingerprint of its first code. Documents with a named code or several codes have all of them in an
 additional table, which the first named code creates (`Store.has_parts`). A query returns each document once, with its best
 code.
 """
@@ -38,7 +38,6 @@ def nearest_codes(a: Sequence[bytes], b: Sequence[bytes]) -> tuple[int, int]:
 
 
 class StoredPart(NamedTuple):
-
     id: int
     part: Part | None
     fingerprint_id: int
@@ -63,7 +62,6 @@ class Parts:
         return [StoredPart(*row) for row in self.db.rows(self.store.sql(sql), (document_id,))]
 
     def fingerprints_by_document(self, document_ids: Iterable[int]) -> dict[int, list[int]]:
-        """The fingerprint ids of each document that has rows of codes."""
         sql = """SELECT p.document_id, p.fingerprint_id FROM {carray}(?) AS d CROSS JOIN {index}_part AS p
                  WHERE p.document_id = d.value"""
         fingerprints: dict[int, list[int]] = {}
@@ -76,7 +74,6 @@ class Parts:
         return fingerprints
 
     def visible(self, now: int) -> Iterator[list[int]]:
-        """The fingerprint ids of each visible document that has rows of codes."""
         if not self.store.has_parts:
             return
         sql = """SELECT d.id, p.fingerprint_id FROM {index}_part AS p CROSS JOIN {index}_document AS d
@@ -85,7 +82,6 @@ class Parts:
             yield [row[1] for row in rows]
 
     def next_number(self) -> int:
-        """The number of the next code."""
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) + 1 FROM {index}_part"))
         return number
 
@@ -99,7 +95,6 @@ class Parts:
         return {number: StoredPart(*row) for number, *row in self.db.rows_of_many(sql, codes)}
 
     def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
-        """Insert codes (document, part, fingerprint) in this order."""
         sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
         self.db.execute_many(self.store.sql(sql), rows)
 
@@ -109,13 +104,11 @@ class Parts:
         self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
 
     def first(self, document_id: int) -> int:
-        """The number of a document's first code."""
         sql = "SELECT min(id) FROM {index}_part WHERE document_id = ?"  # scans its codes: no index orders them by number
         number: int = self.db.value(self.store.sql(sql), (document_id,))
         return number
 
     def replace(self, number: int, fingerprint_id: int) -> None:
-        """Set the fingerprint of a code."""
         self.db.execute(self.store.sql("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?"), (fingerprint_id, number))
 
     def remove(self, number: int) -> None:
@@ -160,7 +153,6 @@ class Parts:
         self.db.execute(self.store.sql("UPDATE {index}_part SET part = ? WHERE id = ?"), (unused_name, number))
 
     def used_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
-        """Those of these fingerprints that rows of codes use."""
         if not self.store.has_parts:
             return set()
         sql = self.store.sql("SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1")

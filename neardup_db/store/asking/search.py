@@ -47,15 +47,11 @@ class MatchRow(NamedTuple):
         return Match(self.key, self.similarity, self.distance, self.part)
 
 
-_PLACES = dict.fromkeys(
-    ("fingerprint", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd")
-)
+_PLACES = dict.fromkeys(("fingerprint", "group_id", "now", "outlined", "settled", "limit", "except_id", "before_id", "crowd"))
 """Parameters that vary between queries with the same bounds."""
 
 
 class Search:
-    """Queries the candidate tables inside the store's transactions."""
-
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
         self.documents = documents
@@ -78,7 +74,6 @@ class Search:
         return values
 
     def _bounds(self, spec: QuerySpec) -> dict[str, Any]:
-        """The parameters that depend on the bounds, and placeholders for all others."""
         scheme = self.store.scheme
         bounds = scheme.query_bounds if spec.measure is None else scheme.containment_bounds
         threshold, radius = bounds(spec.threshold, spec.max_distance)
@@ -90,9 +85,7 @@ class Search:
         """The visible documents that match, best first, ties in insertion order."""
         return list(starmap(MatchRow, self.match_rows(sketch, group_id, now, spec, except_id)))
 
-    def match_rows(
-        self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec, except_id: int = 0
-    ) -> list[tuple[Any, ...]]:
+    def match_rows(self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec, except_id: int = 0) -> list[tuple[Any, ...]]:
         """`matches` as tuples (key, similarity, distance, id), plus the part in an index with parts; see `build_matches`."""
         parameters = self.parameters(sketch, group_id, now, spec)
         if sketch.value is None:
@@ -154,16 +147,13 @@ class Search:
         return self.answer(query, parameters)[0]
 
     def has_match(self, sketch: Sketch, group_id: int, now: int, after_id: int, before_id: int) -> bool:
-        """True if a visible document with after_id <= id < before_id matches."""
         parameters = self.parameters(sketch, group_id, now)
         if sketch.value is None:
             return False
         parameters["after_id"], parameters["before_id"] = after_id, before_id
         return bool(self.answer(self.store.query("earlier_any", self._verify()), parameters))
 
-    def has_earlier(
-        self, sketch: Sketch, group_id: int, now: int, except_id: int, before_id: int, before_part: int
-    ) -> bool:
+    def has_earlier(self, sketch: Sketch, group_id: int, now: int, except_id: int, before_id: int, before_part: int) -> bool:
         """True if another visible document had a matching code before these document and code ids. For an index with parts."""
         parameters = self.parameters(sketch, group_id, now)
         parameters["except_id"], parameters["before_id"], parameters["before_part"] = except_id, before_id, before_part
@@ -302,7 +292,6 @@ class Search:
         return rows[:limit]
 
     def closest(self, a: DocumentRow, b: DocumentRow) -> tuple[int | None, int | None]:
-        """The fingerprint ids of the two most similar codes of two documents."""
         if not self.store.has_parts:
             return a.fingerprint_id, b.fingerprint_id
         numbers = [self.documents.fingerprints_of(one.id, one.fingerprint_id) for one in (a, b)]
@@ -312,7 +301,6 @@ class Search:
         return numbers[0][i], numbers[1][j]
 
     def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:
-        """(similarity, distance) of two sketches by the scheme's rule."""
         if a.value is None or b.value is None:
             return 0.0, None
         return self.store.scheme.compare(a.value, b.value)

@@ -64,7 +64,6 @@ def file_has_checksums(path: str) -> bool:
 
 
 def connect(path: str, flags: int) -> apsw.Connection:
-    """A connection to a file, which verifies the page checksums if there are any."""
     connection = Connection(path, flags=flags)
     if connection.reserve_bytes() != RESERVED_BYTES:
         return connection

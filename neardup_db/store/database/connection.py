@@ -41,7 +41,6 @@ class Database(Transactions):
 
     @property
     def caller_connection(self) -> Any:
-        """The connection that the application knows."""
         return self.connection.given if isinstance(self.connection, StandardConnection) else self.connection
 
     # ---- statements ----------------------------------------------------------------------------------------------------
@@ -60,7 +59,7 @@ class Database(Transactions):
         return self._plain_cursor().executemany(sql, bindings).fetchall()
 
     def prepared(self, sql: str) -> Statement | None:
-        """A prepared statement; None on a connection of the application."""
+        """None on a connection of the application."""
         return self.connection.prepared(sql) if isinstance(self.connection, Connection) else None
 
     @property
@@ -185,7 +184,6 @@ class Database(Transactions):
                 ) from error
 
     def abandon(self) -> None:
-        """Close immediately, if opening failed."""
         self._closed = True
         with suppress(apsw.ConnectionClosedError):  # closed by its owner
             self.undo.unwatch(self.connection)

@@ -30,8 +30,6 @@ _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
 
 
 class CommitInCallError(apsw.ConstraintError):
-    """SQL of the application would commit in the middle of a call."""
-
     def __init__(self) -> None:
         super().__init__(
             "neardup: a call of an index is in the middle of its work, and the transaction is rolled back: commit after the call"

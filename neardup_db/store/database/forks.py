@@ -1,6 +1,6 @@
 """Forked children and the connections of the parent. A child never uses or closes one: it would end the parent's transactions
 and release its locks. It may open its own files (csrc/sqlite/fork.c), unless another thread was using an index at the fork and
-may have held one of SQLite's locks, which nobody in the child can release."""
+may have held a lock of SQLite's."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from ...system import in_children
 
 
 class Holder(Protocol):
-    """An object that owns a connection."""
-
     turn: Turn
 
     @property
-    def connection(self) -> apsw.Connection | None:
-        """The connection, if it is open."""
+    def connection(self) -> apsw.Connection | None: ...
 
     @property
-    def is_closed(self) -> bool:
-        ...
+    def is_closed(self) -> bool: ...
 
 
 _holders: WeakSet[Holder] = WeakSet()

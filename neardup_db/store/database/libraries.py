@@ -40,7 +40,6 @@ class Opening:
         self._path = path
 
     def record_identity(self) -> None:
-        """Record the identity of a file that did not exist at the start."""
         if self not in _files:
             _add(self._path, file_of(self._path), self)
 
@@ -68,7 +67,6 @@ in_children(_reset_lock)
 
 
 def register(db: Database) -> None:
-    """Record the file of a database. Raises ParameterError if another library has it open."""
     path = db.connection.filename
     _add(path, file_of(path), db)
 
@@ -103,7 +101,6 @@ def _require_same(path: str, file: File, user: Database | Opening) -> None:
 
 
 def _holders_of(file: File) -> list[Database | Opening]:
-    """The users of a file. Other threads may change the table meanwhile."""
     users = [reference() for reference in _files.keyrefs()]
     return [user for user in users if user is not None and _files.get(user) == file]
 

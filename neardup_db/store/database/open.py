@@ -57,7 +57,6 @@ def _copy_for(module: str) -> str:
 
 
 def _remove_stale_copies(folder: str) -> None:
-    """Delete copies left by ended processes: this system deletes no loaded file."""
     for name in os.listdir(folder):
         copy_folder = os.path.join(folder, name)
         with suppress(OSError):  # loaded by a process
@@ -185,7 +184,6 @@ def _remove_closed(path: str) -> None:
 
 
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:
-    """A further read connection to an open file; read_only: as the file was opened."""
     if read_only:
         return _configured(_open_read_only(path, timeout), "full", timeout)
     return _configured(Connection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs), "full", timeout)
@@ -212,7 +210,6 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float) ->
 
 
 def cache_size(connection: apsw.Connection) -> int:
-    """PRAGMA cache_size for the file's current size."""
     size: int = connection.pragma("page_count") * connection.pragma("page_size")
     return -max(limits.CACHE_KIB, min(size // 100 >> 10, limits.CACHE_KIB_MOST))
 

@@ -42,8 +42,6 @@ class Loadable(Protocol):
 
 
 class Ends(Protocol):
-    """Is notified how a transaction ended."""
-
     def committed(self) -> None: ...
     def rolled_back(self) -> None: ...
 
@@ -145,7 +143,6 @@ class StandardConnection:
 
     @property
     def library(self) -> int:
-        """Identifies the SQLite library within this process."""
         return self._handle.library
 
     @property
@@ -170,7 +167,6 @@ class StandardConnection:
     # ---- statements --------------------------------------------------------------------------------------------------
 
     def cursor(self) -> StandardConnection:
-        """This object: statements need no cursor here."""
         return self
 
     def executemany(self, sql: str, many: Iterable[Any]) -> _Fetched:
@@ -195,7 +191,6 @@ class StandardConnection:
         self._handle.interrupt()
 
     def backup_to(self, path: str) -> None:
-        """Copy the main database to an empty file, through the library that has it open."""
         self._handle.backup(path)
 
     # ---- transactions ------------------------------------------------------------------------------------------------
@@ -230,8 +225,6 @@ class StandardConnection:
 
 
 class _Fetched(list[tuple[Any, ...]]):
-    """The rows of completed statements."""
-
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self
 
@@ -282,7 +275,6 @@ def _require_no_parents() -> None:
 
 
 def standard_connection(given: Any, timeout: float) -> StandardConnection:
-    """The StandardConnection of an application's connection."""
     rows = _open.get(id(given))
     if rows is None:
         _require_no_parents()
@@ -290,4 +282,3 @@ def standard_connection(given: Any, timeout: float) -> StandardConnection:
     rows.require_open()
     rows.wait_at_least(timeout)
     return rows
-

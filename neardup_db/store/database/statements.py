@@ -22,7 +22,6 @@ class Connection(apsw.Connection):
         _questions.give_room(self)
 
     def prepared(self, sql: str) -> Statement:
-        """A statement that stays prepared while it is referenced and the connection is open."""
         statement = Statement(self, sql)
         self._prepared.add(statement)
         return statement
@@ -41,7 +40,6 @@ class Connection(apsw.Connection):
 
 @cache
 def _share_functions() -> None:
-    """Give the statements the functions of apsw's SQLite."""
     connection = apsw.Connection(":memory:")
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
     connection.load_extension(_questions.__file__, "sqlite3_neardup_questions_init")

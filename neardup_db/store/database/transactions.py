@@ -72,8 +72,6 @@ class _Level:
 
 
 class Transactions:
-    """A connection with nested transactions, used by one thread at a time."""
-
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         self.connection = connection
         self.timeout = timeout
@@ -147,7 +145,6 @@ class Transactions:
 
     @property
     def is_task(self) -> bool:
-        """True unless another asyncio task of this thread is inside a transaction."""
         return self._depth == 0 or not self.turn.mine or self._task is current_task()
 
     def require_task(self) -> None:
@@ -307,17 +304,14 @@ class Transactions:
 
     @property
     def depth(self) -> int:
-        """The number of transactions that this thread is inside of."""
         return self._depth if self.turn.mine else 0
 
     @property
     def in_own_transaction(self) -> bool:
-        """True if any thread is inside `writing`."""
         return self._depth > 0
 
     @property
     def in_callers_transaction(self) -> bool:
-        """True if SQL of the application began the open transaction."""
         try:
             return self.connection.in_transaction and self._outermost is None
         except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):  # in use by another thread, which has checked

@@ -1,1 +1,1 @@
-"""Exchange of documents: merging indexes, Parquet import and export."""
+"""Merging indexes, Parquet import and export."""

@@ -19,8 +19,8 @@ _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 
 
 def export(store: Store, documents: Documents, argument: str | bytes, now: int) -> int:
-    """Write the visible documents to a new file in insertion order, one row for each code. Returns the number of documents.
-    Runs inside `reading`."""
+    """Write the visible documents to a new Parquet file in insertion order, one row for each code. Returns the number of
+    documents. Runs inside `reading`."""
     pa = fingerprint_files.pyarrow()
     path = check_path(argument)
     key, group = (_kind(documents, name, now) for name in ("key", "group"))
@@ -62,7 +62,6 @@ def _kind(documents: Documents, name: str, now: int) -> str | None:
 
 
 def _pages(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
-    """The rows in pages with the size of a row group."""
     page: list[StoredDocument] = []
     size = 0
     for row in rows:
@@ -76,7 +75,6 @@ def _pages(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
 
 
 def _columns(store: Store, page: list[StoredDocument]) -> dict[str, list[Any]]:
-    """All columns that a file may have."""
     values = [row.value for row in page]
     columns = {name: [getattr(row, name) for row in page] for name in ("key", "group", "part")}
     counts = [row.token_count for row in page]

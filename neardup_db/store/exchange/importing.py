@@ -32,10 +32,8 @@ class Imported(NamedTuple):
 
 
 class FingerprintFiles:
-    """The files at some paths, sorted by name.
-
-    Raises ParameterError without files, and FormatError for a file without fingerprints.
-    """
+    """The files at some paths, sorted by name. Raises ParameterError without files, and FormatError for a file without
+    fingerprints."""
 
     def __init__(self, paths: Any) -> None:
         given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else check_many("paths", paths)
@@ -87,7 +85,6 @@ class FingerprintFiles:
                 raise FormatError(f"{path}: the column {name!r} is {kind_found}, but must be {kind}")
 
     def records(self) -> Iterator[Imported]:
-        """The records, read in batches of bounded size."""
         return _grouped_by_key(self._records()) if self._has_parts else self._records()
 
     def _records(self) -> Iterator[Imported]:
@@ -126,8 +123,7 @@ class FingerprintFiles:
 
 
 def _grouped_by_key(records: Iterator[Imported]) -> Iterator[Imported]:
-    """Mark unnamed codes with other codes of the same key. Rows of a key are adjacent, so one neighbour with the same key
-    decides."""
+    """Mark unnamed codes with other codes of the same key. Rows of a key are adjacent."""
     before: Imported | None = None
     for record, after in pairwise(chain(records, (None,))):
         assert record is not None

@@ -69,7 +69,6 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
 
 
 def _dismissed(mine: StoreReader, theirs: StoreReader, now: int) -> Iterator[tuple[DocumentRow, DocumentRow]]:
-    """The dismissed pairs of the other index whose documents are equal here."""
     after = (0, 0)
     while page := theirs.search.dismissed.page(after, now, limits.LISTED_PAGE):
         for _, _, *keys in page:
@@ -88,11 +87,7 @@ def _equal_document(mine: StoreReader, theirs: StoreReader, key: Key, now: int) 
 def _described(reader: StoreReader, key: Key, now: int) -> tuple[DocumentRow, Key | None, dict[Part | None, bytes]] | None:
     """(row, group name, values by part) of a visible document."""
     row, documents = reader.documents.visible(key, now), reader.documents
-    return (
-        None
-        if row is None
-        else (row, documents.read_document(row.id).group, documents.codes(row.id, row.fingerprint_id))
-    )
+    return None if row is None else (row, documents.read_document(row.id).group, documents.codes(row.id, row.fingerprint_id))
 
 
 @contextmanager
@@ -148,7 +143,6 @@ def _require_no_wait(store: Store, other: Store) -> None:
 
 
 def _file(db: Database) -> File | None:
-    """The identity of a database's file, independent of its path; None without a file."""
     path = db.name
     if not db.owned:
         with db.lock():  # not readable while another thread uses the connection

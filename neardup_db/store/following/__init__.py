@@ -1,1 +1,1 @@
-"""Synchronization with a table of the application: triggers record changed rows, and `sync` updates the documents."""
+"""Synchronization with a table of the application."""

@@ -16,7 +16,7 @@ from .table import find_followed_table
 
 
 class Comparison:
-    """Compares the documents with the followed table for `check`. The caller holds a transaction."""
+    """Finds documents that differ from their rows although no change is pending, for `check`. The caller holds a transaction."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -63,7 +63,6 @@ def _place_text(raw_key: RawKey) -> str:
 
 
 def _differing_rows(rows: Rows, stored: StoredDocuments) -> Iterator[RawKey]:
-    """The keys of rows that differ from their documents."""
     raw_key = None
     while page := list(rows.rows_after(raw_key, limits.CHECKED_TEXTS)):
         raw_key = page[-1].raw_key
@@ -76,7 +75,6 @@ def _differing_rows(rows: Rows, stored: StoredDocuments) -> Iterator[RawKey]:
 
 
 def _keys_without_row(rows: Rows, stored: StoredDocuments) -> Iterator[RawKey]:
-    """The keys of documents without a row."""
     after, last_id = 0, stored.last_id()
     while page := stored.page(after, last_id, limits.SYNC_ROWS):
         after = page[-1][0]

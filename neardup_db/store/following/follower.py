@@ -28,8 +28,6 @@ from .table import Table, find_followed_table, inspect_table
 
 
 class Follower:
-    """Follows a table for one open index."""
-
     def __init__(self, store: Store, documents: Documents, writer: Writer) -> None:
         self.store = store
         self.documents = documents
@@ -98,7 +96,7 @@ class Follower:
             after = page[-1][0]
 
     def unfollow(self) -> bool:
-        """Stop following, and drop the triggers before the table that they write to. Returns False if no table was followed."""
+        """Drop the triggers before the table that they write to. Returns False if no table was followed."""
         with self.store.writing():
             if self.store.following is None:
                 return False
@@ -113,7 +111,8 @@ class Follower:
     def repair_if_needed(self) -> None:
         """Recreate missing triggers; the next `sync` then compares all rows.
 
-        Leaves it to `sync` if the table or its columns changed or another writer is busy, and to `check` if the file is damaged.
+        Leaves it to `sync` if the table or its columns changed or another writer is busy, and to `check` if the file is
+        damaged.
         """
         if self.store.following is None or self.store.db.read_only:
             return
@@ -148,7 +147,6 @@ class Follower:
         return [f"the next sync() compares all rows of {table.name}"]
 
     def _sound_table(self) -> tuple[Table | None, bool]:
-        """The followed table, and whether its triggers are correct."""
         if self.store.following is None:
             return None, True
         table = find_followed_table(self.store.db, self.store.following)
@@ -156,9 +154,7 @@ class Follower:
 
     # ---- applying changes ------------------------------------------------------------------------------------------------
 
-    def sync(
-        self, limit: int | None, full: bool, commit_every: int | None, progress: Callable[[int], Any] | None
-    ) -> SyncReport:
+    def sync(self, limit: int | None, full: bool, commit_every: int | None, progress: Callable[[int], Any] | None) -> SyncReport:
         """Apply pending changes in one transaction or, with `commit_every`, in several of that many keys."""
         done_keys, scanned = 0, 0
 
@@ -193,8 +189,8 @@ class Follower:
         return report, transaction.looked, transaction.scanned
 
     def _remember_schema(self) -> None:
-        """Remember that the triggers are correct in this schema version, unless a rollback follows. Rollbacks to savepoints
-        are not reported, so nothing is remembered inside an outer transaction."""
+        """Remember that the triggers are correct in this schema version. Rollbacks to savepoints are not reported, so nothing
+        is remembered inside an outer transaction."""
         db = self.store.db
         whole = db.depth == 1 and not db.in_callers_transaction
         self._checked_schema = db.value("PRAGMA schema_version") if whole else None
@@ -204,7 +200,6 @@ class Follower:
         self._checked_schema = None
 
     def catch_up(self, readers: StoreReaders) -> None:
-        """Sync before a query if `follow` was called with sync="query"."""
         following, db = self.store.following, self.store.db
         if following is None or following.sync is None or db.read_only or db.is_loading:  # loading: `sync` itself is running
             return
@@ -228,7 +223,6 @@ class Follower:
 
 
 def _summed(first: SyncReport, second: SyncReport) -> SyncReport:
-    """The combined report of two successive transactions."""
     counts = {
         name: getattr(first, name) + getattr(second, name)
         for name in ("added", "replaced", "deleted", "unchanged", "skipped", "matched", "found")

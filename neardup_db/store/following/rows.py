@@ -1,5 +1,4 @@
-"""Rows of a followed table as documents or as rows that cannot become one. Values are read as raw bytes, because an
-application's columns may hold anything."""
+"""Rows of a followed table, read as raw bytes, because an application's columns may hold anything."""
 
 from __future__ import annotations
 
@@ -92,24 +91,21 @@ class Rows:
         return next((self._row(row) for row in rows if _has_key(raw_key, row)), None)
 
     def has_row(self, raw_key: RawKey) -> bool:
-        """True if a row with exactly this key exists."""
         rows = self.db.rows(f"{self._keys} WHERE {self._key} = {raw_key.bound}", (raw_key.value,))
         return any(_has_key(raw_key, row) for row in rows)
 
     def count(self) -> int:
-        """The number of rows with a key. SQLite counts with the table's smallest index."""
+        """The number of rows with a key, by the table's smallest index."""
         number: int = self.db.value(f"SELECT count(*) - ({self._without_key('count(*)')}) FROM {self._table}")
         return number
 
     def without_key(self) -> bool:
-        """True if some rows have a NULL key."""
         return self.db.value(f"{self._without_key('1')} LIMIT 1") is not None
 
     def _without_key(self, columns: str) -> str:
         return f"SELECT {columns} FROM {self._table} WHERE {self._key} IS NULL"
 
     def raw_key_of(self, key: Key) -> RawKey:
-        """The raw key of a document's row."""
         if isinstance(key, str):
             return RawKey("text", key.encode(self.encoding))
         return RawKey("integer" if isinstance(key, int) else "blob", key)
@@ -119,7 +115,6 @@ class Rows:
         return check_key(self._value("key", raw_key))
 
     def pending(self, after_id: int, limit: int) -> list[tuple[int, RawKey]]:
-        """The ids and keys of the next changes."""
         sql = self.store.sql(f"SELECT id, {_kind_and_value('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?")
         return [(number, RawKey(kind, value)) for number, kind, value in self.db.page(sql, after_id, limit)]
 
@@ -172,7 +167,6 @@ def _has_key(raw_key: RawKey, row: Sequence[Any]) -> bool:
 
 
 def _value(column: str) -> str:
-    """The SQL of a column's value, with texts as bytes."""
     return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
 
 

@@ -1,5 +1,4 @@
-"""The progress of a comparison of all rows with the documents, stored as a setting so that it can proceed in steps and survive
-a crash."""
+"""The progress of a comparison of all rows with the documents, stored as a setting: it proceeds in steps and survives a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ class Scan(NamedTuple):
 
 
 def read_scan(store: Store) -> Scan | None:
-    """The pending or unfinished comparison, or None. Runs inside a transaction."""
+    """Runs inside a transaction."""
     text = store.setting(SCAN)
     if text is None:
         return None
@@ -52,10 +51,8 @@ def write_scan(store: Store, scan: Scan | None) -> None:
 
 
 def lost_triggers(table: str) -> str:
-    """The reason if changes may have been missed."""
     return f"the triggers on {table!r} were missing, or it was made anew"
 
 
 def unseen_deletes(table: str) -> str:
-    """The reason if the row count reveals an unrecorded change."""
     return f"rows of {table!r} changed without a note, as REPLACE deletes them"

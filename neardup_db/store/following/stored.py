@@ -30,7 +30,6 @@ class StoredDocuments:
         self.db = store.db
 
     def last_id(self) -> int:
-        """The id of the newest document, 0 without documents."""
         number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) FROM {index}_document"))
         return number
 
@@ -52,7 +51,6 @@ class StoredDocuments:
                 self.db.execute_many(self.store.sql(sql) + bound, values)
 
     def document_at(self, key: Key) -> Stored | None:
-        """The document with this key, expired or not."""
         sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, {value}
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
                      LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside} WHERE d.key = ?"""
@@ -60,7 +58,6 @@ class StoredDocuments:
         return None if row is None else Stored(*row)
 
     def page(self, after_id: int, last_id: int, most: int) -> list[tuple[int, Key]]:
-        """The ids and keys of the next documents in id order."""
         sql = "SELECT id, key FROM {index}_document WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
         return [(number, key) for number, key in self.db.page(self.store.sql(sql), after_id, last_id, most)]
 

@@ -25,11 +25,8 @@ KeyRow = tuple[RawKey, Row | None]
 
 
 class SyncTransaction:
-    """One transaction of `sync`, which the caller holds.
-
-    A recorded change only says that a row is or was at a key. The current row decides, so a key may be processed repeatedly and
-    in any order.
-    """
+    """One transaction of `sync`, which the caller holds. A recorded change only says that a row is or was at a key: the
+    current row decides, so a key may be processed repeatedly and in any order."""
 
     def __init__(self, store: Store, documents: Documents, writer: Writer, limit: int | None, full: bool) -> None:
         self.store = store
@@ -63,8 +60,8 @@ class SyncTransaction:
         self._progress: Callable[[int], Any] | None = None
 
     def run(self, progress: Callable[[int], Any] | None) -> SyncReport:
-        """Apply pending changes and, if due, a comparison of all rows. progress: called with the number of processed keys from
-        time to time."""
+        """Apply pending changes and, if due, a comparison of all rows. progress: called at times with the number of processed
+        keys."""
         self._progress = progress
         added = self.ingest.run(map(_record, self._added()))
         write_scan(self.store, self.scan)
@@ -78,7 +75,6 @@ class SyncTransaction:
         )
 
     def _added(self) -> Iterator[Row]:
-        """The rows to add as documents in the bulk load."""
         if self.scan is not None and self.scan.is_new and not self.full:  # the comparison includes the pending rows
             self._drop_pending(None)
         else:
@@ -99,14 +95,12 @@ class SyncTransaction:
         return self.store.db.value(self.store.sql("SELECT 1 FROM main.{index}_pending LIMIT 1")) is not None
 
     def _is_counted(self) -> bool:
-        """True if the table has as many rows as there are documents and excluded rows."""
         with self.store.reading():  # flushes all earlier records
             return self.rows.count() == self.stored.count()
 
     # ---- which keys --------------------------------------------------------------------------------------------------
 
     def _pending(self) -> Iterator[Row]:
-        """The rows to add because of pending changes."""
         while most := self._page():
             with self.store.reading():  # flushes all earlier records, because a key may recur
                 looked, last_id = self._changed_rows(self.rows.pending(0, most))
@@ -178,7 +172,6 @@ class SyncTransaction:
         return rows
 
     def _page(self) -> int:
-        """The maximum number of keys for the next page, 0 at the limit."""
         if self._progress is not None and self.looked:
             self._progress(self.looked)
         return limits.SYNC_ROWS if self.remaining is None else min(self.remaining, limits.SYNC_ROWS)
@@ -191,7 +184,6 @@ class SyncTransaction:
     # ---- updating documents ------------------------------------------------------------------------------------------
 
     def _new(self, rows: Sequence[Row]) -> Iterator[Row]:
-        """The rows that become documents, if none has one yet."""
         for number, row in enumerate(rows, self.looked - len(rows)):
             if row.text is not None:
                 self.counts["added"] += 1
@@ -232,7 +224,7 @@ class SyncTransaction:
         return documents
 
     def _add_singly(self, rows: Sequence[Row]) -> None:
-        """Add a few documents singly, because starting a bulk load costs as much as several of them."""
+        """Add a few documents singly: starting a bulk load costs as much as several of them."""
         for row in rows:
             if row.key is None or row.text is None:
                 continue
@@ -262,7 +254,6 @@ class SyncTransaction:
 
 
 def _record(row: Row) -> Any:
-    """The record for a bulk load."""
     if row.group is None:
         return row.key, row.text
     return {"key": row.key, "text": row.text, "group": row.group}

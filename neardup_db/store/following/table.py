@@ -19,14 +19,11 @@ _ROWID = ("rowid", "oid", "_rowid_")
 
 
 def quote(name: str) -> str:
-    """A name of the application as a quoted SQL identifier."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
 
 class Column(NamedTuple):
-    """A declared column."""
-
     name: str
     type: str
     never_null: bool
@@ -48,7 +45,6 @@ class Table(NamedTuple):
 
 
 def inspect_table(db: Database, wanted: Following) -> Table:
-    """The table as it is now. Raises ParameterError if it cannot be followed."""
     name, has_rowid = _find_table(db, wanted.table)
     columns = tuple(_columns(db, name))
     alias = _rowid_alias(db, name, columns) if has_rowid else None
@@ -115,7 +111,6 @@ def _columns(db: Database, table: str) -> Iterator[Column]:
 
 
 def _rowid_alias(db: Database, table: str, columns: Sequence[Column]) -> str | None:
-    """The column that is an alias of the rowid: INTEGER PRIMARY KEY."""
     keys = [column for column in columns if column.in_key]
     if len(keys) != 1 or keys[0].type.upper() != "INTEGER":
         return None
@@ -133,7 +128,7 @@ def _column(table: str, argument: str, wanted: str, columns: Sequence[Column]) -
 
 
 def _same_name(one: str, other: str) -> bool:
-    """SQLite's comparison of names: only the 26 ASCII letters are case-insensitive."""
+    """SQLite's comparison of names: only ASCII letters are case-insensitive."""
     return one == other or one.encode().lower() == other.encode().lower()
 
 
@@ -178,9 +173,8 @@ _NOT_IN_CONDITIONS = frozenset(";?:@$#")
 def _require_condition(where: str, columns: tuple[str, ...], rowid: str | None) -> None:
     """Raise ParameterError for an invalid condition on a row. rowid: the alias of the rowid; None if rows have no such column.
 
-    SQLite validates it with an in-memory table that has the same columns: the condition of a partial index may use only the row
-    and deterministic functions, which inserting a row verifies. Enclosing the text in two different constructs ensures that it is
-    a single expression.
+    As the condition of a partial index on an in-memory table with the same columns, it may use only the row and deterministic
+    functions, which inserting a row verifies. Two different enclosing constructs ensure that it is a single expression.
     """
     scratch = apsw.Connection(":memory:")
     first = quote(columns[0])

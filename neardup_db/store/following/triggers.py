@@ -1,5 +1,5 @@
-"""The triggers on a followed table. They are plain SQL that any client fires, and append the keys of changed rows to the table of
-pending keys. They evaluate nothing else, so they never make a write of the application fail.
+"""The triggers on a followed table: plain SQL that any client fires. They only append the keys of changed rows to the table of
+pending keys, so they never make a write of the application fail.
 
 REPLACE deletes rows without a DELETE trigger; `sync` detects that by counting rows.
 """
@@ -32,10 +32,8 @@ def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[s
 
 
 def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
-    """The names and texts of the triggers for a table, as in the schema.
-
-    Updates of other columns fire none, except that every UPDATE is recorded if a condition reads other columns.
-    """
+    """The names and texts of the triggers for a table. Updates of other columns fire none, except that every UPDATE is
+    recorded if a condition reads other columns."""
     following = table.following
     watched = [name for name in (following.key, following.text, following.group) if name is not None]
     of_any = "" if following.where is not None else _update_columns(table, watched)
@@ -64,7 +62,6 @@ def _is_own(store: Store, kind: str, name: str, sql: str | None) -> bool:
 
 
 def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
-    """(type, name, SQL) of all objects whose names following needs."""
     sql = "SELECT type, name, sql FROM main.sqlite_schema WHERE type {} 'trigger' AND name COLLATE NOCASE IN ({})"
     tables = {f"{store.name}_{part}" for part in schema.FOLLOWING}
     for kind, names in (("=", _names(store.name)), ("<>", tables)):
@@ -72,7 +69,6 @@ def _present(store: Store) -> Iterator[tuple[str, str, str | None]]:
 
 
 def has_triggers(store: Store, table: Table) -> bool:
-    """True if the triggers and their tables are correct."""
     present = list(_present(store))
     found = {name: sql for kind, name, sql in present if kind == "trigger"}
     tables = [one for one in present if one[0] != "trigger"]
@@ -91,7 +87,6 @@ def _others_fire_first(store: Store, table: Table) -> bool:
 
 
 def tables_exist(store: Store) -> bool:
-    """True if the tables of pending and excluded keys exist."""
     return sum(_is_own(store, *one) for one in _present(store) if one[0] == "table") == len(schema.FOLLOWING)
 
 

@@ -26,7 +26,6 @@ class Allowed:
         self._values = native.Values.joined(values)
 
     def covers(self, value: bytes | None) -> bool:
-        """True if this value's text is similar to an allowed one."""
         return value is not None and comparing.matches_any(self._scheme, value, self._values)
 
     def exempt(self, sketch: Sketch) -> Sketch:
@@ -35,7 +34,6 @@ class Allowed:
         return Sketch(None, sketch.token_count, sketch.epoch, exempt_value=sketch.value)
 
     def exempt_all(self, sketches: Sketches) -> Sketches:
-        """`exempt` for many sketches."""
         exempt_values = {i: value for i, value in enumerate(sketches.values) if value is not None and self.covers(value)}
         if not exempt_values:
             return sketches

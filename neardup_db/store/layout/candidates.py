@@ -78,7 +78,6 @@ class CandidateTable(ABC):
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Convert SQL errors, which only damaged data can cause."""
         try:
             yield
         except apsw.SQLError as error:
@@ -87,8 +86,7 @@ class CandidateTable(ABC):
     # ---- checking ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def unreadable(self) -> list[int]:
-        ...
+    def unreadable(self) -> list[int]: ...
 
     def count(self) -> int:
         with self._running():
@@ -96,7 +94,6 @@ class CandidateTable(ABC):
         return rows
 
     def expected_rows(self, first_id: int, last_id: int) -> int:
-        """The number of rows or entries of fingerprints first_id to last_id, by their values."""
         with self._running():
             rows: int = self.db.value(f"SELECT count(*) FROM neardup_filing('{self.index}', ?, ?)", (first_id, last_id))
         return rows
@@ -122,7 +119,6 @@ class CandidateTable(ABC):
         return probes
 
     def candidates(self, parameters: Mapping[str, Any]) -> tuple[int, int]:
-        """(rows or entries, distinct fingerprints) that a query reads."""
         sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._probed_rows}"
         rows, fingerprints = self.db.rows(sql, parameters)[0]
         return rows, fingerprints
@@ -183,7 +179,6 @@ class KeyTable(CandidateTable):
         return []
 
     def across(self, groups: int, fingerprints: int) -> str:
-        """A bucket holds the rows of all groups."""
         return self._across
 
     def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:

@@ -62,8 +62,6 @@ class Choices:
 
 @dataclass(slots=True)
 class Shared:
-    """The state shared by all connections of an open index."""
-
     choices: tuple[Choices, ...]
     """The choices that must match, latest first; a rebuild through this index changes them. Earlier ones are kept, because a
     connection may still see the file before the rebuild, or after its rollback."""
@@ -84,7 +82,6 @@ class Shared:
         return partial(setattr, self, "choices", previous)
 
     def match(self, name: str, settings: dict[str, Any]) -> tuple[Scheme, TextRules]:
-        """`Choices.match` of the latest choices that match."""
         latest, *earlier = self.choices
         try:
             return latest.match(name, settings)

@@ -1,4 +1,4 @@
-"""Verifies table definitions: reading or writing an index file must not run code from its schema.
+"""Verifies table definitions: using an index file must not run code from its schema.
 
 Triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in place of tables run code.
 Therefore tables must be as the migrations create them, without triggers. Other tables, and indexes on plain columns, belong to
@@ -23,8 +23,6 @@ _TRUST = "or, if you trust whoever wrote the file, open it yourself and give the
 
 
 class Definition(NamedTuple):
-    """A row of sqlite_schema."""
-
     type: str
     sql: str | None
 
@@ -85,7 +83,6 @@ def require_tables(db: Database, name: str, table: str | None, optional: tuple[s
 
 
 def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
-    """The missing tables of `schema.RENEWABLE`."""
     required = [part for part in optional if part in schema.RENEWABLE]
     found = _actual_definitions(db, [f"{name}_{part}" for part in required]) if required else {}
     return [part for part in required if f"{name}_{part}" not in found]

@@ -26,7 +26,6 @@ class Following(NamedTuple):
     sync: str | None
 
     def settings(self) -> dict[str, Any]:
-        """The settings as stored."""
         return {f"{PREFIX}{name}": value for name, value in self._asdict().items()}
 
 

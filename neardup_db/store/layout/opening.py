@@ -173,7 +173,6 @@ def _database(path: str, mode: OpenMode, *, sums: bool) -> Database:
 
 
 def _create_file(path: str, choices: Choices, name: str, mode: OpenMode) -> None:
-    """Create the file with its index atomically, unless another process creates it first."""
     with contextlib.suppress(FileExistsError), new_file(path, MODE) as path_in_progress:
         db = _database(path_in_progress, mode, sums=bool(choices.checksums))
         db.name = path
@@ -302,7 +301,6 @@ def _require_creatable(db: Database, name: str, choices: Choices, attach: bool) 
 
 
 def _create(store: Store, choices: Choices) -> None:
-    """Create the index, unless another process has created it meanwhile."""
     db = store.db
     scheme, rules = _settings_of_new(choices)
     keep_text = bool(choices.store_text)

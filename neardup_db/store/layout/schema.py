@@ -55,13 +55,11 @@ SEVERAL_CODES = {"{codes}": "{document_codes}", "{has_code}": "{coded}"}
 
 @cache
 def sql_text(name: str) -> str:
-    """A file of sql/ as one line without its leading comments."""
     lines = _read_sql(os.path.join(_PACKAGE, "sql", f"{name}.sql")).splitlines()
     return with_fragments(" ".join(line.strip() for line in lines if not line.startswith("--")))
 
 
 def with_fragments(text: str) -> str:
-    """SQL with its fragments inserted."""
     for name in FRAGMENTS:
         text = text.replace(f"{{{name}}}", sql_text(name)) if f"{{{name}}}" in text else text
     return text
@@ -108,10 +106,7 @@ FOLLOWING = ("pending", "excluded")
 """These tables. They may be missing: dropping them loses no document."""
 
 
-def create_tables(
-    db: Database, name: str, table: str | None, newest: int | None = None, optional: Iterable[str] = ()
-) -> None:
-    """Create all tables of an index, and some of OPTIONAL."""
+def create_tables(db: Database, name: str, table: str | None, newest: int | None = None, optional: Iterable[str] = ()) -> None:
     _apply_steps(db, name, "index", 0, newest)
     create_candidate_table(db, name, table, newest)
     for part in optional:
@@ -124,13 +119,11 @@ def create_optional(db: Database, name: str, part: str) -> None:
 
 
 def drop_optional(db: Database, name: str, part: str) -> None:
-    """Drop a table of OPTIONAL."""
     db.execute(f"DROP TABLE {name}_{part}")
     db.execute(f"DELETE FROM {name}_setting WHERE name = ?", (f"table.{part}",))
 
 
 def optional_tables(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The tables of OPTIONAL that an index has."""
     return tuple(part for part in OPTIONAL if settings.get(f"table.{part}"))
 
 
@@ -152,7 +145,7 @@ def stored_name(db: Database, name: str) -> str | None:
 
 
 def naming_error(db: Database, name: str, error: apsw.SQLError) -> NearDupError:
-    """The error if an index cannot be created or read, possibly because other objects have its names."""
+    """The error if an index cannot be created or read, perhaps because other objects have its names."""
     hidden = temp_object_error(db, name)
     if hidden is not None:
         return hidden

@@ -34,7 +34,6 @@ class Sketcher:
         return self._exempt_all(Sketches(values.values, values.token_counts, self.epoch, values.hashes, values.keys))
 
     def text(self, text: str | bytes) -> Sketch:
-        """The sketch of a query text."""
         value_of = self._value_of
         if value_of is None:
             value_of = self._value_of = self.scheme.value_maker(self.rules)

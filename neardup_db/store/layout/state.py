@@ -133,7 +133,6 @@ class Store:
     def create(
         self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int, window: Window | None = None
     ) -> None:
-        """Create all tables and settings of a new index, inside `Database.writing`."""
         schema.create_tables(self.db, self.name, scheme.table)
         settings = {
             "schema_version": schema.SCHEMA_VERSION,
@@ -290,7 +289,6 @@ class Store:
         self._schema_version = self.db.value("PRAGMA schema_version")
 
     def _reset_prefilters(self) -> None:
-        """Discard the cached prefilter data."""
         self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
@@ -324,7 +322,7 @@ class Store:
         """The result of `work`, run as inside `writing`; light: see `Database.writing`.
 
         Only this connection can write during its own transaction, so settings compared by an earlier change remain current,
-        unless SQL of the application has changed rows since. If settings were reloaded in the transaction, a savepoint of the
+        unless SQL of the application has changed rows since. If the transaction reloaded settings, a savepoint of the
         application can return to older ones, so each change compares them.
         """
         if light:
@@ -337,7 +335,6 @@ class Store:
             return work()
 
     def _note_current_settings(self) -> None:
-        """Record that the settings are current, at the end of a change."""
         transaction = self.db.current_transaction()
         self._current_settings = None if transaction is self._loaded_in else transaction, self.db.connection.total_changes()
 

@@ -33,7 +33,6 @@ class Window(NamedTuple):
         return cls(*(stored.integer(name, 1) if name in settings else None for name in (_DURATION, _DOCUMENTS)))
 
     def settings(self) -> dict[str, int | None]:
-        """All settings of a window; None for a setting that is not stored."""
         return {_DURATION: self.duration_ms, _DOCUMENTS: self.documents}
 
     @property

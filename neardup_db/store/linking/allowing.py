@@ -1,8 +1,7 @@
 """Allowed texts (`Index.allow`): texts similar to one of them are exempt from matching.
 
-New texts are compared with the allowed ones when they are sketched (`layout/allowed.py`). A stored document similar to an allowed
-text is exempt: like an empty text it has no fingerprint, but its value is kept until the text is disallowed. The order of `add`
-and `allow` makes no difference.
+`layout/allowed.py` compares new texts. An exempt document has no fingerprint, like an empty text, but its value is kept until
+the text is disallowed. The order of `add` and `allow` makes no difference.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ def sketch_of(store: Store, text: str | bytes) -> Sketch:
 
 
 def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
-    """The sketch of a stored document, ignoring allowed texts."""
     documents = clusters.documents
     value = documents.exempt_value(row.id)
     if value is None and row.fingerprint_id is not None:
@@ -38,7 +36,7 @@ def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
 
 
 def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None, now: int) -> int:
-    """Allow a text. Returns the number of stored documents that become exempt."""
+    """Returns the number of stored documents that become exempt."""
     store = clusters.store
     if not store.scheme.takes_text:
         raise ParameterError(f"{type(store.scheme).__name__} takes codes, and only texts can be allowed: dismiss() the documents")
@@ -95,10 +93,8 @@ def _changed(store: Store) -> None:
 
 
 def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
-    """Exempt every document similar to one of the allowed texts, and split the clusters that they connected.
-
-    Returns the number of visible documents among them. Compares every fingerprint of the index.
-    """
+    """Exempt every document similar to one of the allowed texts, and split the clusters that they connected. Returns the
+    number of visible documents among them. Compares every fingerprint."""
     store, documents = clusters.store, clusters.documents
     seeds: dict[int, set[int]] = defaultdict(set)
     exempt_ids: set[int] = set()
@@ -125,7 +121,6 @@ def exempt_unindexed(store: Store, documents: Documents) -> None:
 
 
 def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
-    """(id, value) of the fingerprints similar to one of the allowed texts."""
     sql = store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
     last_id = 0
     while page := store.db.page(sql, last_id, limits.CHECKED_TEXTS):
@@ -138,7 +133,6 @@ def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> I
 
 
 def _match_again(clusters: Clusters, now: int) -> None:
-    """Restore and connect the documents that are no longer exempt."""
     store, documents = clusters.store, clusters.documents
     first = documents.last_fingerprint_id() + 1
     restore(store, documents, store.sketcher.allowed)

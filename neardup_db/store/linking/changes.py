@@ -1,11 +1,10 @@
 """The change log: documents added, removed, moved to another cluster or given other codes since a token.
 
-Document ids ascend and are never reused, so additions need no log. A table holds the latest removal, label change or code change
-of each document. A row with a key means that the document was removed or, if it exists, that its codes changed; a later label
-change keeps the key. The first call of `changes` creates the table; `Store.notes_changes` says whether it exists.
+Document ids ascend and are never reused, so additions need no log; a table holds the latest other change of each document. A
+row with a key means that the document was removed or, if it exists, that its codes changed; a later label change keeps the
+key. The first call of `changes` creates the table (`Store.notes_changes`).
 
-A token holds the number of the log, the last change and the last document that were reported. Rebuilds and repairs assign new
-labels, so they start a new log.
+Rebuilds and repairs assign new labels, so they start a new log. A token names the log, the last change and the last document.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ ALL = 2**63 - 1
 
 
 class Token(NamedTuple):
-    """A position in the history of an index."""
-
     log: int
     number: int
     document_id: int
@@ -39,7 +36,6 @@ class Token(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Token:
-        """Parse a token of `changes`. Raises ParameterError for any other value."""
         parsed = re.fullmatch(r"([0-9a-f]{16})-([0-9]{1,18})-([0-9]{1,19})", text) if isinstance(text, str) else None
         if parsed is None:
             raise ParameterError(f"since={quoted(text)}: give the token of an earlier call of changes(), or leave since= out")
@@ -47,8 +43,6 @@ class Token(NamedTuple):
 
 
 class ChangeLog:
-    """Records and reports changes inside the store's transactions."""
-
     TABLE = "change"
 
     def __init__(self, store: Store, documents: Documents) -> None:
@@ -59,24 +53,20 @@ class ChangeLog:
     # ---- noting ------------------------------------------------------------------------------------------------------
 
     def note_removed(self, documents: Iterable[tuple[int, Key]]) -> None:
-        """Record documents (id, key) that are removed."""
         sql = "INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)"
         self.db.execute_many(self.store.sql(sql), list(documents))
         self._trim()
 
     def note_codes(self, documents: Iterable[tuple[int, Key]]) -> None:
-        """Record documents (id, key) whose codes change."""
         self.note_removed(documents)
 
     def note_moved(self, document_ids: Iterable[int]) -> None:
-        """Record documents whose label changes."""
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  VALUES (?1, (SELECT key FROM {index}_change WHERE document_id = ?1))"""
         self.db.execute_many(self.store.sql(sql), [(document_id,) for document_id in document_ids])
         self._trim()
 
     def note_relabelled(self, label: int) -> None:
-        """Record all documents of a cluster whose label is about to change."""
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  SELECT d.id, (SELECT c.key FROM {index}_change AS c WHERE c.document_id = d.id)
                  FROM {index}_document AS d WHERE d.cluster_id = ?"""
@@ -84,7 +74,6 @@ class ChangeLog:
         self._trim()
 
     def _trim(self) -> None:
-        """Delete all but the latest changes."""
         oldest = self.documents.last_change() - limits.CHANGES_KEPT
         if oldest <= 0:
             return
@@ -106,7 +95,7 @@ class ChangeLog:
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
     def stop(self) -> bool:
-        """Stop recording changes. Returns False if it was not recording."""
+        """Returns False if nothing was recording."""
         if not self.store.notes_changes:
             return False
         self.store.drop_table(self.TABLE)

@@ -1,8 +1,8 @@
 """Clusters: the connected components of the match graph, and their labels.
 
-`cluster_id` labels components of at least two documents, expired ones included; `listing` computes the visible components. Adding
-a document joins clusters. Removing one may split its cluster: every part that the remaining edges leave, except the largest,
-queries again with its stored fingerprints. That suffices, because an edge between two parts ends in a part that queries.
+`cluster_id` labels components of at least two documents, expired ones included; `listing` computes the visible components.
+Adding a document joins clusters. Removing one may split its cluster: every part that the remaining edges leave, except the
+largest, queries again. That suffices, because an edge between two parts ends in one that queries.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ Unconnected = tuple[int, int, bool]  # document id, fingerprint id, whether it i
 
 
 class Clusters:
-    """Maintains cluster labels inside the store's transactions."""
-
     def __init__(self, store: Store, documents: Documents, search: Search, joins: Joins) -> None:
         self.store = store
         self.db = store.db
@@ -55,11 +53,11 @@ class Clusters:
     def connect_many(
         self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int, *, are_new: bool = True
     ) -> tuple[set[int], set[int]]:
-        """Record the edges of documents that are in no cluster yet, and join the clusters that they connect.
+        """`connect` for documents that are in no cluster yet.
 
-        documents: in id order, including every document of the fingerprints `new` (first id, last id), which have candidate rows.
-        are_new: the documents were just added and are the newest. Returns (documents that match an earlier visible one, documents
-        that need a query to decide this because all matches found are later or expired).
+        documents: in id order, including every document of the fingerprints `new` (first id, last id), which have candidate
+        rows. are_new: the documents were just added and are the newest. Returns (documents that match an earlier visible one,
+        documents that need a query to decide this because all matches found are later or expired).
         """
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
         matched: set[int] = set()
@@ -92,7 +90,6 @@ class Clusters:
         return matched, unsure - matched
 
     def join_two(self, a: int, b: int) -> None:
-        """Join the clusters of two documents after an edge between them was recorded."""
         self.join({self._label_of(a), self._label_of(b)})
 
     def in_same_cluster(self, a: int, b: int) -> bool:
@@ -103,14 +100,13 @@ class Clusters:
         return ALONE + document_id if label is None else label
 
     def remove_documents(self, document_ids: Sequence[int]) -> None:
-        """Remove the labels of documents."""
         self._label(document_ids, None)
 
     def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
         """Join several clusters into one, which gets the label of the largest.
 
-        If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an older
-        document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
+        If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an
+        older document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
         documents from this id on were just added, so their label is not logged as a change.
         """
         if len(labels) < 2:
@@ -143,7 +139,7 @@ class Clusters:
         self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
     def _sizes(self, labels: set[int]) -> dict[int, int]:
-        """The number of documents of each cluster. The largest is counted only as far as needed to know that it is largest."""
+        """The number of documents of each cluster; of the largest, only enough to know that it is largest."""
         sql = self.store.sql("SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)")
         limit = limits.SIZE_KNOWN
         while True:
@@ -183,10 +179,8 @@ class Clusters:
         return removed
 
     def split(self, label: int, seeds: set[int], now: int) -> None:
-        """Split a cluster if its remaining edges no longer connect it. The largest part keeps the label.
-
-        seeds: the documents at the other ends of the removed edges.
-        """
+        """Split a cluster if its remaining edges no longer connect it. The largest part keeps the label. seeds: the documents
+        at the other ends of the removed edges."""
         self.edges.connect_copies(seeds, now)
         groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
         self.edges.record(edges, now)
@@ -197,7 +191,6 @@ class Clusters:
             self._form_cluster([remaining[0][0]])
 
     def split_many(self, seeds: set[int], now: int) -> None:
-        """`split` each cluster that contains some of the seeds."""
         by_label: dict[int, set[int]] = defaultdict(set)
         for document_id, label in self.documents.labels_of(seeds).items():
             if label < ALONE:
@@ -206,7 +199,7 @@ class Clusters:
             self.split(label, ends, now)
 
     def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
-        """All parts of a cluster except the largest; `groups` are all parts except one unknown part."""
+        """All parts of a cluster except the largest; `groups` are all except one unknown part."""
         if not groups:
             return []
         known_size, largest = sum(map(len, groups)), max(groups, key=len)
@@ -218,13 +211,11 @@ class Clusters:
         return [*(group for group in groups if group is not largest), [row[0] for row in members if row[0] not in known_ids]]
 
     def _form_cluster(self, document_ids: Sequence[int]) -> None:
-        """Make documents a separate cluster; a single document gets no label."""
         label = self._new_label() if len(document_ids) > 1 else None
         self._label(document_ids, label)
         self.large_clusters.remove_documents(document_ids, label or 0)
 
     def _new_label(self) -> int:
-        """A label that was never used."""
         label: int = self.store.setting("next_cluster")
         self.store.set(next_cluster=label - 1)
         return label
@@ -259,7 +250,6 @@ class Clusters:
             yield from ([row] for row in self.db.rows(self.store.sql(unclustered_sql), values))
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
-        """The components of a label's visible documents."""
         connected = UnionFind()
         ids = dict(group)
         for document_id in ids:

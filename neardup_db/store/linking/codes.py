@@ -1,7 +1,7 @@
 """Connects many codes at once in an index with several codes per document.
 
-A join finds enough pairs of fingerprints to connect all matches. Documents are connected by these pairs, by shared fingerprints,
-and by the fingerprints of one document, so one document of each fingerprint is enough.
+A join finds enough pairs of fingerprints to connect all matches. These pairs, shared fingerprints, and the fingerprints of one
+document connect the documents, so one document of each fingerprint is enough.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from .edges import EdgeBatch
 
 
 class AddedCode(NamedTuple):
-    """A stored code with candidate rows."""
-
     document_id: int
     fingerprint_id: int
     is_visible: bool = True
@@ -41,15 +39,12 @@ class Start(NamedTuple):
 
 
 class _Older(NamedTuple):
-    """The documents that had a fingerprint before."""
-
     id: int
     label: int
     first_visible: int | None
     last_visible: int | None
 
     def has_other_document(self, document_id: int) -> bool:
-        """True if a visible one is not this document."""
         return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
 
 
@@ -64,8 +59,8 @@ def connect_codes(
     afterwards.
 
     codes: in insertion order, including every code of the fingerprints `new` (first id, last id), which have candidate rows.
-    new_from: documents from this id on were in no cluster before. Returns (positions of codes that match an earlier visible code
-    of another document, positions of codes that need a query to decide this).
+    new_from: documents from this id on were in no cluster before. Returns (positions of codes that match an earlier visible
+    code of another document, positions of codes that need a query to decide this).
     """
     search = clusters.joins.search
     sql = clusters.store.sql("SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)")
@@ -110,7 +105,6 @@ def _older(
     start: Start,
     now: int,
 ) -> dict[int, _Older]:
-    """The earlier documents of each older fingerprint."""
     first = MAX_ID if new is None else new[0]
     fingerprint_ids = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
     numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
@@ -145,8 +139,7 @@ def _matched(
 
 
 def _first_visible(codes: Sequence[AddedCode]) -> dict[int, list[tuple[int, int]]]:
-    """The first two visible documents of each fingerprint, as (position, document); one of two belongs to another document
-    than the query."""
+    """The first two visible documents of each fingerprint, as (position, document): one of two is not the query's."""
     first: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, code in enumerate(codes):
         documents = first[code.fingerprint_id]

@@ -1,7 +1,7 @@
 """The effect of dismissed pairs on matches and clusters.
 
-A dismissed pair is no edge of the match graph. Edges are otherwise added only for new documents, which have no dismissed pairs.
-Therefore clusters are split only when a pair is dismissed and after a rebuild, which first connects all documents.
+Edges are added only for new documents, which have no dismissed pairs, except on undismissal. Therefore clusters are split only
+when a pair is dismissed and after a rebuild, which first connects all documents.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> boo
 
 
 def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
-    """Dismiss a document's pairs with all its matches, expired ones included. Returns the number of visible matches.
-
-    Costs one query and one removal, whatever the number of pairs.
-    """
+    """Dismiss a document's pairs with all its matches, expired ones included, by one query and one removal. Returns the number
+    of visible matches."""
     matched = [row.id for row in clusters.edges.search.stored_matches(a.id, EVER)]
     if not matched:
         return 0

@@ -1,7 +1,6 @@
-"""Recorded edges of the match graph.
+"""Recorded edges of the match graph: enough to connect each cluster, and only real matches.
 
-The match table holds enough edges to connect each cluster, and only real matches. Edges, labels and large clusters include
-expired documents, so none of them depends on the time.
+Edges, labels and large clusters include expired documents, so none of them depends on the time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class UnionFind:
         return root
 
     def union(self, a: Any, b: Any) -> bool:
-        """Join two sets. Returns False if they were one set already."""
+        """Returns False if they were one set already."""
         a, b = self.find(a), self.find(b)
         if a == b:
             return False
@@ -74,8 +73,6 @@ def edge_of(document_id: int, other_id: int, similarity: float, distance: int | 
 
 
 class EdgeBatch:
-    """Collects the edges of many added documents and the labels that they join."""
-
     def __init__(self, copies_distance: int | None) -> None:
         self.edges: list[Edge] = []
         self._labels = UnionFind()
@@ -85,7 +82,6 @@ class EdgeBatch:
         self._large: set[int] = set()
 
     def add(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
-        """Connect a document with its matches, sorted best first."""
         self.edges += choose_edges(document_id, neighbours, self._labels.find)
         for neighbour in neighbours:
             self._labels.union(neighbour.cluster_id, label)
@@ -93,25 +89,21 @@ class EdgeBatch:
             self._large.add(label)
 
     def add_copy(self, document_id: int, other_id: int, label: int) -> None:
-        """Connect a document with an earlier copy, whose label is given."""
         self.edges.append((document_id, other_id, 1.0, self._copies_distance))
         self._labels.union(label, ALONE + document_id)
         self._copies.add(ALONE + document_id)
 
     def joins(self, label: int) -> bool:
-        """True if a label is joined with another."""
         return label in self._labels.parent
 
     def joined(self) -> Iterator[tuple[set[int], bool]]:
-        """(labels to join into one cluster, whether it is a large cluster) for each set of joined labels."""
+        """(labels to join, whether they become a large cluster) for each set of joined labels."""
         for members in self._labels.sets():
             labels = set(members)
             yield labels, len(labels - self._copies) >= limits.CROWD or not self._large.isdisjoint(labels)
 
 
 class Edges:
-    """Reads and writes the match table inside the store's transactions."""
-
     def __init__(self, store: Store, documents: Documents, search: Search) -> None:
         self.store = store
         self.db = store.db
@@ -133,7 +125,7 @@ class Edges:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
 
     def remove(self, a: int, b: int) -> bool:
-        """Delete the edge between two documents. Returns False if there was none."""
+        """Returns False if there was no edge."""
         sql = "DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?"
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
         return self.db.connection.changes() == 1
@@ -146,7 +138,6 @@ class Edges:
         return None
 
     def adjacent(self, document_id: int) -> list[int]:
-        """The documents with a recorded edge to this one."""
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
         return self.documents.require_numbers([row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))])
@@ -166,8 +157,8 @@ class Edges:
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
 
     def connect_copies(self, document_ids: set[int], now: int) -> None:
-        """Record edges between documents that share a fingerprint. Otherwise each removal among thousands of
-        copies would walk and query all of them."""
+        """Record edges between documents that share a fingerprint. Otherwise each removal among thousands of copies would walk
+        and query all of them."""
         if len(document_ids) < 2 or self.store.has_parts:
             return
         sql = self.store.sql("SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL")
@@ -179,7 +170,7 @@ class Edges:
     def loose_parts(self, seeds: set[int]) -> list[set[int]]:
         """The parts into which the recorded edges split a component, except one part that is not walked to its end.
 
-        Breadth-first walks from all seeds advance in turn, one document each, so the cost depends on the smaller parts only.
+        Walks from all seeds advance in turn, one document each, so the cost depends on the smaller parts only.
         """
         owner: dict[int, int] = {}
         members: dict[int, set[int]] = {}

@@ -1,7 +1,4 @@
-"""Integrity checks by bulk SQL, without reading values.
-
-`Checker` verifies what needs values: candidate keys, real matches and split clusters.
-"""
+"""Integrity checks by bulk SQL. `Checker` verifies what needs values: candidate keys, real matches and split clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class IntegrityChecks:
         self.source = documents
 
     def report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
-        """The message with the first values that a query with :limit returns, or nothing if it returns none."""
+        """The message with the first values that a query with :limit returns; nothing without values."""
         rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
         yield from with_examples(message, [row[0] for row in rows])
 

@@ -1,8 +1,5 @@
-"""Large clusters, whose rows are separate in the candidate table.
-
-Their candidate rows carry the cluster label (column `crowd`), so an added document reads a few rows of each large cluster in its
-buckets instead of all. Either all fingerprints of a cluster carry the label or none.
-"""
+"""Large clusters, whose candidate rows carry the cluster label (column `crowd`), so an added document reads a few rows of each
+large cluster in its buckets instead of all. Either all fingerprints of a cluster carry the label or none."""
 
 from __future__ import annotations
 
@@ -15,15 +12,12 @@ from ..layout.state import Store
 
 
 class LargeClusters:
-    """Moves candidate rows into and out of large clusters, inside the store's transactions."""
-
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
         self.db = store.db
         self.documents = documents
 
     def labels_among(self, labels: set[int]) -> set[int]:
-        """The labels of large clusters."""
         if not self.store.has_large_clusters:
             return set()
         sql = """SELECT f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id

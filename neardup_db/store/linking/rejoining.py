@@ -1,7 +1,7 @@
 """Finds the parts of a split cluster that match each other, by queries or one join in memory.
 
-Each query compares a document with all others in its buckets, so a cluster that breaks into many parts would cost the square of
-its size. The join ignores buckets; a pair that it finds counts only if both share a candidate row, as in a query.
+Queries compare each document with all others in its buckets: for many parts, the square of the cluster's size. The join
+ignores buckets; a pair that it finds counts only if both share a candidate row, as in a query.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LARGE_PARTS = 16
 def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
     """Find the loose parts of a cluster that match each other or the rest. Only documents visible at `now` count.
 
-    Starts with queries, because one match per part is usually enough. Joins the remaining documents in memory if queries would
-    read more rows than the cluster has documents. Returns (groups of parts that stay separate, edges found).
+    Starts with queries, because one match per part is usually enough. Returns (groups of parts that stay separate, edges
+    found).
     """
     rest, queried, next_check = len(parts), 0, limits.JOINED_FROM
     owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
@@ -49,7 +49,6 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
 
 
 def _separate_groups(parts: list[set[int]], joined: UnionFind) -> list[list[int]]:
-    """The groups of parts that are not joined with the rest."""
     groups: dict[int, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
         groups[joined.find(number)] += part
@@ -60,7 +59,8 @@ def _separate_groups(parts: list[set[int]], joined: UnionFind) -> list[list[int]
 class Rejoining:
     """Joins a cluster's visible documents in memory.
 
-    owner: the part of each loose document; all other documents belong to part `rest`. joined: the parts that are known to match.
+    owner: the part of each loose document; all other documents belong to part `rest`. joined: the parts that are known to
+    match.
     """
 
     def __init__(
@@ -75,10 +75,8 @@ class Rejoining:
         self._group_id = 0
 
     def is_cheaper(self, document_id: int, left: int) -> bool:
-        """True if querying the `left` remaining documents reads more rows than the cluster has documents.
-
-        document_id: a typical document. False if a join does not compare as a query does.
-        """
+        """True if querying the `left` remaining documents reads more rows than the cluster has documents. document_id: a
+        typical document. False if a join does not compare as a query does."""
         if self.store.dismisses or self.store.has_parts or not self.store.scheme.has_elements:
             return False
         sql = "SELECT fingerprint_id, group_id, cluster_id FROM {index}_document WHERE id = ?"
@@ -114,7 +112,6 @@ class Rejoining:
         return True
 
     def run(self) -> None:
-        """Join the parts that match."""
         parts: dict[int, list[int]] = defaultdict(list)
         for place, number in enumerate(self._numbers):
             parts[self._part(number)].append(place)
@@ -152,7 +149,6 @@ class Rejoining:
         return np.array([self.joined.find(self._part(self._numbers[place])) for place in places], np.int64)
 
     def _join_if_match(self, a: int, b: int) -> None:
-        """Join the parts of two fingerprints if they differ and the fingerprints match."""
         numbers = self._numbers[a], self._numbers[b]
         if self.joined.find(self._part(numbers[0])) == self.joined.find(self._part(numbers[1])):
             return

@@ -1,4 +1,4 @@
-"""Consistent copies of the whole database while others may write."""
+"""Consistent copies of the database while others may write."""
 
 from __future__ import annotations
 

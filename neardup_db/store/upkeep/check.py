@@ -42,7 +42,6 @@ class Checker:
         return CheckReport(tuple(with_examples("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self) -> CheckReport:
-        """Check every invariant, in order of dependency."""
         problems = [*_catch_corruption(self._integrity()), *_catch_corruption(self._definitions())]
         if problems:  # the tables are unreliable, so no other invariant can be checked
             return CheckReport(tuple(problems))
@@ -84,7 +83,7 @@ class Checker:
     # ---- one row ------------------------------------------------------------------------------------------------------
 
     def damaged(self) -> list[int]:
-        """The ids of fingerprints with a damaged value: its hash does not match, or it does not fit the scheme."""
+        """The ids of fingerprints whose value does not match its hash or does not fit the scheme."""
         damaged: list[int] = []
         last = 0
         sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
@@ -122,7 +121,7 @@ class Checker:
         )
 
     def _encodings(self) -> Iterator[str]:
-        """Every key, name and metadata is valid Unicode: reading invalid text raises CorruptIndexError."""
+        """Keys, names and metadata are valid Unicode: reading invalid text raises CorruptIndexError."""
         parts = ["SELECT part FROM {index}_part"] if self.store.has_parts else []
         for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group", *parts):
             for _ in self.db.stream(self.store.sql(sql)):
@@ -182,8 +181,8 @@ class Checker:
         )
 
     def _changes(self) -> Iterator[str]:
-        """A recorded change belongs to an existing document, unless it is a removal; other programs follow the index by these
-        rows. A row with a key of an existing document records changed codes."""
+        """A recorded change belongs to an existing document, unless it is a removal. A row with a key of an existing document
+        records changed codes."""
         if not self.store.notes_changes:
             return
         missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
@@ -201,7 +200,6 @@ class Checker:
         )
 
     def _window(self) -> Iterator[str]:
-        """No document outside the window is visible."""
         invalid = expiry_outside(self.store, self.documents)
         if invalid is not None:
             _, condition, parameters = invalid
@@ -228,7 +226,7 @@ class Checker:
             yield from with_examples(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
 
     def _texts(self) -> Iterator[str]:
-        """Every stored text matches its stored fingerprint: rebuild() and exact verification use the text."""
+        """Stored texts match their fingerprints: rebuild() and exact verification use them."""
         if not self.store.store_text:
             return
         changed: list[int] = []
@@ -314,7 +312,6 @@ class Checker:
         )
 
     def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
-        """The earlier document of each pair that is not dismissed and has two labels."""
         sets = [(members, members) for members in pairs.members.values()]
         sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.matches]
         enough = 2 * len(pairs.dismissed) + SHOWN + 1  # at least one of these is not dismissed
@@ -323,7 +320,6 @@ class Checker:
 
 
 def _of_two_clusters(firsts: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
-    """(earlier id, later id) of each pair from the two lists with different labels."""
     labelled: dict[int, list[Member]] = {}
     for member in others:
         labelled.setdefault(member.cluster_id, []).append(member)
@@ -334,7 +330,6 @@ def _of_two_clusters(firsts: list[Member], others: list[Member]) -> Iterator[tup
 
 
 def _catch_corruption(problems: Iterator[str]) -> Iterator[str]:
-    """The problems. A CorruptIndexError while reading them becomes the last one."""
     try:
         yield from problems
     except CorruptIndexError as error:

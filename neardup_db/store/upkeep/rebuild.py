@@ -20,10 +20,8 @@ from ..linking.dismissing import split_dismissed
 
 
 def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
-    """Rebuild everything that the documents determine, with other settings, inside a write transaction.
-
-    Stored values are kept if the new scheme can read them; otherwise the texts are fingerprinted again.
-    """
+    """Rebuild everything that the documents determine, with other settings, inside a write transaction. Texts are
+    fingerprinted again unless the new scheme can read the stored values."""
     db = store.db
     rules = changes.rules if changes.rules is not None else store.rules
     store_text = store.store_text if changes.store_text is None else changes.store_text
@@ -56,7 +54,6 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
 
 
 def _require_texts(store: Store, reason: str) -> None:
-    """Raise ParameterError if a document's text is not stored."""
     missing = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
     if missing:
         raise ParameterError(
@@ -66,7 +63,7 @@ def _require_texts(store: Store, reason: str) -> None:
 
 
 def _refingerprint_allowed(store: Store, scheme: Scheme, rules: TextRules) -> None:
-    """Fingerprint the allowed texts again. Raises ParameterError if a text is not stored."""
+    """Raises ParameterError if an allowed text is not stored."""
     rows = store.db.rows(store.sql("SELECT id, text FROM {index}_allowed"))
     missing = [number for number, text in rows if text is None]
     if missing:

@@ -1,5 +1,4 @@
-"""Repairs an index. Each step recomputes damaged data from sound data: SQLite indexes from tables, fingerprints from stored
-texts, candidate rows and clusters from fingerprints."""
+"""Repairs an index: each step recomputes damaged data from sound data."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _REFERENCES: dict[str, list[tuple[str, str]]] = {
 
 
 class Repair:
-    """Recomputes what can be recomputed. The caller holds a write transaction of the store."""
+    """The caller holds a write transaction of the store."""
 
     def __init__(self, store: Store, clusters: Clusters) -> None:
         self.store = store
@@ -36,8 +35,7 @@ class Repair:
         self.documents = clusters.documents
 
     def run(self, now: int, damaged: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Recompute everything that depends on the documents: fingerprints if texts are stored, candidate rows, matches and
-        clusters.
+        """Recompute fingerprints if texts are stored, then candidate rows, matches and clusters.
 
         damaged: ids of fingerprints whose values must not be read. Returns (messages about repairs, messages about losses).
         """

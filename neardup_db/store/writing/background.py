@@ -84,7 +84,6 @@ class Lane:
         self._reports.put(_ENDED)
 
     def join(self) -> None:
-        """Wait until the thread has ended, after `end`."""
         while self._started and not self._over:
             self._handle_report(self._reports.get())
 
@@ -156,13 +155,11 @@ class Background:
             self._writing.start(work, size)
 
     def wait(self) -> None:
-        """Wait until all work is done. Raises its error."""
         if not self._preparing.is_current and not self._writing.is_current:
             self._preparing.wait()
             self._writing.wait()
 
     def _end(self) -> None:
-        """Drop pending work: after an error the transaction is over."""
         if self.db.forked:
             return
         self._preparing.end()

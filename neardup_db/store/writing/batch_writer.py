@@ -43,8 +43,6 @@ class IngestOptions:
 
 
 class SkippedRecords:
-    """The records that one thread of a load skips."""
-
     def __init__(self) -> None:
         self.count = 0
         self.first: list[Skipped] = []
@@ -92,7 +90,6 @@ class BatchWriter:
         return self.store.sketcher.texts(contents, to_file=not self.options.only_new)
 
     def connect(self, now: int) -> None:
-        """Index and connect the documents of the segment."""
         matched = self.segment.flush(now)
         self.counts["matched"] += len(matched)
         if self.outcomes is not None:
@@ -129,7 +126,6 @@ class BatchWriter:
         return store.has_parts and self.outcomes is None and not store.dismisses and store.window.documents is None
 
     def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
-        """Write a batch in which several codes may belong to one key."""
         owners = Owners(self.documents, batch, now)
         split_seeds: set[int] = set()
         runs: list[tuple[str, list[int]]] = []

@@ -16,8 +16,6 @@ from .segment import Batch, Segment
 
 @dataclass(slots=True)
 class Owner:
-    """The document of a code."""
-
     group: Key | None
     """Its group name, if the document is new in this load."""
     document: DocumentRow | None = None
@@ -100,7 +98,6 @@ class Owners:
         return [self._owners[self._batch.keys[i]] for i in positions]
 
     def replaced(self, i: int) -> tuple[DocumentRow, StoredPart]:
-        """The document and the code that a code "replaces"."""
         document = self._owners[self._batch.keys[i]].document
         assert document is not None
         return document, self._existing_codes[i]
@@ -121,7 +118,6 @@ class CodeSegment(Segment):
         return super().unconnected_count + len(self._codes)
 
     def add_codes(self, batch: Batch, sketches: Sketches, owners: Sequence[Owner], now: int) -> None:
-        """Store codes of new documents, and new codes of visible ones."""
         self._require_stored()
         group_ids = self._group_ids(batch)
         fingerprint_ids: list[Any] = self._add_fingerprints(group_ids, sketches)
@@ -172,7 +168,6 @@ class CodeSegment(Segment):
         return matched.union(place for place in unsure if self._has_earlier(codes[place], now))
 
     def _has_earlier(self, code: AddedCode, now: int) -> bool:
-        """True if a visible document of another key had a matching code before."""
         sketch = self.search.stored_sketch(code.fingerprint_id)
         group_id = self.documents.group_of(code.fingerprint_id)
         return self.search.has_earlier(sketch, group_id, now, code.document_id, code.before_id, code.before_part)

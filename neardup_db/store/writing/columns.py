@@ -69,7 +69,6 @@ class Row(NamedTuple):
     text: str | bytes | None
 
     def checked(self) -> Record:
-        """The checked record. Raises ParameterError."""
         rows, place = self.rows, self.place
         for name, is_null in (("key", rows.keys[place] is None), ("text", rows.nulls is not None and rows.nulls[place])):
             if is_null:
@@ -121,14 +120,12 @@ def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, A
 
 
 def _values(column: Any) -> Iterable[Any]:
-    """The values of an array or Series as Python objects."""
     as_list = getattr(column, "tolist", None) or getattr(column, "to_list", None)
     values: Iterable[Any] = column if as_list is None else as_list()
     return values
 
 
 def _is_sequence(value: Any) -> bool:
-    """True if there is one value per record."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
 

@@ -89,7 +89,6 @@ class Ingest:
     # ---- reading the records -----------------------------------------------------------------------------------------
 
     def _read_batches(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
-        """Collect checked records in batches of bounded size."""
         if isinstance(records, (Table, Stored)) or (isinstance(records, Codes) and self.options.commit_every is None):
             return self._read_columns(records)
         if isinstance(records, Codes):  # settings may change between two transactions, so each code is checked
@@ -157,7 +156,6 @@ class Ingest:
                 self.outcomes.add_skipped(skipped)
 
     def _key_of(self, record: Any) -> Key | None:
-        """The key of an invalid record, if it is usable."""
         if self.options.content == "value":
             key = record.key
         elif type(record) is Row:
@@ -223,7 +221,6 @@ class Ingest:
 
     @contextmanager
     def between_records(self, *, light: bool) -> Iterator[None]:
-        """A write transaction for this package's own record iterators."""
         self.flush_pending()
         with self._suspend_flush(), self.store.writing(light=light):
             yield
@@ -315,7 +312,6 @@ class Ingest:
                 transaction.__exit__(*error)
 
     def _flush(self) -> None:
-        """Wait until everything submitted is written, indexed and connected."""
         if self._open is not None and not self._is_flushed:
             self._open[1].start(lambda: self.batch_writer.connect(clock.now_ms()))
             self._open[1].wait()

@@ -85,13 +85,11 @@ class KnownValues:
             self._ids.add(hashes, ids)
 
     def end(self) -> None:
-        """Recreate the value index."""
         index, self._ids, self._value_index = self._value_index, None, None
         if index is not None:
             self._documents.db.execute(index)
 
     def _suspects(self, hashes: Any, stored: int, large: bool) -> Any:
-        """The hashes that may be stored already."""
         self._lookup_count += len(hashes)
         if self._seen is not None:
             suspects = hashes[self._seen.add(hashes)]

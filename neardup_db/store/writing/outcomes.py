@@ -54,7 +54,6 @@ class Outcomes:
         self._outcomes.append(outcome)
 
     def add_stored(self, keys: Sequence[Key], first_id: int) -> None:
-        """Add documents with consecutive ids; `connect` supplies their matches."""
         self._runs.append((first_id, len(self._keys)))
         self._keys += keys
         self._outcomes += ["added"] * len(keys)

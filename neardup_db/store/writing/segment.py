@@ -78,7 +78,6 @@ class Batch:
         return None if record is None else record.group
 
     def number(self, i: int) -> int:
-        """The number in the input of record i."""
         number = self.first + i
         for skipped in self.skipped:
             number += skipped <= number
@@ -125,7 +124,6 @@ class Segment:
 
     @property
     def is_full(self) -> bool:
-        """True if `flush` is due."""
         first, last = self._unindexed or (0, -1)
         window = self.store.window.documents
         return (
@@ -136,7 +134,6 @@ class Segment:
 
     @property
     def unconnected_count(self) -> int:
-        """The number of documents that `flush` will connect."""
         return len(self._unconnected)
 
     def add(self, batch: Batch, sketches: Sketches, now: int) -> int:
@@ -273,7 +270,6 @@ class Segment:
         return ids
 
     def _add_group(self, group_id: int, sketches: Sketches, indexes: Sequence[int], result: list[int | None]) -> None:
-        """Store the fingerprint ids of one group's sketches at their positions in `result`."""
         values, hashes, keys, positions = distinct(sketches)
         first = self.documents.last_fingerprint_id() + 1
         ids = np.zeros(len(values), np.int64)

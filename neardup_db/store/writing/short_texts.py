@@ -24,7 +24,6 @@ class TokenCounts:
         """The tokens of the shortest passage, in an index of passages."""
 
     def count_batch(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
-        """Count the texts of a batch if the rules build shingles of three or more words, or the index is of passages."""
         if token_counts is not None and (self.shortest or (rules.tokens == "words" and rules.shingle >= 3)):
             counts = np.array(token_counts, np.float64)  # None becomes NaN, which compares False
             counts[counts < rules.min_tokens] = 0
@@ -32,7 +31,6 @@ class TokenCounts:
             self.short += int(np.count_nonzero((counts > 0) & (counts < (self.shortest or SHORT))))
 
     def warning(self, shingle: int) -> str | None:
-        """The warning if most texts are short."""
         if self.texts < TOO_FEW or 2 * self.short <= self.texts:
             return None
         if self.shortest is not None:

@@ -43,7 +43,6 @@ class StoredRows(NamedTuple):
         return self.slice_rows(slice(fitting(np.array(self.sizes, np.int64), most_size)))
 
     def append_to(self, batch: Batch) -> None:
-        """Append these documents to a batch that has only such documents."""
         first = len(batch)
         batch.extend(self.keys, self.values, sum(self.sizes))
         batch.times = [*(batch.times or ()), *self.times]
@@ -98,7 +97,6 @@ class Stored:
         )
 
     def rows(self) -> Iterator[StoredRows]:
-        """All documents, in pages of a batch's size."""
         after = 0
         while page := self._page(after):
             after = page[-1][0]
@@ -141,7 +139,6 @@ class Stored:
         return columns
 
     def _damage_in(self, columns: list[tuple[Any, ...]]) -> str | None:
-        """The damage in these documents as text."""
         for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
             if not kinds.issuperset(map(type, column)):
                 return f"its {name} is none"

@@ -26,8 +26,6 @@ from .window import evict
 
 
 class Target(NamedTuple):
-    """The document that a code is stored in."""
-
     existing: DocumentRow | None = None
     """The document with the key. Without `codes` it is replaced."""
     codes: list[StoredPart] | None = None
@@ -39,7 +37,6 @@ class Target(NamedTuple):
 
     @property
     def existing_id(self) -> int:
-        """0 without one."""
         return 0 if self.existing is None else self.existing.id
 
 
@@ -220,11 +217,9 @@ class Writer:
         return self.search.matches(sketch, group_id, now, QuerySpec(limit=limit), except_id=target.existing_id)
 
     def _neighbours(self, record: Record, sketch: Sketch, target: Target, now: int) -> list[Neighbour]:
-        """The documents with other keys that a code is connected to."""
         return self.search.neighbours(sketch, self.documents.group_id(record.group), now, except_id=target.existing_id)
 
     def _best_of(self, neighbours: list[Neighbour], target: Target, limit: int, now: int) -> list[MatchRow]:
-        """The best matches among the documents of these fingerprints."""
         if self.store.has_parts:
             return self.search.best_of_parts(neighbours, limit, now, target.existing_id)
         return self.search.best_of(neighbours, limit, now)
@@ -252,7 +247,6 @@ class Writer:
     def _store_further(
         self, record: Record, sketch: Sketch, document: DocumentRow, target: Target, neighbours: list[Neighbour], now: int
     ) -> Outcome:
-        """Store one of a document's codes."""
         fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
         if target.replaced is not None:
             self._replace(document, target.codes or [], target.replaced, fingerprint_id, now)
@@ -282,7 +276,6 @@ class Writer:
         return number
 
     def _update(self, document_id: int, record: Record) -> None:
-        """Set the metadata and expiry that come with another code."""
         values = {"metadata": record.metadata, "expires_at": record.expires_at}
         changes = {name: value for name, value in values.items() if value is not None}
         if changes:
@@ -311,5 +304,4 @@ class Writer:
             self.clusters.split(label, seeds, now)
 
     def _set_fingerprint(self, document: DocumentRow, fingerprint_id: int | None) -> None:
-        """Set the fingerprint of a document's first code."""
         self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
