@@ -1,13 +1,11 @@
 /* bucket_rare.c: buckets in which many meet and few match, as edits of one template do. To compare all pairs of such a bucket is a
- * square. Two sets that match have one of their rarest elements in common: where c of n elements must be common, the n - c + 1 rarest
- * hold one of these, by any order that is the same for all sets (prefix filter: Chaudhuri et al. 2006, Bayardo et al. 2007). The
- * places of the first common element bound how many can be common (positional filter: Xiao et al. 2008). Elements of a signature
- * are its slots with their numbers. The order is by how many sets of the bucket have an element, or one that is counted with it. Where
- * most sets have most of their rarest elements in common, as edits of one text do, all bitmaps are looked at instead. */
+ * square: sets meet by their rarest elements (rarity.h), by how many sets of the bucket have each. Where most sets have most of these
+ * in common, as edits of one text do, all bitmaps are looked at instead. */
 #include <stdlib.h>
 
 #include "joins/bitmaps.h"
 #include "joins/bucket_run.h"
+#include "joins/rarity.h"
 
 #define NONE UINT32_MAX
 #define SAMPLED ((size_t)15)
@@ -42,16 +40,13 @@ typedef struct rare_places {
 } rare_places;
 
 struct nd_bucket_rare {
-    uint32_t counts[ND_RARE_COUNTERS]; /* sets of the bucket, by hashes of their elements */
-    ND_LIST(nd_record) elements;
-    ND_LIST(nd_record) sorted;
-    ND_LIST(uint64_t) plain; /* elements of the present set as they come */
-    size_t least;            /* size of the smallest set of the bucket */
-    int by_bitmaps;          /* no set is looked up by its rarest elements */
-    size_t size, prefix;     /* of the present set */
-    size_t total, needed;    /* the last sum of two sizes, and how many of them must be common */
-    rare_places heads;       /* by element: the newest of its groups */
-    rare_places rests;       /* by element and rest: the group */
+    nd_rarity order;
+    size_t least;         /* size of the smallest set of the bucket */
+    int by_bitmaps;       /* no set is looked up by its rarest elements */
+    size_t prefix;        /* of the present set: its rarest elements that are looked up */
+    size_t total, needed; /* the last sum of two sizes, and how many of them must be common */
+    rare_places heads;    /* by element: the newest of its groups */
+    rare_places rests;    /* by element and rest: the group */
     ND_LIST(rare_group) groups;
     ND_LIST(rare_entry) entries;
     ND_LIST(rare_other) others;
@@ -65,9 +60,7 @@ void nd_bucket_free_rare(nd_bucket_join *join)
     nd_bucket_rare *rare = join->rare;
     if (rare == NULL)
         return;
-    free(rare->elements.at);
-    free(rare->sorted.at);
-    free(rare->plain.at);
+    nd_rarity_release(&rare->order);
     free(rare->heads.at);
     free(rare->rests.at);
     free(rare->groups.at);
@@ -76,11 +69,6 @@ void nd_bucket_free_rare(nd_bucket_join *join)
     free(rare->majority.at);
     nd_sized_bitmaps_free(rare->bitmaps);
     free(rare);
-}
-
-static int is_signature(const nd_scheme *rule)
-{
-    return rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_NONE;
 }
 
 int nd_bucket_has_rare(const nd_bucket_join *join)
@@ -99,20 +87,10 @@ static double bound_of(const nd_scheme *rule)
     return estimate ? rule->threshold / (2 - rule->threshold) * (1 - 1e-9) : rule->threshold;
 }
 
-static size_t mixed(uint64_t element)
-{
-    return (size_t)((element ^ element >> 32) * 0x9E3779B97F4A7C15u >> 24);
-}
-
-static uint32_t *counter_of(nd_bucket_rare *rare, uint64_t element)
-{
-    return &rare->counts[mixed(element) & (ND_RARE_COUNTERS - 1)];
-}
-
 static void note_size(nd_bucket_rare *rare)
 {
-    if (rare->size > 0 && rare->size < rare->least)
-        rare->least = rare->size;
+    if (rare->order.size > 0 && rare->order.size < rare->least)
+        rare->least = rare->order.size;
 }
 
 /* Asked for every set of the bucket. */
@@ -123,31 +101,13 @@ static int watched(const nd_bucket_join *join, size_t number)
 
 /* ---- one set -------------------------------------------------------------------------------------------------------------- */
 
-static int take_elements(nd_bucket_rare *rare, const nd_scheme *rule, const uint8_t *bytes, size_t size)
-{
-    const size_t width = is_signature(rule) ? (size_t)rule->slot_bits / 8 : sizeof(uint64_t);
-    rare->size = size / width;
-    int status = ND_ROOM(rare->elements, rare->size);
-    if (status == ND_OK)
-        status = ND_ROOM(rare->sorted, rare->size);
-    if (status == ND_OK)
-        status = ND_ROOM(rare->plain, rare->size);
-    for (size_t i = 0; i < rare->size && status == ND_OK; i++) {
-        uint64_t element = 0;
-        memcpy(&element, bytes + i * width, width);
-        element = width == sizeof element ? element : (uint64_t)i << 32 | element;
-        rare->plain.at[i] = element;
-    }
-    return status;
-}
-
 /* How many elements must be common to the present set and one of another size. */
 static size_t needed_with(nd_bucket_rare *rare, const nd_scheme *rule, size_t size)
 {
-    if (rare->total != rare->size + size) {
-        rare->total = rare->size + size;
-        rare->needed = is_signature(rule) ? nd_share_needed(rare->size, rule->threshold)
-                                          : nd_overlap_needed(rare->total, bound_of(rule));
+    if (rare->total != rare->order.size + size) {
+        rare->total = rare->order.size + size;
+        rare->needed = nd_rarity_is_signature(rule) ? nd_share_needed(rare->order.size, rule->threshold)
+                                                    : nd_overlap_needed(rare->total, bound_of(rule));
     }
     return rare->needed;
 }
@@ -156,25 +116,17 @@ static size_t needed_with(nd_bucket_rare *rare, const nd_scheme *rule, size_t si
  * the fewest in common, and none for fewer than a part of this one would. */
 static size_t prefix_of(nd_bucket_rare *rare, const nd_scheme *rule)
 {
-    const size_t part = nd_share_needed(rare->size, bound_of(rule)), with_least = needed_with(rare, rule, rare->least);
+    const size_t part = nd_share_needed(rare->order.size, bound_of(rule)), with_least = needed_with(rare, rule, rare->least);
     /* where the smallest set is too small to match this one, no number would do: those that can match ask for the part at least */
-    const size_t needed = with_least > part && with_least <= rare->size ? with_least : part;
-    return needed > rare->size ? 0 : needed == 0 ? rare->size : rare->size - needed + 1;
+    const size_t needed = with_least > part && with_least <= rare->order.size ? with_least : part;
+    return needed > rare->order.size ? 0 : needed == 0 ? rare->order.size : rare->order.size - needed + 1;
 }
 
 /* Puts the elements of the present set into the order of the bucket: the first `prefix` of `sorted` are to be looked at. */
 static void rank_elements(nd_bucket_rare *rare, const nd_scheme *rule)
 {
-    nd_record *elements = rare->elements.at;
-    uint64_t counts = 1;
-    rare->prefix = 0;
-    if (rare->size == 0)
-        return;
-    for (size_t i = 0; i < rare->size; i++)
-        counts |= elements[i].key = *counter_of(rare, elements[i].item = rare->plain.at[i]);
-    if (nd_sort_records(elements, rare->sorted.at, rare->size, 0, 64 - (unsigned)__builtin_clzll(counts)) == elements)
-        memcpy(rare->sorted.at, elements, rare->size * sizeof *elements);
-    rare->prefix = prefix_of(rare, rule);
+    nd_rarity_sort(&rare->order);
+    rare->prefix = rare->order.size == 0 ? 0 : prefix_of(rare, rule);
 }
 
 /* ---- the others, by their rarest elements ----------------------------------------------------------------------------------- */
@@ -183,7 +135,7 @@ static void rank_elements(nd_bucket_rare *rare, const nd_scheme *rule)
 static uint32_t *head_of(const nd_bucket_rare *rare, uint64_t element)
 {
     const size_t mask = rare->heads.capacity - 1;
-    size_t place = mixed(element) & mask;
+    size_t place = nd_rarity_mixed(element) & mask;
     while (rare->heads.at[place] != NONE && rare->groups.at[rare->heads.at[place]].element != element)
         place = (place + 1) & mask;
     return &rare->heads.at[place];
@@ -193,7 +145,7 @@ static uint32_t *head_of(const nd_bucket_rare *rare, uint64_t element)
 static uint32_t *group_of(const nd_bucket_rare *rare, uint64_t element, uint32_t rest)
 {
     const size_t mask = rare->rests.capacity - 1;
-    size_t place = mixed(element + rest * 0xC2B2AE3D27D4EB4Fu) & mask;
+    size_t place = nd_rarity_mixed(element + rest * 0xC2B2AE3D27D4EB4Fu) & mask;
     for (; rare->rests.at[place] != NONE; place = (place + 1) & mask) {
         const rare_group *group = &rare->groups.at[rare->rests.at[place]];
         if (group->element == element && group->rest == rest)
@@ -276,7 +228,7 @@ static rare_group *enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t 
 /* Counts an element. One that the next set of more than half has, or is counted with such a one, is of the majority. */
 static int count_element(nd_bucket_rare *rare, uint64_t element, size_t half)
 {
-    if (++*counter_of(rare, element) != half + 1)
+    if (++*nd_rarity_counter(&rare->order, element) != half + 1)
         return ND_OK;
     const int status = ND_ROOM(rare->majority, rare->majority.count + 1);
     if (status == ND_OK)
@@ -289,7 +241,7 @@ static size_t usual_gain(nd_bucket_rare *rare, size_t sets)
 {
     size_t common = 0;
     for (size_t i = 0; i < rare->majority.count; i++)
-        common += *counter_of(rare, rare->majority.at[i]);
+        common += *nd_rarity_counter(&rare->order, rare->majority.at[i]);
     return 2 * common / sets > rare->majority.count ? 2 * common / sets - rare->majority.count : 0;
 }
 
@@ -306,7 +258,7 @@ static int add_other(nd_bucket_join *join, int64_t id)
     size_t size;
     int status = nd_bucket_bytes(join, id, 1, &bytes, &size);
     if (status == ND_OK)
-        status = take_elements(rare, &join->rule, bytes, size);
+        status = nd_rarity_take(&rare->order, &join->rule, bytes, size);
     if (status != ND_OK)
         return status;
     if (!rare->by_bitmaps)
@@ -317,15 +269,16 @@ static int add_other(nd_bucket_join *join, int64_t id)
     const uint32_t other = (uint32_t)rare->others.count;
     for (size_t at = 0; status == ND_OK && at < rare->prefix; at++)
         if ((status = grow_groups(rare)) == ND_OK) {
-            rare_group *group = enter_group(rare, rare->sorted.at[at].item, (uint32_t)(rare->size - at));
+            rare_group *group = enter_group(rare, rare->order.sorted.at[at].item, (uint32_t)(rare->order.size - at));
             rare->entries.at[rare->entries.count] = (rare_entry){other, group->head};
             group->head = (uint32_t)rare->entries.count++;
             group->fresh++;
         }
-    if (status == ND_OK && rare->size > 0)
-        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->plain.at, rare->size, words_of(rare, rare->size));
+    if (status == ND_OK && rare->order.size > 0)
+        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->order.plain.at, rare->order.size,
+            words_of(rare, rare->order.size));
     if (status == ND_OK)
-        rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->size, 0};
+        rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->order.size, 0};
     return status;
 }
 
@@ -333,7 +286,7 @@ static int add_other(nd_bucket_join *join, int64_t id)
 static int count_elements(nd_bucket_join *join)
 {
     nd_bucket_rare *rare = join->rare;
-    memset(rare->counts, 0, sizeof rare->counts);
+    memset(rare->order.counts, 0, sizeof rare->order.counts);
     rare->majority.count = 0;
     int status = ND_OK;
     for (size_t i = 0; i < join->others.count && status == ND_OK; i++) {
@@ -341,11 +294,11 @@ static int count_elements(nd_bucket_join *join)
         size_t size;
         status = nd_bucket_bytes(join, (int64_t)join->others.at[i], 1, &bytes, &size);
         if (status == ND_OK)
-            status = take_elements(rare, &join->rule, bytes, size);
+            status = nd_rarity_take(&rare->order, &join->rule, bytes, size);
         if (status == ND_OK)
             note_size(rare);
-        for (size_t j = 0; j < rare->size && status == ND_OK; j++)
-            status = count_element(rare, rare->plain.at[j], join->others.count / 2);
+        for (size_t j = 0; j < rare->order.size && status == ND_OK; j++)
+            status = count_element(rare, rare->order.plain.at[j], join->others.count / 2);
         if (status == ND_OK)
             status = watched(join, i);
     }
@@ -360,7 +313,7 @@ static int take_member(nd_bucket_join *join, nd_bucket_item *item)
     if (nd_bucket_is_loaded_full(join))
         nd_bucket_forget(join);
     const int status = nd_bucket_load(join, item);
-    return status == ND_OK ? take_elements(join->rare, &join->rule, join->arena.at + item->offset, item->size) : status;
+    return status == ND_OK ? nd_rarity_take(&join->rare->order, &join->rule, join->arena.at + item->offset, item->size) : status;
 }
 
 /* Whether some members have their rarest elements in common with so many others that bitmaps are looked at sooner. */
@@ -375,8 +328,8 @@ static int choose_filter(nd_bucket_join *join)
         if (status == ND_OK)
             rank_elements(rare, &join->rule);
         for (size_t at = 0; at < rare->prefix && status == ND_OK; at++)
-            common += *counter_of(rare, rare->sorted.at[at].item);
-        words += join->others.count * words_of(rare, rare->size);
+            common += *nd_rarity_counter(&rare->order, rare->order.sorted.at[at].item);
+        words += join->others.count * words_of(rare, rare->order.size);
     }
     rare->by_bitmaps = ND_BITMAP_WORDS_FOR * common > words;
     rare->prefix = 0;
@@ -493,7 +446,7 @@ static int is_common(const nd_bucket_rare *rare)
 {
     size_t count = 0;
     for (size_t at = 0; at < rare->prefix; at++)
-        for (uint32_t next = *head_of(rare, rare->sorted.at[at].item); next != NONE; next = rare->groups.at[next].next)
+        for (uint32_t next = *head_of(rare, rare->order.sorted.at[at].item); next != NONE; next = rare->groups.at[next].next)
             count += rare->groups.at[next].fresh;
     return ND_BITMAP_WORDS_FOR * count > nd_sized_bitmaps_words(rare->bitmaps);
 }
@@ -506,11 +459,11 @@ static int ask_others(nd_bucket_join *join, size_t number)
     if (status == ND_OK && !rare->by_bitmaps)
         rank_elements(rare, &join->rule);
     if (status == ND_OK && (rare->by_bitmaps || is_common(rare)))
-        return nd_sized_bitmaps_ask(rare->bitmaps, rare->plain.at, rare->size,
+        return nd_sized_bitmaps_ask(rare->bitmaps, rare->order.plain.at, rare->order.size,
             &(nd_bitmap_asker){&(bitmap_context){join, number}, needed_of, meet_other});
     for (size_t at = 0; status == ND_OK && at < rare->prefix; at++) {
-        const size_t mine = rare->size - at;
-        uint32_t next = *head_of(rare, rare->sorted.at[at].item);
+        const size_t mine = rare->order.size - at;
+        uint32_t next = *head_of(rare, rare->order.sorted.at[at].item);
         for (; next != NONE && status == ND_OK; next = rare->groups.at[next].next) {
             rare_group *group = &rare->groups.at[next];
             const size_t rest = mine < group->rest ? mine : group->rest;

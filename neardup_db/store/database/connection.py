@@ -155,10 +155,6 @@ class Database(Transactions):
             elif is_default:  # in use by another thread: the next load resets it
                 self._cache_size = -limits.CACHE_KIB_MANY
 
-    def keep_log_short(self) -> None:
-        """Checkpoint the write-ahead log of an owned connection after a commit that finds it too long."""
-        self.connection.set_wal_hook(Log(self.timeout).committed)
-
     def truncate_log(self) -> None:
         """Checkpoint and truncate the write-ahead log, unless others use it; does not wait for them."""
         Log(self.timeout).move(self.connection, "main", apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -86,7 +86,8 @@ class CandidateTable(ABC):
     # ---- checking ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def unreadable(self) -> list[int]: ...
+    def unreadable(self) -> list[int]:
+        """The ids of damaged rows."""
 
     def count(self) -> int:
         with self._running():

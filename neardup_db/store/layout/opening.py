@@ -28,6 +28,7 @@ from ..database import checksums, libraries
 from ..database.connection import Database
 from ..database.errors import system_error, translate
 from ..database.files import MODE, is_empty, new_file
+from ..database.log import Log
 from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
 from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
@@ -208,7 +209,7 @@ def _enable_readers(db: Database, file: os.stat_result) -> None:
     require_file()
     db.open_reader = reader
     if not db.read_only:
-        db.keep_log_short()
+        db.connection.set_wal_hook(Log(db.timeout).committed)
 
 
 def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any, window: Any) -> Choices:

@@ -309,11 +309,14 @@ class Store:
             try:
                 with self.db.writing(light=light, is_block=is_block) as began:
                     self.refresh()
-                    if began:
-                        self._note_committed()
+                    if began and next(self._begun) % limits.SETTLED_EVERY == 0:
+                        last = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",))
+                        self.settled = last or 0
                     yield
                     self.db.require_open()  # not in a forked child: the connection may be in use in the parent
-                    self._note_current_settings()
+                    transaction = self.db.current_transaction()
+                    compared_in = None if transaction is self._loaded_in else transaction
+                    self._current_settings = compared_in, self.db.connection.total_changes()
             except BaseException:
                 self.shared.choices = choices
                 raise
@@ -333,15 +336,6 @@ class Store:
                 return answer
         with self.writing(light=light):
             return work()
-
-    def _note_current_settings(self) -> None:
-        transaction = self.db.current_transaction()
-        self._current_settings = None if transaction is self._loaded_in else transaction, self.db.connection.total_changes()
-
-    def _note_committed(self) -> None:
-        """From time to time, at the start of a transaction, note the last committed fingerprint."""
-        if next(self._begun) % limits.SETTLED_EVERY == 0:
-            self.settled = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",)) or 0
 
     def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
         """The result of `ask(*arguments)` on one state, with that state's settings. The caller holds the lock.

@@ -101,8 +101,11 @@ class BatchWriter:
         self.token_counts.count_batch(sketches.token_counts, self.store.rules)
         now = clock.now_ms()
         self.taken += len(batch)
-        has_parts = self.store.has_parts or batch.has_parts
-        if self.options.only_new or (has_parts and not self._can_write_codes()):
+        store = self.store
+        has_parts = store.has_parts or batch.has_parts
+        # outcomes, dismissed pairs and a count window need the state after each code
+        in_bulk = self.outcomes is None and not store.dismisses and store.window.documents is None
+        if self.options.only_new or (has_parts and not (store.has_parts and in_bulk)):
             for i in range(len(batch)):
                 self._write_one(batch, sketches, i, now)
             return
@@ -119,11 +122,6 @@ class BatchWriter:
             self._write_runs(batch, sketches, existing_keys, now)
         if self.segment.is_full:
             self.connect(now)
-
-    def _can_write_codes(self) -> bool:
-        """True if codes can be stored in bulk: outcomes, dismissed pairs and a count window need the state after each code."""
-        store = self.store
-        return store.has_parts and self.outcomes is None and not store.dismisses and store.window.documents is None
 
     def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
         owners = Owners(self.documents, batch, now)

@@ -242,7 +242,10 @@ class Ingest:
         if not len(batch):
             return
         with self._suspend_flush():
-            background = self._background()
+            if self._open is None:
+                self._open = self.store.writing(), Background(self.store.db)
+                self._open[0].__enter__()
+            background = self._open[1]
             if not self.options.takes_over:
                 self.store.require_own_documents()
             if self.options.require is not None:  # the transaction prevents a rebuild from here on
@@ -264,12 +267,6 @@ class Ingest:
                 background.prepare(partial(self.batch_writer.prepare, batch))
             if self._remaining is not None:
                 self._remaining -= len(batch)
-
-    def _background(self) -> Background:
-        if self._open is None:
-            self._open = self.store.writing(), Background(self.store.db)
-            self._open[0].__enter__()
-        return self._open[1]
 
     def _recheck(self, batch: Batch) -> None:
         if self.options.content == "code":
