@@ -202,8 +202,8 @@ class AddMethods(Reader):
     ) -> AddReport:
         """Store many documents from an iterable of (key, text) pairs or mappings, or from a data frame, with bounded memory.
 
-        The fields of a mapping are named like `add`'s arguments, and others make a record invalid. If key, text, group or
-        metadata name fields, each record must have these, and others are ignored.
+        The fields of a mapping are named like `add`'s arguments, and unknown fields make a record invalid. With key=,
+        text=, group= or metadata=, each record needs these fields; others are ignored.
 
         A data frame is anything that Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas (2.2 or later) or
         polars DataFrame, a DuckDB relation. key, text, group: column names; keys and groups are strings, integers or binary.

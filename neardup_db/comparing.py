@@ -1,4 +1,4 @@
-"""Checks and compares stored values in the C core: two of them, one with many, all pairs, duplicates."""
+"""Checks and compares stored values in the C core: two of them, one with many, all pairs, duplicates, sets of keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from . import limits
 from .arrays import Array, np
-from .native import Values, check, copied, ffi, lib, new, owned, pointer
+from .located import LocatedTexts
+from .native import Values, check, copied, ffi, lib, located, new, owned, pointer, thread_buffers
 
 NO_SPLIT = 2**64 - 1
 """The `split` argument of a join within one collection."""
@@ -103,3 +104,24 @@ class Deduplicator:
             placed = data + start, pointer(own_ends, "uint64_t[]"), len(own_ends)
             check(lib.nd_deduplicator_add(self._handle, *placed, own_groups, *out), "fingerprints of records")
         return kept, similarities
+
+
+class KeySet:
+    """Keys of a candidate table of passages, to tell which of many texts may share a passage with a text that has one of them."""
+
+    def __init__(self, keys: Array) -> None:
+        self._handle = owned(lib.nd_key_set_new(ffi.from_buffer("int64_t[]", keys), len(keys)), lib.nd_key_set_free)
+
+    def meet(self, scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
+        """Which of these texts have one of the keys, bool[n], and their token counts, uint64[n], mostly without the interpreter
+        lock."""
+        mine, start = thread_buffers(), 0
+        met, tokens = np.empty(len(texts), np.bool_), np.empty(len(texts), np.uint64)
+        while start < len(texts):
+            pointers, sizes, _owners = located(texts, start)
+            end = start + len(sizes)
+            out = pointer(met[start:end], "uint8_t[]"), pointer(tokens[start:end], "uint64_t[]")
+            counts = pointers, sizes, len(sizes), mine.values, mine.keys
+            check(lib.nd_key_set_meet(self._handle, scheme, rules, mine.text, *counts, *out), "passages of texts")
+            start = end
+        return met, tokens

@@ -389,7 +389,7 @@ class EditMethods(AddMethods):
             return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
-        """At most `limit` changes since an earlier call, whose `token` is given as `since`, in one state of the index.
+        """Up to `limit` changes after `since`, the token of an earlier call, in one state of the index.
 
         To follow an index, another system calls this repeatedly with the latest token, which it may store; call again at once if
         `more` is true. Without `since` the result starts from the beginning, with all documents as added. The first call makes

@@ -36,15 +36,15 @@ DEFAULT_NAME = "neardup"
 class Index(EditMethods):
     """A near-duplicate index in one SQLite database.
 
-    target: a path, `":memory:"`, or your own connection of apsw, sqlite3 or pysqlite3, whose transactions stay yours (see
+    target: a path, `":memory:"`, or your own connection of apsw, sqlite3 or pysqlite3, which then controls the transactions (see
     docs/reference/applications.md). scheme: creates a missing or empty file; the file stores all parameters, and later calls omit
     them or agree with them. text: the TextRules, by default `TextRules()`; use `TextRules.chars(shingle=3)` for texts below about
     50 words. name: several indexes, and your own tables, may share a database. store_text: keep the texts in the file (default
     False). record_matches: search for matches on every add, record them and maintain clusters (default True). checksums: store a
     checksum in every page of a new file, so that every damaged byte is an error (default False). window: how long documents stay
-    (a timedelta), or how many of the latest (an int); None: all. durability: "full" (an acknowledged write survives a power cut)
-    or "normal" (it survives a crash of the program). read_only: every write raises ReadOnlyError. attach: allow an index inside
-    another program's database. timeout: seconds to wait for another writer or thread.
+    (a timedelta), or how many of the latest (an int); None: all. durability: "full" (a write that has returned survives a power
+    cut) or "normal" (it survives a crash of the program). read_only: every write raises ReadOnlyError. attach: allow an index
+    inside another program's database. timeout: seconds to wait for another writer or thread.
 
     Threads may share an Index: they write in turns and read in parallel, each through its own connection (in memory, and on your
     own connection, they read in turns too). A forked process opens its own Index. A pickled Index consists of path and options.

@@ -109,7 +109,7 @@ _thread: _Thread | None = None
 _thread_lock = threading.Lock()
 
 
-def _thread_buffers() -> _Thread:
+def thread_buffers() -> _Thread:
     global _thread
     if _thread is None:
         with _thread_lock:
@@ -120,7 +120,7 @@ def _thread_buffers() -> _Thread:
 
 def workspace() -> Any:
     """This thread's `nd_text *`. Custom rules may overwrite it, so copy results before calling a user's function."""
-    return _thread_buffers().text
+    return thread_buffers().text
 
 
 def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -> Any:
@@ -304,7 +304,7 @@ def _values_array(values: Any) -> Values:
     return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
 
 
-def _located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any]:
+def located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any]:
     """The addresses and sizes of texts from `start` on, and the objects that keep converted texts alive."""
     addresses: Any
     sizes: Any
@@ -328,7 +328,7 @@ def _text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, i
     for part in _text_slices(texts):
         start = 0
         while start < len(part):
-            pointers, sizes, _owners = _located(part, start)
+            pointers, sizes, _owners = located(part, start)
             yield pointers, sizes, len(sizes)
             start += len(sizes)
 
@@ -336,7 +336,7 @@ def _text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, i
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
     """The stored values of texts under built-in rules. ASCII `str`, `bytes` and LocatedTexts are not copied."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
-    mine = _thread_buffers()
+    mine = thread_buffers()
     lib.nd_values_clear(mine.values)
     for piece in _text_batches(texts):
         check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
@@ -350,7 +350,7 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
     are zeros. Collecting `Values` first takes twice as long for short texts."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
-    mine, start = _thread_buffers(), 0
+    mine, start = thread_buffers(), 0
     for pointers, sizes, some in _text_batches(texts):
         out = pointer(rows[start : start + some], "uint8_t[]"), pointer(empty[start : start + some], "uint8_t[]")
         status = lib.nd_scheme_text_rows(scheme, rules, mine.text, pointers, sizes, some, mine.values, width, *out)
@@ -373,7 +373,7 @@ def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes 
 
 
 def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    mine = _thread or _thread_buffers()
+    mine = _thread or thread_buffers()
     data = text if isinstance(text, bytes) or text.isascii() else text.encode("utf-8", "surrogatepass")
     held = owners, mine.text, mine.values, mine.sketch  # at interpreter exit a running thread loses what only `mine` holds
     found = _questions.value_of_text(*addresses, *mine.addresses, data, held)
@@ -406,9 +406,9 @@ class Sketch(NamedTuple):
 
 
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
-    mine = _thread_buffers()
+    mine = thread_buffers()
     made = mine.sketch
-    pointers, sizes, _owners = _located([text], 0)
+    pointers, sizes, _owners = located([text], 0)
     status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, mine.keys, made)
     check(status, "fingerprint of a text")
     if not made.size:
@@ -421,7 +421,7 @@ def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
 
 def sketch_of_value(scheme: Any, value: bytes, token_count: int = 0) -> Sketch:
     """The sketch of an existing value, such as a code or the value of a text under custom rules."""
-    mine = _thread_buffers()
+    mine = thread_buffers()
     made = mine.sketch
     check(lib.nd_scheme_sketch_value(scheme, value, len(value), mine.keys, made), "a fingerprint")
     return Sketch(value, token_count, made.value_hash, _keys_of(made))
@@ -472,37 +472,16 @@ def band_keys(scheme: Any, values: Values) -> Array:
 def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
     """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n]. One C
     call does nearly all the work, because reacquiring the interpreter lock would block the thread each time."""
-    mine, start = _thread_buffers(), 0
+    mine, start = thread_buffers(), 0
     buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
     while start < len(texts):
-        pointers, sizes, _owners = _located(texts, start)
+        pointers, sizes, _owners = located(texts, start)
         end = start + len(sizes)
         out = pointer(buckets[start:end], "int32_t[]"), pointer(tokens[start:end], "uint64_t[]")
         texts_at = pointers, sizes, len(sizes)
         check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *texts_at, mine.values, mine.keys, *out), "buckets of texts")
         start = end
     return buckets, tokens
-
-
-class KeySet:
-    """Keys of a candidate table of passages, to tell which of many texts may share a passage with a text that has one of them."""
-
-    def __init__(self, keys: Array) -> None:
-        self._handle = owned(lib.nd_key_set_new(ffi.from_buffer("int64_t[]", keys), len(keys)), lib.nd_key_set_free)
-
-    def meet(self, scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
-        """Which of these texts have one of the keys, bool[n], and their token counts, uint64[n], mostly without the interpreter
-        lock."""
-        mine, start = _thread_buffers(), 0
-        met, tokens = np.empty(len(texts), np.bool_), np.empty(len(texts), np.uint64)
-        while start < len(texts):
-            pointers, sizes, _owners = _located(texts, start)
-            end = start + len(sizes)
-            out = pointer(met[start:end], "uint8_t[]"), pointer(tokens[start:end], "uint64_t[]")
-            counts = pointers, sizes, len(sizes), mine.values, mine.keys
-            check(lib.nd_key_set_meet(self._handle, scheme, rules, mine.text, *counts, *out), "passages of texts")
-            start = end
-        return met, tokens
 
 
 def set_numbers(value: bytes) -> Array:

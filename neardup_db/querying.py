@@ -95,7 +95,7 @@ class QueryMethods:
         documents without a group, ANY_GROUP for all documents.
 
         measure="containment": documents that contain the text, however long they are. The similarity is the share of the text's
-        shingles in the document, and threshold the least share (0.8 by default). `MinHash(exact=True)` computes it for every
+        shingles in the document, and `threshold` the minimum (0.8 by default). `MinHash(exact=True)` computes it for every
         document of the group, `BottomK(containment=True)` estimates it for candidates. Other schemes raise ParameterError.
 
         >>> from neardup_db import Index, MinHash

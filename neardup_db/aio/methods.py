@@ -262,7 +262,7 @@ class Methods:
         return answer
 
     async def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
-        """At most `limit` changes since an earlier call, whose `token` is given as `since`, in one state of the index."""
+        """Up to `limit` changes after `since`, the token of an earlier call, in one state of the index."""
         answer: Changes = await self._write("changes", since, limit=limit)
         return answer
 

@@ -16,10 +16,10 @@ import click
 
 from .. import limits
 from ..arrays import np
+from ..comparing import KeySet
 from ..errors import ParameterError
 from ..index import Index
 from ..located import LocatedTexts
-from ..native import KeySet
 from ..schemes import Passages
 from ..text import TextRules
 from ..values import Passage

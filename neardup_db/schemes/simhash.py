@@ -21,8 +21,8 @@ class SimHash(CodeScheme):
 
     bits: the code length, a multiple of 8 up to the width of the shingle hash; None for the full width (64 by default).
     max_distance: the bits that may differ, 0 to bits - 1. blocks: the code is cut into this many blocks, and each choice of
-    blocks - max_distance of them is a table; None for the number that suits `expected` documents. If block tables do not pay, the
-    index uses chunk tables or a scan.
+    blocks - max_distance of them is a table; None for the number that suits `expected` documents. If block tables are not the
+    cheapest plan, the index uses chunk tables or a scan.
 
     `fingerprint` returns uint8[bits // 8], most significant bit first. similarity = 1 - distance / bits. Three bits of 64 mean
     nearly equal texts: a quarter of the pairs with a Jaccard similarity of 0.9 to 0.95 are that close. Use MinHash for texts that
