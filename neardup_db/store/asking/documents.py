@@ -100,7 +100,7 @@ class Documents(Fingerprints):
         return existing
 
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
-        """The rows of the existing keys, expired or not. One statement for each key type."""
+        """Expired rows, too. One statement for each key type."""
         columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"
         at_once = self.store.sql(f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value")
         one_by_one = self.store.sql(f"{columns} {{index}}_document AS d WHERE d.key = ?")
@@ -375,7 +375,6 @@ class Documents(Fingerprints):
         return True
 
     def next_id(self) -> int:
-        """Ids are never reused."""
         return self._last_id("document") + 1
 
     def row(

@@ -16,8 +16,8 @@ from .search import Search
 _SHARED = """SELECT key, start, "end", other_start, other_end, tokens
     FROM neardup_passages(:index, :text, NULL, :limit, NULL, :group, :document_id, :fingerprint, :shortest)"""
 
-_FREQUENT = 20
-"""Frequent hashes that are looked at for each passage wanted: several belong to one."""
+_FREQUENT = 2000
+"""Frequent hashes that are looked at, at least, and 20 for each passage wanted: several belong to one."""
 
 _SAMPLED = 16
 """Texts that tell how far a common passage reaches: the part of the first one that at least half of the others have."""
@@ -58,14 +58,16 @@ def _shared(search: Search, given: dict[str, Any], shortest: int | None, limit: 
 
 def common_passages(search: Search, at_least: int, limit: int) -> list[CommonPassage]:
     """The passages that at least so many texts have, the most frequent first."""
-    require_passages(search.store)
+    shortest = require_passages(search.store).shortest
     frequent = search.store.sql(
-        """SELECT hash, group_id FROM {index}_passage_hash
+        """SELECT hash, group_id, count(*) FROM {index}_passage_hash
            GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash LIMIT ?"""
     )
     found: dict[bytes, CommonPassage] = {}
-    for hash, group_id in search.rows(frequent, (at_least, _FREQUENT * limit)):
-        document_id, value = _common_stretch(search, hash, group_id)
+    for hash, group_id, at_most in search.rows(frequent, (at_least, max(_FREQUENT, 20 * limit))):
+        if sum(passage.texts > at_most for passage in found.values()) >= limit:
+            break
+        document_id, value = _common_stretch(search, hash, group_id, shortest)
         if not value or any(value in other for other in found):
             continue
         texts = _count(search, hash, group_id, value)
@@ -74,7 +76,7 @@ def common_passages(search: Search, at_least: int, limit: int) -> list[CommonPas
     return sorted(found.values(), key=lambda passage: (-passage.texts, -passage.tokens))[:limit]
 
 
-def _common_stretch(search: Search, hash: int, group_id: int) -> tuple[int, bytes]:
+def _common_stretch(search: Search, hash: int, group_id: int, shortest: int) -> tuple[int, bytes]:
     """Of the texts with a selected hash, a document of the first one, and its tokens around the hash that half of the others
     share with it; b"" if these are no passage."""
     sql = """SELECT (SELECT min(d.id) FROM {index}_document AS d WHERE d.fingerprint_id = h.fingerprint_id), h.fingerprint_id
@@ -92,7 +94,7 @@ def _common_stretch(search: Search, hash: int, group_id: int) -> tuple[int, byte
     keys = search.store.sql("SELECT 1 FROM neardup_keys('{index}', ?) WHERE low = ?")
     for start, end in zip(edges[::2], edges[1::2], strict=True):
         stretch = value[4 * start : 4 * end]
-        if search.rows(keys, (stretch, hash)):
+        if end - start >= shortest and search.rows(keys, (stretch, hash)):
             return document_id, stretch
     return document_id, b""
 

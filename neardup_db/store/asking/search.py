@@ -221,7 +221,7 @@ class Search:
         return list(best.values())[:limit]
 
     def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
-        """The first visible matches of a large cluster, or else one expired match. Stops reading early."""
+        """The first visible matches of a large cluster, or else one expired match."""
         frame = "neighbours_since" if parameters["first_id"] > 0 else "neighbours_any"
         query = self.store.query(frame, self._verify(), ", :crowd")
         visible: list[Neighbour] = []

@@ -1,7 +1,7 @@
 """Page checksums: SQLite's cksumvfs, as built into apsw, and a scan that finds damaged pages.
 
-The last 8 bytes of each page are two sums over its other 4-byte words; byte 20 of the file header declares them. SQLite
-reports a wrong sum as SQLITE_IOERR_DATA. Pages in the write-ahead log have the log's own checksums.
+The last 8 bytes of each page are two sums over its other 4-byte words; byte 20 of the file header declares them. Pages in the
+write-ahead log have the log's own checksums.
 """
 
 from __future__ import annotations

@@ -64,7 +64,6 @@ class Database(Transactions):
 
     @property
     def carray(self) -> str:
-        """The table function that reads `carried` values."""
         return "neardup_array" if isinstance(self.connection, StandardConnection) else "carray"
 
     def carried(self, values: Any) -> Any:

@@ -212,7 +212,7 @@ class StandardConnection:
         return self._handle.hold()
 
     def report_end(self) -> None:
-        """Report a transaction end since the last call. Cached transaction state is read only after this."""
+        """Report a transaction end since the last call, before cached transaction state is read."""
         ended = self._handle.ended()
         if not ended:
             return

@@ -178,7 +178,7 @@ class Follower:
                 return report
 
     def _sync_batch(self, limit: int | None, full: bool, progress: Callable[[int], Any] | None) -> tuple[SyncReport, int, bool]:
-        """Run one transaction. Returns (report, keys processed, whether a comparison of all rows ended)."""
+        """Returns (report, keys processed, whether a comparison of all rows ended)."""
         with self.store.writing():
             if self.store.following is None:
                 raise ParameterError(f"index {self.store.name!r} follows no table: call follow(table, key=..., text=...) first")

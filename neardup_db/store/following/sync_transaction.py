@@ -224,7 +224,7 @@ class SyncTransaction:
         return documents
 
     def _add_singly(self, rows: Sequence[Row]) -> None:
-        """Add a few documents singly: starting a bulk load costs as much as several of them."""
+        """Starting a bulk load costs as much as several single documents."""
         for row in rows:
             if row.key is None or row.text is None:
                 continue

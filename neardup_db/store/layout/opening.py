@@ -269,7 +269,7 @@ def _require_checks(store: Store) -> None:
 
 
 def _enable_wal(db: Database) -> None:
-    """Enable the write-ahead log. Retries while another process does the same, because SQLite does not wait here."""
+    """Enable the write-ahead log. Retries, because SQLite does not wait for another process that does the same."""
     deadline = time.monotonic() + db.timeout
     while True:
         try:

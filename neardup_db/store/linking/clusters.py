@@ -199,7 +199,6 @@ class Clusters:
             self.split(label, ends, now)
 
     def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
-        """All parts of a cluster except the largest; `groups` are all except one unknown part."""
         if not groups:
             return []
         known_size, largest = sum(map(len, groups)), max(groups, key=len)

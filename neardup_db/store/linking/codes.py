@@ -139,7 +139,7 @@ def _matched(
 
 
 def _first_visible(codes: Sequence[AddedCode]) -> dict[int, list[tuple[int, int]]]:
-    """The first two visible documents of each fingerprint, as (position, document): one of two is not the query's."""
+    """The first two visible documents of each fingerprint, as (position, document)."""
     first: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, code in enumerate(codes):
         documents = first[code.fingerprint_id]

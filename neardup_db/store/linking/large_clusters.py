@@ -25,7 +25,7 @@ class LargeClusters:
         return {label for label in labels if self.db.value(self.store.sql(sql), (label,)) == label}
 
     def gather(self, crowd: int, labels: Iterable[int]) -> None:
-        """Move all fingerprints of clusters and single documents into one large cluster."""
+        """Move the fingerprints of clusters and single documents into one large cluster."""
         if not self.store.has_large_clusters:
             self.store.set(crowds=1)
             self.store.new_generation()

@@ -226,7 +226,7 @@ class Checker:
             yield from with_examples(f"fingerprint ids of rows that no fingerprint has in {table.name}", table.excess(SHOWN + 1))
 
     def _texts(self) -> Iterator[str]:
-        """Stored texts match their fingerprints: rebuild() and exact verification use them."""
+        """Stored texts match their fingerprints."""
         if not self.store.store_text:
             return
         changed: list[int] = []

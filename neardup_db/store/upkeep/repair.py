@@ -202,7 +202,7 @@ class Repair:
         return messages
 
     def _merge_duplicates(self) -> None:
-        """Merge equal fingerprints: documents get the one with the lowest id, the others become unused."""
+        """Merge equal fingerprints into the one with the lowest id; the others become unused."""
         for table in ("document", *(["part"] if self.store.has_parts else [])):
             sql = f"""UPDATE {{index}}_{table} SET fingerprint_id = (
                           SELECT min(b.id) FROM {{index}}_fingerprint AS a JOIN {{index}}_fingerprint AS b

@@ -78,7 +78,7 @@ class Lane:
             self._sizes.popleft()
 
     def end(self) -> None:
-        """Drop pending work. Any thread may call this at any time."""
+        """Drop pending work. Any thread may call this."""
         self._ended = True
         self._queue.put(None)
         self._reports.put(_ENDED)

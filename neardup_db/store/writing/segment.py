@@ -236,7 +236,7 @@ class Segment:
         return next((row.match for row in self.search.best_of(neighbours, 1, now, document_id, first_id)), None)
 
     def _query_of(self, document_id: int) -> tuple[Sketch, int, int]:
-        """(sketch, group id, first document in the window when this one was added) of a document."""
+        """(sketch, group id, first document in the window when this one was added)."""
         sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
         fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
         sketch = self.search.stored_sketch(fingerprint_id)

@@ -186,7 +186,7 @@ class Writer:
         return Target(existing, None if whole else codes, replaced, if_exists == "ignore")
 
     def _prepare_target(self, record: Record, target: Target, now: int) -> None:
-        """Remove a replaced document and create the table of codes if needed, before neighbours are queried."""
+        """Remove a replaced document and create the table of codes, before neighbours are queried."""
         if target.existing is not None and target.codes is None:
             self.clusters.remove([target.existing.id], now)
         if record.part is not None and not self.store.has_parts:
