@@ -8,7 +8,6 @@
 
 #include "schemes/schemes.h"
 
-#define SPREAD UINT64_C(0x9E3779B97F4A7C15)
 #define BASE UINT64_C(0xD6E8FEB86659FD93)
 #define NONE UINT32_MAX
 
@@ -56,23 +55,18 @@ void nd_passages_free(nd_passages *passages)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------ */
 
-static inline uint64_t spread(const uint8_t *value, size_t token)
-{
-    return nd_token_hash(value, token) * SPREAD;
-}
-
 static inline uint64_t first_sum(const uint8_t *value, size_t shortest)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < shortest; i++)
-        sum = sum * BASE + spread(value, i);
+        sum = sum * BASE + nd_token_hash(value, i);
     return sum;
 }
 
 /* From the sum of the window at `place` to that of the next. */
 static inline uint64_t next_sum(const nd_passages *passages, const uint8_t *value, uint64_t sum, size_t place)
 {
-    return (sum - spread(value, place) * passages->highest) * BASE + spread(value, place + passages->shortest);
+    return (sum - nd_token_hash(value, place) * passages->highest) * BASE + nd_token_hash(value, place + passages->shortest);
 }
 
 static inline uint64_t hash_of(uint64_t sum)

@@ -10,14 +10,10 @@
 /* The hash of a run from its polynomial in BASE. */
 static inline uint64_t mix(uint64_t sum)
 {
+    sum *= SPREAD;
     sum = (sum ^ sum >> 32) * BASE;
     sum = (sum ^ sum >> 32) * BASE;
     return sum ^ sum >> 32;
-}
-
-static inline uint64_t spread(const uint8_t *value, size_t token)
-{
-    return nd_token_hash(value, token) * SPREAD;
 }
 
 /* The hash of each run. */
@@ -26,12 +22,12 @@ static void hash_runs(const uint8_t *value, size_t k, size_t runs, uint64_t *has
     uint64_t sum = 0, highest = 1; /* BASE^(k - 1) */
     for (size_t i = 1; i < k; i++) {
         highest *= BASE;
-        sum = sum * BASE + spread(value, i - 1);
+        sum = sum * BASE + nd_token_hash(value, i - 1);
     }
     for (size_t run = 0; run < runs; run++) {
-        sum = sum * BASE + spread(value, run + k - 1);
+        sum = sum * BASE + nd_token_hash(value, run + k - 1);
         hashes[run] = mix(sum);
-        sum -= spread(value, run) * highest;
+        sum -= nd_token_hash(value, run) * highest;
     }
 }
 
