@@ -75,8 +75,8 @@ all_groups_option = click.option("--all-groups", is_flag=True, help="Search docu
 measure_option = click.option(
     "--measure",
     type=click.Choice(["containment"]),
-    help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact or --containment; "
-    "--threshold is 0.8 unless given.",
+    help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact, "
+    "--containment or --scheme passages; --threshold is 0.8 unless given.",
 )
 
 
