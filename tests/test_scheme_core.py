@@ -92,7 +92,7 @@ REPEATED = HASHES + HASHES[:50]
 
 @pytest.mark.parametrize("kind", DEFAULTS)
 def test_ordinary_parameters_are_accepted(kind: int) -> None:
-    """The five schemes with their usual parameters pass the check."""
+    """The six schemes with their usual parameters pass the check."""
     assert complaint(scheme(kind)) is None
 
 

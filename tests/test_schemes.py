@@ -1,4 +1,4 @@
-"""The five schemes without an index: fingerprints, similarity, parameters, settings, plans, bounds of queries."""
+"""The six schemes without an index: fingerprints, similarity, parameters, settings, plans, bounds of queries."""
 
 from __future__ import annotations
 
