@@ -60,12 +60,12 @@ class PassageMethods(QueryMethods):
             a, b = reader.document_row(key_a, now), reader.document_row(key_b, now)
             return passages_of_documents(reader.search, a, b, shortest)
 
-    def common_passages(self, at_least: int = 100, *, limit: int = 100) -> list[CommonPassage]:
+    def common_passages(self, at_least: int = 100, limit: int | None = None) -> list[CommonPassage]:
         """The passages that at least so many different texts share, such as footers and licences, the most frequent first.
 
-        Copies of a text count once. Of texts around a frequent run of words, the stretch that half of a sample have in common is
-        a passage; the texts that have all of it are counted. Reads the whole candidate table, and keeps at most a few thousand of
-        its hashes in memory.
+        limit: the most passages (None: all). Copies of a text count once. Of texts around a frequent run of words, the stretch
+        that half of a sample have in common is a passage; the texts that have all of it are counted. Reads the whole candidate
+        table; memory grows with the passages found, not with the index.
 
         >>> from neardup_db import Index, Passages
         >>> with Index(":memory:", Passages(shortest=4), store_text=True) as index:
@@ -75,7 +75,7 @@ class PassageMethods(QueryMethods):
         [CommonPassage(key=0, start=11, end=42, tokens=6, texts=3, text='All rights reserved by the shop')]
         """
         at_least = check_integer("at_least", at_least, 2, remedy="texts that share a passage")
-        limit = check_integer("limit", limit, 1, remedy="passages")
+        limit = check_limit(limit)
         with self._readers.reading() as reader:
             return common_passages(reader.search, at_least, limit)
 

@@ -432,7 +432,7 @@ def test_wrong_questions() -> None:
             index.passages(FOX, "dog")
         with pytest.raises(ParameterError, match=r"shortest=4.*Passages\(shortest=\.\.\.\)"):
             index.passages_of("fox", "fox", shortest=4)
-        for wrong in ({"at_least": 1}, {"limit": 0}):
+        for wrong in ({"at_least": 1}, {"limit": -1}):
             with pytest.raises(ParameterError, match=next(iter(wrong))):
                 index.common_passages(**wrong)
 

@@ -396,9 +396,9 @@ class Methods:
         answer: list[Passage] = await self._call_reader("passages_of", key_a, key_b, shortest=shortest)
         return answer
 
-    async def common_passages(self, at_least: int = 100, *, limit: int = 100) -> list[CommonPassage]:
+    async def common_passages(self, at_least: int = 100, limit: int | None = None) -> list[CommonPassage]:
         """The passages that at least so many different texts share, such as footers and licences, the most frequent first."""
-        answer: list[CommonPassage] = await self._call_reader("common_passages", at_least, limit=limit)
+        answer: list[CommonPassage] = await self._call_reader("common_passages", at_least, limit)
         return answer
 
     async def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:

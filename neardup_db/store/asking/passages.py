@@ -16,9 +16,6 @@ from .search import Search
 _SHARED = """SELECT key, start, "end", other_start, other_end, tokens
     FROM neardup_passages(:index, :text, NULL, :limit, NULL, :group, :document_id, :fingerprint, :shortest)"""
 
-_FREQUENT = 2000
-"""Frequent hashes that are looked at, at least, and 20 for each passage wanted: several belong to one."""
-
 _SAMPLED = 16
 """Texts that tell how far a common passage reaches: the part of the first one that at least half of the others have."""
 
@@ -56,23 +53,28 @@ def _shared(search: Search, given: dict[str, Any], shortest: int | None, limit: 
     return [Passage(*row) for row in search.rows(_SHARED, parameters)]
 
 
-def common_passages(search: Search, at_least: int, limit: int) -> list[CommonPassage]:
+def common_passages(search: Search, at_least: int, limit: int | None) -> list[CommonPassage]:
     """The passages that at least so many texts have, the most frequent first."""
     shortest = require_passages(search.store).shortest
     frequent = search.store.sql(
         """SELECT hash, group_id, count(*) FROM {index}_passage_hash
-           GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash LIMIT ?"""
+           GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash"""
     )
+    keys = search.store.sql("SELECT low FROM neardup_keys('{index}', ?)")
     found: dict[bytes, CommonPassage] = {}
-    for hash, group_id, at_most in search.rows(frequent, (at_least, max(_FREQUENT, 20 * limit))):
-        if sum(passage.texts > at_most for passage in found.values()) >= limit:
+    known: set[int] = set()  # the hashes of what was found
+    for hash, group_id, at_most in search.stream(frequent, (at_least,)):
+        if limit is not None and sum(passage.texts > at_most for passage in found.values()) >= limit:
             break
+        if hash in known:
+            continue
         document_id, value = _common_stretch(search, hash, group_id, shortest)
         if not value or any(value in other for other in found):
             continue
         texts = _count(search, hash, group_id, value)
         if texts >= at_least:
             found[value] = _describe(search, document_id, value, texts)
+            known.update(low for (low,) in search.rows(keys, (value,)))
     return sorted(found.values(), key=lambda passage: (-passage.texts, -passage.tokens))[:limit]
 
 
