@@ -96,7 +96,7 @@ class QueryMethods:
 
         measure="containment": documents that contain the text, however long they are. The similarity is the share of the text's
         shingles in the document, and `threshold` the minimum (0.8 by default). `MinHash(exact=True)` computes it for every
-        document of the group, `BottomK(containment=True)` estimates it for candidates, and `Passages` takes the share of tokens in
+        document of the group, `BottomK(containment=True)` estimates it for candidates; `Passages` takes the share of tokens in
         common passages. Other schemes raise ParameterError.
 
         >>> from neardup_db import Index, MinHash
