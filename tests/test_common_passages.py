@@ -25,3 +25,12 @@ def test_the_most_frequent_of_all() -> None:
         common = index.common_passages(2)
         assert [(passage.texts, passage.tokens) for passage in common] == [(5, 12)]
         assert index.common_passages(2, limit=1) == common[:1]
+
+
+def test_each_group_has_its_passages() -> None:
+    """Documents match within their group only; so a passage of two groups is listed for each."""
+    footer = " ".join(f"word{number}" for number in range(12))
+    with Index(":memory:", Passages(shortest=12)) as index:
+        for key in range(7):
+            index.add(key, f"{key}x {footer} {key}y", group="a" if key < 3 else "b")
+        assert [(common.key, common.texts) for common in index.common_passages(2)] == [(3, 4), (0, 3)]

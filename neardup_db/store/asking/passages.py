@@ -61,20 +61,20 @@ def common_passages(search: Search, at_least: int, limit: int | None) -> list[Co
            GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash"""
     )
     keys = search.store.sql("SELECT low FROM neardup_keys('{index}', ?)")
-    found: dict[bytes, CommonPassage] = {}
-    known: set[int] = set()  # the hashes of what was found
+    found: dict[tuple[int, bytes], CommonPassage] = {}  # by group and value
+    known: set[tuple[int, int]] = set()  # the hashes of what was found
     for hash, group_id, at_most in search.stream(frequent, (at_least,)):
         if limit is not None and sum(passage.texts > at_most for passage in found.values()) >= limit:
             break
-        if hash in known:
+        if (group_id, hash) in known:
             continue
         document_id, value = _common_stretch(search, hash, group_id, shortest)
-        if not value or any(value in other for other in found):
+        if not value or any(group_id == group and value in other for group, other in found):
             continue
         texts = _count(search, hash, group_id, value)
         if texts >= at_least:
-            found[value] = _describe(search, document_id, value, texts)
-            known.update(low for (low,) in search.rows(keys, (value,)))
+            found[group_id, value] = _describe(search, document_id, value, texts)
+            known.update((group_id, low) for (low,) in search.rows(keys, (value,)))
     return sorted(found.values(), key=lambda passage: (-passage.texts, -passage.tokens))[:limit]
 
 
