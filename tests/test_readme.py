@@ -100,12 +100,16 @@ def test_shell_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     Path("posts.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     Path("shards").mkdir()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(posts), "shards/0.parquet")
+    long = "one two three four five six seven eight nine ten eleven twelve thirteen"
+    for name, text in {"train": [f"so {long} fourteen", "another text"], "test": [long]}.items():
+        Path(f"{name}.jsonl").write_text("".join(json.dumps({"text": one}) + "\n" for one in text), "utf-8")
     with Index("crawl.db", MinHash()) as index:
         index.add("old", posts[0]["text"])
     commands = [line.split(" #")[0] for line in blocks(PAGES[0], "sh")[1].splitlines()]
     results = [CliRunner().invoke(main, shlex.split(command)[1:]) for command in commands]
-    assert [result.exit_code for result in results] == [0, 0, 0, 1]
+    assert [result.exit_code for result in results] == [0, 0, 0, 0, 1]
     assert [json.loads(line)["id"] for line in Path("unique.jsonl").read_text("utf-8").splitlines()] == ["p0", "p1"]
+    assert json.loads(Path("clean.jsonl").read_text("utf-8")) == {"text": "another text"}
     assert pyarrow.parquet.read_table("new.parquet")["id"].to_pylist() == ["p1"]
 
 
