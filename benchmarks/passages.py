@@ -38,15 +38,16 @@ KINDS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def questions(count: int) -> list[str]:
+Documents = list[tuple[str, str]]
+
+
+def questions(documents: Documents) -> list[str]:
     """The same for every index: texts of the corpus, whole or a part of them."""
-    draw, wanted = random.Random(5), set(random.Random(6).sample(range(count), min(count, QUESTIONS)))
-    found: list[str] = []
-    for number, (_, text) in enumerate(corpus.Corpus(count)):
-        if number in wanted:
-            words = text.split()
-            start = draw.randrange(max(1, len(words) - 60))
-            found.append(" ".join(["foo"] * 20 + words[start : start + 60] + ["bar"] * 20) if len(found) % 2 else text)
+    draw, found = random.Random(5), []
+    for number, (_, text) in enumerate(random.Random(6).sample(documents, min(len(documents), QUESTIONS))):
+        words = text.split()
+        start = draw.randrange(max(1, len(words) - 60))
+        found.append(" ".join(["foo"] * 20 + words[start : start + 60] + ["bar"] * 20) if number % 2 else text)
     return found
 
 
@@ -60,14 +61,14 @@ def timed(ask: Callable[[str], Any], texts: list[str]) -> tuple[float, float]:
     return float(np.percentile(seconds, 50)) * 1000, float(np.percentile(seconds, 99)) * 1000
 
 
-def measured(kind: str, count: int, asked: list[str], folder: Path) -> list[Any]:
+def measured(kind: str, documents: Documents, asked: list[str], folder: Path) -> list[Any]:
     """A row of the table: load, bytes, questions, passages, adds, containment."""
-    path = folder / "passages.db"
+    path, count = folder / "passages.db", len(documents)
     for file in folder.glob("passages.db*"):
         file.unlink()
     begun, cpu = time.perf_counter(), time.process_time()
     with Index(path, KINDS[kind](count)) as index:
-        index.add_many(corpus.Corpus(count))
+        index.add_many(documents)
         wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
         p50, p99 = timed(index.query, asked)
         first = timed(lambda text: index.query(text, limit=10, any=True), asked)[1]
@@ -83,10 +84,11 @@ def measured(kind: str, count: int, asked: list[str], folder: Path) -> list[Any]
 def indexes(counts: list[int], folder: Path) -> str:
     rows = []
     for count in counts:
-        asked = questions(count)
+        documents = list(corpus.Corpus(count))
+        asked = questions(documents)
         for kind in KINDS:
             note(f"{count:,} documents, {kind}")
-            rows.append(measured(kind, count, asked, folder))
+            rows.append(measured(kind, documents, asked, folder))
     heads = ["documents", "scheme", "loaded/s", "CPU us each", "bytes each", "query p50 / p99 ms", "any 10: p99", "add p50 / p99",
              "containment scan p50", "passages() p50 / p99"]  # fmt: skip
     return table(heads, rows)
