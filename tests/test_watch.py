@@ -23,12 +23,14 @@ ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 HEARS = f"import signal; [signal.signal(getattr(signal, one), signal.SIG_DFL) for one in {ENDING} if hasattr(signal, one)]"
 """What a shell in the background has its programs ignore is heard again."""
 
-COMMAND = [sys.executable, "-c", f"{HEARS}; from neardup_db.cli import main; main()", "watch"]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 NEAR = FOX + " again"
 OTHER = "an entirely different sentence about databases and their transactions"
 PATIENCE_S = 120
 """Seconds after which a stream that gives nothing is taken for one that waits."""
+TELLS = f"import faulthandler; faulthandler.dump_traceback_later({PATIENCE_S - 10})"
+"""What a program that is about to be ended as one that waits is doing, on its standard error."""
+COMMAND = [sys.executable, "-c", f"{TELLS}; {HEARS}; from neardup_db.cli import main; main()", "watch"]
 
 
 class Stream:
@@ -55,7 +57,7 @@ class Stream:
         timer.start()
         while not line.endswith(b"\n"):
             more = os.read(stream.fileno(), 1)
-            assert more, f"the end comes after {line!r}"
+            assert more, f"the end comes after {line!r}: {self.program.stderr.read()!r}"
             line += more
         timer.cancel()
         return line.decode()
