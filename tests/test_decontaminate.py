@@ -169,12 +169,21 @@ def test_passages_of_an_index(tmp_path: Path) -> None:
         "key": 1, "start": 10, "end": 26, "other_start": 2, "other_end": 17, "tokens": 3, "text": "Quick, brown fox",
     }  # fmt: skip
     assert run("passages", index, "--key", 0, "--in", 1, "--key-type", "int").stdout == "3\t1\t4-19\t2-17\tquick brown fox\n"
+    assert run("passages", index, essay).stdout == run("passages", index, "--file", essay).stdout
     run("passages", index, "nothing of that", code=1)
+    other = tmp_path / "other.db"
+    run("add", other, json_lines(tmp_path / "other.jsonl", ["so a quick brown fox", "no fox"]), "--store-text")
+    assert run("passages", index, "--against", other).stdout == "0\t4\t1\t3-20\t0-17\ta quick brown fox\n" + (
+        "0\t3\t0\t5-20\t4-19\tquick brown fox\n"
+    )
+    told = run("passages", index, "--against", other, "--limit", 1, "--json").stdout
+    assert json.loads(told)["against"] == "0" and json.loads(told)["tokens"] == 4
     assert "--shortest 2" in run("passages", index, "a", "--shortest", 2, code=2).stderr.replace("'", "").replace(": 2", " 2")
-    assert "Give one of TEXT" in run("passages", index, code=2).stderr
+    assert "Give one of FILE or TEXT" in run("passages", index, code=2).stderr
     plain = tmp_path / "plain.db"
     run("add", plain, source)
     assert "--scheme passages" in run("passages", plain, "a", code=2).stderr
+    assert "make it with --store-text" in run("passages", index, "--against", plain, code=2).stderr
 
 
 def test_boilerplate(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ COMMANDS = {
     "watch": ("watch", "Pass on the new records of a stream, line by line."),
     "import": ("exchange", "Add documents to INDEX by exported fingerprints."),
     "export": ("exchange", "Write documents as JSON lines, or fingerprints as Parquet."),
-    "passages": ("passages", "Print the passages that TEXT shares with documents."),
+    "passages": ("passages", "Print the passages that a text shares with documents."),
     "boilerplate": ("passages", "Print the passages that most texts of IN share."),
     "decontaminate": ("decontaminate", "Copy the records of TRAIN that share no passage with TEST."),
     "merge": ("merge", "Add the documents of other indexes to INTO."),

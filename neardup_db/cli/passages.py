@@ -17,7 +17,7 @@ from ..errors import ParameterError
 from ..index import Index
 from ..schemes import Passages
 from ..store.database.open import open_scratch
-from ..values import CommonPassage, Passage
+from ..values import CommonPassage, Key, Passage
 from .command import command
 from .feed import feed, warnings_as_notes
 from .inputs.binary import HEAD_BYTES, why_not_text
@@ -46,31 +46,48 @@ shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help=
 
 
 @index_command()
-@click.argument("text", required=False)
+@click.argument("text", metavar="FILE|TEXT", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="The passages of a stored document instead of a text.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The passages of each document of another index, which stores texts, instead of a text.",
+)
 @click.option("--in", "in_key", metavar="KEY", help="Only passages of this document.")
 @key_type_option
 @shortest_option
 @limit_option
 @group_option
-def passages(index_path: Path, text: str | None, file: Path | None, key: str | None, in_key: str | None, **options: Any) -> int:
-    """Print the passages that TEXT shares with documents.
+def passages(
+    index_path: Path,
+    text: str | None,
+    file: Path | None,
+    key: str | None,
+    against: Path | None,
+    in_key: str | None,
+    **options: Any,
+) -> int:
+    """Print the passages that a text shares with documents.
 
-    The longest come first. TEXT is an argument, - for standard input, the content of --file, or the stored document --key, which
-    needs --in. The index must be made with --scheme passages. Each line has the number of tokens, the key, both places (in
-    characters, from 0) and the passage. With --json each passage is an object. Exit code 1 if there is none.
+    The longest come first. The text is in FILE or, if there is no file of this name, the argument itself; - is standard input.
+    The index must be made with --scheme passages. Each line has the number of tokens, the key, both places (in characters, from
+    0) and the passage; with --against the key of the other document comes first. With --json each passage is an object. Exit code
+    1 if there is none.
 
     \b
     neardup add books.db books.jsonl --scheme passages --shortest 25
-    neardup passages books.db --file essay.txt
-    neardup passages books.db --file essay.txt --shortest 40 --json
+    neardup passages books.db essay.txt
+    neardup passages books.db essay.txt --shortest 40 --json
     neardup passages books.db --key essay-7 --in essay-3
+    neardup passages books.db --against essays.db
     """
-    if sum(source is not None for source in (text, file, key)) != 1 or (key is not None and in_key is None):
-        raise click.UsageError("Give one of TEXT, --file, and --key with --in")
+    if sum(source is not None for source in (text, file, key, against)) != 1 or (key is not None and in_key is None):
+        raise click.UsageError("Give one of FILE or TEXT, --file, --against, and --key with --in")
     with open_index(index_path, options["name"]) as index:
         shortest = options["shortest"]
+        if against is not None:
+            return _against(index, against, in_key, options)
         if key is not None:
             stored, other = (parse_key(one, options["key_type"]) for one in (key, in_key or ""))
             content = index.get(stored).text
@@ -85,22 +102,44 @@ def passages(index_path: Path, text: str | None, file: Path | None, key: str | N
     return 0 if found else 1
 
 
+def _against(index: Index, path: Path, in_key: str | None, options: dict[str, Any]) -> int:
+    """Print the passages of each document of another index. Returns the exit code."""
+    document = None if in_key is None else parse_key(in_key, options["key_type"])
+    group = None if in_key is not None else group_or_none(index, options["group"], "give --group NAME")
+    printed = 0
+    with open_index(path, options["name"]) as other:
+        for key in other:
+            text = other.get(key).text
+            if text is None:
+                raise ParameterError(f"{path} stores no texts, which tell where a passage is: make it with --store-text")
+            left = None if options["limit"] is None else options["limit"] - printed
+            for passage in index.passages(text, document, shortest=options["shortest"], limit=left, group=group):
+                printed += 1
+                _print_passage(passage, text, options["as_json"], key)
+    return 0 if printed else 1
+
+
 def _content(text: str | None, file: Path | None) -> str:
     if file is None and text != "-":
-        return text or ""
+        with contextlib.suppress(OSError, ValueError):  # a text may be no name of a file
+            file = Path(text) if text and Path(text).is_file() else None
+        if file is None:
+            return text or ""
     content = sys.stdin.buffer.read() if file is None else file.read_bytes()
     if why := why_not_text(content[:HEAD_BYTES]):
         raise ParameterError(f"{file or 'standard input'}: {why}")
     return content.decode("utf-8", "replace")
 
 
-def _print_passage(passage: Passage, text: str | None, as_json: bool) -> None:
+def _print_passage(passage: Passage, text: str | None, as_json: bool, against: Key | None = None) -> None:
     shared = None if text is None else text[passage.start : passage.end]
     if as_json:
-        emit_json({**as_json_value(passage._asdict()), "text": shared})
+        other = {} if against is None else {"against": as_json_value(against)}
+        emit_json({**other, **as_json_value(passage._asdict()), "text": shared})
         return
+    first = "" if against is None else f"{escaped(against)}\t"
     places = f"{passage.start}-{passage.end}\t{passage.other_start}-{passage.other_end}"
-    emit(f"{passage.tokens}\t{escaped(passage.key)}\t{places}\t{'' if shared is None else escaped(shared)}")
+    emit(f"{first}{passage.tokens}\t{escaped(passage.key)}\t{places}\t{'' if shared is None else escaped(shared)}")
 
 
 @command()
