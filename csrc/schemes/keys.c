@@ -171,8 +171,7 @@ static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
 {
     uint64_t *selected;
     size_t count;
-    const int status =
-        nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count);
+    const int status = nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count);
     if (status != ND_OK)
         return status;
     for (size_t i = 0; i < count; i++)

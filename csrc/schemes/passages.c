@@ -27,8 +27,8 @@ struct nd_passages {
     ND_LIST(uint32_t) next;  /* the next one (NONE: none), kept for the first one and for those behind it, */
     ND_LIST(uint32_t) seen;  /* and for the first one the number of the comparison that met it last */
     uint32_t comparison;
-    ND_LIST(uint64_t) met;         /* windows of the text asked for */
-    ND_LIST(uint64_t) met_other;   /* and of the other, ascending */
+    ND_LIST(uint64_t) met;       /* windows of the text asked for */
+    ND_LIST(uint64_t) met_other; /* and of the other, ascending */
     ND_LIST(nd_passage) found;
     nd_runs *runs;
 };

@@ -172,8 +172,7 @@ int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size)
     case ND_SCHEME_PASSAGES:
         return check_passages(&to, scheme);
     default:
-        return refuse(&to, "kind of scheme is %d; it must be from %d to %d", scheme->kind, ND_SCHEME_SIMHASH,
-            ND_SCHEME_PASSAGES);
+        return refuse(&to, "kind of scheme is %d; it must be from %d to %d", scheme->kind, ND_SCHEME_SIMHASH, ND_SCHEME_PASSAGES);
     }
 }
 

@@ -75,9 +75,9 @@ static int finish(stream *from, size_t hash_bits, size_t token_count, nd_values 
     const size_t least = scheme->kind == ND_SCHEME_PASSAGES ? (size_t)scheme->shortest : 1;
     const size_t size = from->count < least                  ? 0
                         : scheme->kind == ND_SCHEME_PASSAGES ? 4 * from->count
-                        : scheme->kind == ND_SCHEME_BOTTOMK ? 8 * from->kept
-                        : scheme->kind == ND_SCHEME_MINHASH ? nd_signature_size(scheme)
-                                                            : (size_t)scheme->bits / 8;
+                        : scheme->kind == ND_SCHEME_BOTTOMK  ? 8 * from->kept
+                        : scheme->kind == ND_SCHEME_MINHASH  ? nd_signature_size(scheme)
+                                                             : (size_t)scheme->bits / 8;
     uint8_t *out;
     const int status = nd_values_append(values, size, token_count, &out);
     if (status != ND_OK || size == 0)

@@ -59,11 +59,13 @@ static const char rows_sql[] =
  * a bucket, and the rows of a crowd. */
 #define BUCKETS_IN_ORDER "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id"
 #define HASHES_IN_ORDER(table)                                                                                                   \
-    {"SELECT group_id, hash, fingerprint_id, crowd FROM %s_" table " WHERE (hash, group_id) >= (?1, ?2) "                        \
-     "ORDER BY hash, group_id, crowd, fingerprint_id",                                                                           \
-        "SELECT min(crowd) FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",                                  \
-        "SELECT fingerprint_id FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "                              \
-        "ORDER BY fingerprint_id DESC"}
+    {                                                                                                                            \
+        "SELECT group_id, hash, fingerprint_id, crowd FROM %s_" table " WHERE (hash, group_id) >= (?1, ?2) "                     \
+        "ORDER BY hash, group_id, crowd, fingerprint_id",                                                                        \
+            "SELECT min(crowd) FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",                              \
+            "SELECT fingerprint_id FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "                          \
+            "ORDER BY fingerprint_id DESC"                                                                                       \
+    }
 static const char *const ordered_sql[][3] = {
     [ND_PLAN_SCAN] = {BUCKETS_IN_ORDER},
     [ND_PLAN_BLOCKS] = {BUCKETS_IN_ORDER},

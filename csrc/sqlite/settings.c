@@ -9,10 +9,10 @@
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
 static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
-    "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "shortest", "seed", "family", "evidence", "measure", "containment",
-    "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword", "text.short",
-    "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens", "table.part",
-    "table.allowed"};
+    "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "shortest", "seed", "family", "evidence", "measure",
+    "containment", "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword",
+    "text.short", "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens",
+    "table.part", "table.allowed"};
 #define SETTING_COUNT (sizeof setting_names / sizeof setting_names[0])
 
 /* The rows read; values[i] is NULL where there is no row setting_names[i]. */

@@ -84,7 +84,7 @@ static void share(sqlite3_context *context, int argc, sqlite3_value **argv, int 
     if (status == ND_ERROR_DAMAGED)
         nd_fail(context, "a blob of %d bytes does not hold token hashes of 4 bytes", sqlite3_value_bytes(argv[0]));
     else if (nd_fail_status(context, status))
-        sqlite3_result_double(context, own == 0     ? 0.0
+        sqlite3_result_double(context, own == 0      ? 0.0
                                        : containment ? (double)own / (double)tokens
                                                      : nd_passage_share(own, tokens, others, size / 4));
 }

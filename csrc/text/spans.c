@@ -240,5 +240,6 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
 int nd_text_next_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t at, size_t *end)
 {
     *end = find_span_end(rules, text, size, at, 0);
-    return process_span(work, rules, text + at, *end - at, rules->spec.tokens == ND_TOKENS_WORDS ? &nd_words_sink : &nd_chars_sink);
+    return process_span(work, rules, text + at, *end - at,
+        rules->spec.tokens == ND_TOKENS_WORDS ? &nd_words_sink : &nd_chars_sink);
 }
