@@ -91,9 +91,11 @@ class State(Model):
         super().__init__(case, window)
         self.added: dict[int, int] = {}
         """When each entry was stored, by its number."""
+        self.own: dict[int, float | None] = {}
+        """The end that each entry was given."""
 
     def put(self, key: Any, content: Any, group: Any = None, expires_at: float | None = None) -> None:
-        self.added[self.counter + 1] = CLOCK.now
+        self.added[self.counter + 1], self.own[self.counter + 1] = CLOCK.now, expires_at
         super().put(key, content, group, self.until(self.counter + 1, expires_at))
 
     def until(self, number: int, expires_at: float | None) -> float | None:
@@ -104,16 +106,17 @@ class State(Model):
         return end if expires_at is None else min(expires_at, end)
 
     def set_duration(self, duration: int) -> None:
-        """Ends that the window gave follow it; earlier ones stay."""
+        """Ends that the window gave follow it, earlier ones stay, and what has expired does not come back."""
         before, self.duration = self.duration or 0, duration
         for key, one in self.entries.items():
-            own = None if one.expires_at == self.added[one.number] + before else one.expires_at
-            self.entries[key] = replace(one, expires_at=self.until(one.number, own))
+            if one.expires_at is None or one.expires_at > CLOCK.now:
+                own = self.own[one.number] if one.expires_at == self.added[one.number] + before else one.expires_at
+                self.entries[key] = replace(one, expires_at=self.until(one.number, own))
 
     def copy(self) -> State:
         """A snapshot."""
         made = State(self.case, self.window)
-        made.added, made.duration, made.rows = self.added, self.duration, self.rows
+        made.added, made.own, made.duration, made.rows = self.added, dict(self.own), self.duration, self.rows
         made.entries, made.counter, made.dismissed = dict(self.entries), self.counter, set(self.dismissed)
         made.allowed = self.allowed
         return made

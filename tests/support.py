@@ -147,7 +147,7 @@ def case_of(scheme: Any, rules: TextRules = WORDS, name: str = "", codes: bool =
         if scheme.takes_codes:
             return int.from_bytes(bytes(sketch), "big")
         if scheme.name == "passages":
-            return tuple(shingles(content, rules.changed(shingle=1)))
+            return list(shingles(content, rules.changed(shingle=1)))
         if scheme.name == "bottomk":
             return set(sketch.tolist())
         return (set(shingles(content, rules)), sketch) if scheme.exact else sketch
