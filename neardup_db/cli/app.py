@@ -70,8 +70,8 @@ def load(name: str) -> click.Command:
 
 
 class Program(click.Group):
-    """A command group. Commands return their exit code; errors are one sentence on standard error with exit code 2, with
-    tracebacks only in Python's development mode."""
+    """Commands return their exit code. Errors are one sentence and exit code 2, with tracebacks only in Python's development
+    mode."""
 
     def main(
         self,
@@ -110,8 +110,7 @@ class Program(click.Group):
         sys.exit(code or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """If the reader of the output closes the pipe, as `| head` does, the command ends without an error; commands with further
-        work handle this themselves."""
+        """A reader that closes the pipe, as `| head` does, ends the command without an error."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -131,7 +130,7 @@ class Program(click.Group):
 
 
 class SignalReceived(BaseException):
-    """A termination signal, raised in the main thread so that temporary files are deleted."""
+    """Raised in the main thread so that temporary files are deleted."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -140,7 +139,7 @@ class SignalReceived(BaseException):
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGBREAK raise SignalReceived, once. An ignored SIGHUP, as under nohup, stays ignored."""
+    """An ignored SIGHUP, as under nohup, stays ignored."""
     names = ("SIGTERM", "SIGHUP", "SIGBREAK") if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}

@@ -68,7 +68,6 @@ class Buckets:
         self._runs.close()
 
     def _entries(self) -> Any:
-        """The sorted entries of the latest texts, uint64[n]. Texts without tokens have none."""
         keys = np.frombuffer(self._keys, np.uint32).reshape(-1, self._bands)
         places = np.arange(self._texts - len(keys), self._texts, dtype=np.uint64)
         has_words = np.ones(len(keys), bool)
@@ -87,7 +86,7 @@ class Buckets:
         self._keys = array("I")
 
     def _ranges(self) -> Iterator[Any]:
-        """All entries, sorted, each batch of one bucket range, or of several with up to SORTED_KEYS entries."""
+        """All entries, sorted: each batch has one bucket range, or several with up to SORTED_KEYS entries."""
         bounds = np.array(self._bounds)
         sizes = np.diff(bounds, axis=1).sum(axis=0)
         cuts, size = [0], 0

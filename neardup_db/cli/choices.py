@@ -166,7 +166,7 @@ class KnownRecords:
         return np.frombuffer(self._flags, bool)
 
     def search(self, texts: Sequence[str] | LocatedTexts) -> Any:
-        """Query the texts of the next records. Returns which of them match, bool[n]."""
+        """Which of the next records match, bool[n]."""
         first, known = len(self._flags) + 1, np.zeros(len(texts), bool)
         found: list[tuple[int, str]] = []
         for path, index, question in self._indexes:
@@ -186,8 +186,7 @@ class KnownRecords:
     def _first_matches(
         self, index: Index, question: dict[str, Any], texts: Sequence[str] | LocatedTexts, places: Any
     ) -> list[list[Match]]:
-        """A match for each text at the given positions, in any group. Containment queries run one text and one group at a time,
-        because a single one may take a second."""
+        """Containment queries run one text and one group at a time, because a single one may take a second."""
         is_containment = "measure" in question
         step = 1 if is_containment else limits.ASKED_PART
         names = index.connection.execute(f"SELECT name FROM {index.name}_group") if is_containment else ()

@@ -48,7 +48,6 @@ def _display_name(parameter: click.Parameter) -> str:
 
 
 def _may_repeat(option: click.Option) -> bool:
-    """Whether an option collects its values, or is a flag with one meaning."""
     return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 

@@ -113,7 +113,6 @@ class Comparison:
         }
 
     def _group_of(self, record: InputRecord, value: Any) -> Key | None:
-        """The group name for a value, None without one. Raises RecordError for a value of another type."""
         if value is ABSENT or value is None or value == "" or value != value:
             return None
         if isinstance(value, (dict, list, tuple)):
@@ -150,7 +149,7 @@ class Comparison:
         return shared if self.known is None else shared & ~self.known.flags
 
     def _fill(self, buckets: Buckets) -> None:
-        """Read all records. A second thread computes the buckets of one batch while the next is read."""
+        """A second thread computes the buckets of one batch while the next is read."""
 
         def take(texts: list[str] | LocatedTexts) -> None:
             if self.known is not None:

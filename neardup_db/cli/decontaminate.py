@@ -43,8 +43,6 @@ _place = click.Path(path_type=Path, allow_dash=True)
 
 @dataclass(slots=True)
 class Contamination:
-    """Counts and speed of a run."""
-
     records: int = 0
     contaminated: int = 0
     tests: int = 0
@@ -164,8 +162,6 @@ def _read_tests(index: Index, tests: Sequence[Path], reading: ReadOptions, folde
 
 
 class _Search:
-    """The test texts, and which of them were found."""
-
     def __init__(self, index: Index, names: list[str | int]) -> None:
         self.names, self.found = names, np.zeros(len(names), bool)
         self.too_short: int = index.connection.execute(
@@ -181,14 +177,13 @@ class _Search:
         return self._keys.meet(self._scheme.native, self._rules.native, texts)[0]
 
     def passages(self, text: str) -> list[Passage]:
-        """The passages that a text shares with test texts; `key` is the number of the test text."""
+        """`key` is the number of the test text."""
         found = self._index.passages(text)
         self.found[[int(passage.key) for passage in found]] = True
         return found
 
 
 def _run(search: _Search, passes: Passes, output: Path, report: Path | None, drop: str, shards: bool) -> Contamination:
-    """Find the contaminated records, then write the others."""
     started, source = time.monotonic(), passes.source
     summary = Contamination(tests=len(search.names), tests_too_short=search.too_short)
     targets = [path for path in (report, output) if path is not None]
@@ -252,8 +247,6 @@ def _contaminated(search: _Search, passes: Passes, candidates: Any, summary: Con
 def _write_cut(
     search: _Search, passes: TextPasses, contaminated: Any, place: Path, output: Path, shards: bool, meter: Meter
 ) -> None:
-    """Write all records, the contaminated ones without their passages."""
-
     def cut(text: str) -> str:
         kept, place = [], 0
         for passage in sorted(search.passages(text), key=lambda passage: passage.start):

@@ -159,14 +159,14 @@ def dedup(
 
 
 def folder_for_temporary_files(output: Path) -> Path:
-    """The output's folder. For a stream it is the current folder or, if that is read-only, the system's temporary folder."""
+    """For a stream the current folder or, if that is read-only, the system's."""
     if output != STDOUT and not is_stream(output):
         return output.absolute().parent
     return Path.cwd() if os.access(Path.cwd(), os.W_OK) else Path(tempfile.gettempdir())
 
 
 def _check_index(path: Path) -> None:
-    """Refuses a stream, and a file with a write-ahead log, which SQLite would apply to the new index."""
+    """SQLite would apply a write-ahead log to the new index."""
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--index {path}: an index is a file; name one")
     for log in (Path(f"{path}-wal"), Path(f"{path}-journal")):
@@ -175,7 +175,7 @@ def _check_index(path: Path) -> None:
 
 
 def check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:
-    """Refuses an output name that does not fit the input format, because records are copied unchanged."""
+    """Records are copied unchanged, so the output needs the input's format."""
     if source.format == "folder" and len(paths) > 1:
         raise ParameterError(f"{source.name}: a folder of texts cannot be combined with other inputs, as it is copied")
     if source.format == "folder" and (output == STDOUT or is_stream(output)):
@@ -215,7 +215,7 @@ def _check_shards(source: Source, paths: Sequence[Path]) -> None:
 
 
 def _note_chains(summary: Summary, plan: Plan) -> None:
-    """Print a note on large components whose records are unlike the kept one; they occur only with --connected."""
+    """Only --connected joins records unlike the kept one."""
     lowest = summary.largest_similarity
     if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
         return

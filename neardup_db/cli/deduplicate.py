@@ -130,7 +130,7 @@ def deduplicate(plan: Plan) -> Summary:
 
 @contextlib.contextmanager
 def _reporting_partial_outputs() -> Iterator[list[Path]]:
-    """Yields a list for the started outputs. An error message names the partial ones, because a stream cannot be withdrawn."""
+    """An error message names the partial outputs, because a stream cannot be withdrawn."""
     begun: list[Path] = []
     try:
         yield begun
@@ -145,7 +145,7 @@ def _reporting_partial_outputs() -> Iterator[list[Path]]:
 
 @contextlib.contextmanager
 def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
-    """If the reader of this output closes its pipe, as `| head` does, the other outputs are still written."""
+    """If the reader of this output closes its pipe, the other outputs are still written."""
     begun.append(path)
     try:
         with room_for(path):
@@ -165,7 +165,7 @@ def _persistent_index(comparison: Comparison, target: Path, places: Mapping[Path
 
 
 def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary) -> tuple[Any, Marks | None]:
-    """Which records are removed, bool[n], and the marks of all records if requested. A record's number is its position + 1."""
+    """A record's number is its position + 1."""
     removed = np.zeros(summary.records, bool)
     removed[found.gone - 1] = True
     marks = _marks(comparison, index, summary.records) if plan.mark else None
@@ -208,7 +208,6 @@ def shard_paths(source: Source, output: Path) -> dict[Path, Path]:
 
 @contextlib.contextmanager
 def _table_writer(path: Path, target: Path, names: Sequence[str]) -> Iterator[Callable[..., None]]:
-    """A function that writes one row, as JSON lines, or as CSV or TSV with a header, according to the target's suffix."""
     kind = format_of(target)
     with open_output(path, packing_of(target)) as raw:
         file = codecs.getwriter("utf-8")(raw)  # not closed, so that standard output stays open

@@ -156,7 +156,6 @@ def _records(texts: dict[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def _parts(key: str) -> tuple[str, str]:
-    """'Ruth 1 (ASV)' split into 'Ruth 1' and 'ASV'."""
     chapter, _, translation = key.rstrip(")").rpartition(" (")
     return chapter, translation
 

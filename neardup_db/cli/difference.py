@@ -78,7 +78,6 @@ def has_colours(console: Console) -> bool:
 
 
 def show_side_by_side(console: Console, first: str, second: str, name_a: str, name_b: str) -> None:
-    """Print two texts with their differences marked, side by side or, on a narrow terminal, one below the other."""
     compared = differences(first, second)
     wide = console.width >= NARROW
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, show_lines=True, show_header=wide)
@@ -109,5 +108,4 @@ def _cell(row: Iterable[Part], side: int, colours: bool) -> Text:
 
 
 def _lines(text: str) -> str:
-    """The text without characters that move the cursor, except line ends."""
     return "\n".join(escaped(line) for line in text.expandtabs(4).replace("\r\n", "\n").split("\n"))

@@ -50,7 +50,6 @@ def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type:
 
 
 def write_lines(index: Index, out: Path, size_bytes: int) -> int:
-    """Write the documents of one snapshot in insertion order, compressed according to the suffix. Returns their number."""
     count, total = 0, max(len(index), 1)
     with replacing(out) as (new,), room_for(out), open_output(new, packing_of(out)) as file, Meter("Export", size_bytes) as meter:
         for document in _documents(index, "true", ()):
@@ -95,7 +94,7 @@ _CODES = """(SELECT json_group_array(json_object('part', c.part, 'code', c.code)
 
 
 def _codes(index: Index) -> str:
-    """SQL for the codes of a document with several codes or a named one; NULL for others."""
+    """NULL for documents with one unnamed code."""
     there = f"SELECT value FROM {index.name}_setting WHERE name = 'table.part'"
     return _CODES.replace("{name}", index.name) if index.connection.execute(there).fetchone() else "NULL"
 

@@ -24,7 +24,7 @@ from .wording import in_command_terms
 
 
 def sum_of_reports(first: AddReport, second: AddReport, before: int) -> AddReport:
-    """The sum of two reports, the second of which starts after the first `before` records."""
+    """The second starts after the first `before` records."""
     later = (replace(problem, record=before + problem.record) for problem in second.problems)
     return AddReport(
         added=first.added + second.added,
@@ -75,7 +75,6 @@ def feed(
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print the block's warnings on standard error afterwards, in the command line's wording."""
     told: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", ShortTextsWarning)
@@ -91,7 +90,7 @@ _PLACE = re.compile(r"record (\d+): ")
 def _add(
     index: Index, source: Source, piece: list[InputRecord], records: list[dict[str, Any]], options: dict[str, Any]
 ) -> AddReport:
-    """Add a batch. Errors and skipped records name file and line."""
+    """Errors and skipped records name file and line."""
     try:
         if index.scheme.takes_text:
             report = index.add_many(records, **options)
@@ -137,7 +136,7 @@ _REMEDY_NAMED = (
 
 
 def print_report(report: AddReport | SyncReport, counts: Sequence[str], seconds: float, as_json: bool) -> None:
-    """Print the outcome of a load. counts: the counts of the report to name after the added documents."""
+    """counts: the counts of the report to name after the added documents."""
     done = ", ".join([f"{count_text(report.added, 'document')} added", *(f"{getattr(report, name):,} {name}" for name in counts)])
     line = f"{done}; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
     emit_result({**as_json_value(report), "seconds": seconds}, line, as_json=as_json)

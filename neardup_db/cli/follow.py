@@ -78,7 +78,7 @@ def follow(database: Path, table: str, name: str, later: bool, as_json: bool, **
 
 
 def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], how: dict[str, Any]) -> None:
-    """Create a missing index and its triggers in one transaction, so that a wrong table or column leaves the file unchanged."""
+    """One transaction, so that a wrong table or column leaves the file unchanged."""
     path = str(database)
     with translated(path), contextlib.closing(open_file(path, read_only=False, durability="full", timeout=30.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -172,7 +172,6 @@ def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
 
 
 def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
-    """The records of a source. For an index of codes, a record without a valid code raises RecordError or is skipped."""
     for record in source:
         if not index.scheme.takes_text:
             try:
@@ -188,8 +187,7 @@ def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
 
 
 def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: dict[str, Any]) -> Iterator[Sequence[Match]]:
-    """The matches of each record. A record with very many matches is queried again by itself, so that at most one such result is
-    in memory."""
+    """A record with very many matches is queried again by itself, so that at most one such result is in memory."""
     ask, ask_many = (index.query, index.query_many) if index.scheme.takes_text else (index.query_code, index.query_codes)
     texts = [record.text if index.scheme.takes_text else record.text.strip() for record in piece]
     most = min(question["limit"] or limits.MATCHES_TOGETHER, limits.MATCHES_TOGETHER)

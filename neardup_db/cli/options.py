@@ -138,8 +138,7 @@ def group_to_query(index: Index, group: str | None, all_groups: bool) -> Key | A
 
 
 def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
-    """The group for --group. Without the option, a note with the remedy is printed if the index has groups, because they are not
-    searched."""
+    """Without the option, a note with the remedy says that groups are not searched."""
     if group is not None:
         return find_group(index, group)
     if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
@@ -310,14 +309,12 @@ def index_files(path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    """Open an existing index as `open_existing` does. Errors in the block name the file."""
     with naming_file(path), open_existing(path, name, write=write) as index:
         yield index
 
 
 def open_existing(path: Path, name: str, *, write: bool = False) -> Index:
-    """An existing index. A writable file is opened for writing even to read it, because only a writable last connection removes
-    -wal and -shm."""
+    """A writable file is opened for writing even to read it, because only a writable last connection removes -wal and -shm."""
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
@@ -325,7 +322,6 @@ def open_existing(path: Path, name: str, *, write: bool = False) -> Index:
 
 
 def is_option_given(context: click.Context, name: str) -> bool:
-    """Whether a parameter, by its Python name, was given on the command line."""
     return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
 
 
@@ -341,7 +337,6 @@ def is_new(path: Path) -> bool:
 
 @contextlib.contextmanager
 def removed_if_unused(path: Path) -> Iterator[None]:
-    """If the block fails before a new index contains a document, delete the file."""
     was_there = path.exists()
     try:
         yield
@@ -361,7 +356,6 @@ def parse_key(text: str, key_type: str) -> Key:
 
 
 def parse_window(text: str, option: str = "--window", or_else: str = "") -> timedelta | int:
-    """The value of --window or another option: '24h', or a number of documents."""
     if text.strip().isdecimal():
         return int(text)
     try:
@@ -372,7 +366,6 @@ def parse_window(text: str, option: str = "--window", or_else: str = "") -> time
 
 
 def parse_duration(option: str, text: str) -> float:
-    """A duration in seconds: '90s', '15m', '12h', '30d' or '2w'."""
     duration = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if not duration:
         raise ParameterError(f"{option} {text!r} is not a duration; write a number and s, m, h, d or w, as in 30d")

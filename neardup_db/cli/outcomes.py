@@ -38,7 +38,7 @@ class OutcomeFile:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Put the file in place after the block. After an error it holds the committed records, if any."""
+        """After an error the file holds the committed records, if any."""
         error: BaseException | None = None
         try:
             with replacing(self._path) as (new,), room_for(self._path), open_output(new, packing_of(self._path)) as self._file:

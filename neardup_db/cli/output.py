@@ -39,12 +39,10 @@ def json_line(value: Any) -> str:
 
 
 def emit(line: str = "", keep: str = "\t") -> None:
-    """Write a line to standard output; tabs, or the characters in `keep`, are not escaped."""
     click.echo(escape_unprintable(line, keep))
 
 
 def emit_result(value: Any, line: str, *, as_json: bool) -> None:
-    """Write a result, as JSON or as a line."""
     if as_json:
         emit_json(as_json_value(value))
     else:
@@ -98,7 +96,6 @@ class _ClosedInput(io.RawIOBase):
 
 
 def leave_stdout() -> None:
-    """Discard further standard output, because its reader has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -110,7 +107,6 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def add_afterword(error: BaseException, text: str) -> None:
-    """Append a sentence to the final message, if this error ends the program."""
     before = getattr(error, "neardup_afterword", None)
     error.neardup_afterword = f"{before}; {text}" if before else text  # type: ignore[attr-defined]
 
@@ -154,7 +150,6 @@ class GuardedStream:
 
 
 def escaped(value: object) -> str:
-    """A value on one line, with unprintable characters escaped; bytes as x'6869'."""
     return f"x'{value.hex()}'" if isinstance(value, bytes) else escape_unprintable(str(value))
 
 
@@ -176,7 +171,6 @@ def as_json_value(value: Any) -> Any:
 
 
 def similarity_text(similarity: float, distance: int | None) -> str:
-    """The similarity, and the distance in bits if there is one, in columns of equal width."""
     return f"{similarity:.4f}" if distance is None else f"{similarity:.4f}  {distance:4d} bits"
 
 
@@ -187,7 +181,6 @@ def columns(rows: list[tuple[str, Any]]) -> None:
 
 
 def count_text(count: int, noun: str, plural: str | None = None) -> str:
-    """'1 record', '2,000 records'."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
@@ -205,7 +198,6 @@ def bytes_text(size_bytes: float) -> str:
 
 
 def note_problems(name: str, invalid: int, total: int, problems: Sequence[object]) -> None:
-    """Print on standard error how many records were invalid UTF-8 and how many were skipped, and list the first."""
     if invalid:
         print_note(f"{name}: {count_text(invalid, 'line')} with invalid UTF-8, read as U+FFFD; --encoding names another")
     if not total:

@@ -21,7 +21,7 @@ from .output import add_afterword, afterword
 
 @contextlib.contextmanager
 def open_output(path: Path, packing: str | None) -> Iterator[IO[bytes]]:
-    """A new binary file, compressed as `packing` says; - is standard output. Equal content gives equal files."""
+    """Equal content gives equal files."""
     if path == STDOUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -67,7 +67,6 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuses an output that is one of the inputs, or a folder that contains one."""
     if not path.exists():
         return
     status, folder = path.stat(), path.resolve() if path.is_dir() else None
@@ -151,7 +150,6 @@ class _Output:
 
 @contextlib.contextmanager
 def _naming_output(path: Path) -> Iterator[None]:
-    """Converts system errors to errors that name the output instead of a temporary path."""
     try:
         yield
     except OSError as error:
@@ -174,7 +172,6 @@ def room_for(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> co
 
 @contextlib.contextmanager
 def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Converts errors of a full disk to errors with the folder, or another place, and the remedy."""
     try:
         yield
     except errors as error:

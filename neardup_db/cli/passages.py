@@ -195,7 +195,6 @@ def _print_common(passage: CommonPassage, name: str | int, as_json: bool) -> Non
 
 @contextlib.contextmanager
 def scratch_index(folder: Path, scheme: Passages, rules: Any) -> Iterator[Index]:
-    """A temporary index with texts in a folder."""
     connection = open_scratch(str(folder / "passages.db"))
     try:
         with Index(connection, scheme, text=rules, store_text=True, record_matches=False) as index:

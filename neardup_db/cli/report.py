@@ -68,7 +68,6 @@ def report(
 
 
 def check_page(path: Path | None, force: bool, index_path: Path) -> None:
-    """Refuses an existing file, unless `force`, and the index file."""
     if path is not None and path != STDOUT:
         check_output(path, force, index_files(index_path))
 

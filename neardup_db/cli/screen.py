@@ -34,7 +34,6 @@ class Screen(Console):
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Leave a closed pipe to `app`, as for lines printed without rich, unless the command has further work."""
         if not self.goes_on:
             raise  # noqa: PLE0704 (rich calls this where it handles the error)
         leave_stdout()
@@ -42,8 +41,7 @@ class Screen(Console):
 
 
 class Meter:
-    """A progress bar on standard error, with optional rates; silent if standard error is not a terminal. `advance` is cheap
-    enough to be called for every record."""
+    """Silent if standard error is not a terminal; `advance` is cheap enough for every record."""
 
     def __init__(self, title: str, total_bytes: int, has_rates: bool = True) -> None:
         self._has_rates = has_rates

@@ -104,7 +104,6 @@ def _reading_only(connection: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _finishing_writes(write: bool) -> Iterator[None]:
-    """Statements that may write run to their end, even if the reader of the rows closes the pipe."""
     try:
         yield
     except OSError as error:
@@ -125,7 +124,7 @@ def _explaining_errors(path: Path) -> Iterator[None]:
 
 
 def _rows(connection: Any, statement: str) -> Any:
-    """Column names and values of each row. A repeated name gets a number, because JSON object keys must differ."""
+    """A repeated name gets a number, because JSON object keys must differ."""
     cursor = connection.cursor()
     for row in cursor.execute(statement):
         names: list[str] = []

@@ -102,7 +102,7 @@ def tune(
 
 
 def _pairs(path: Path, folder: Path) -> list[tuple[Key, Key]]:
-    """The pairs of a --truth file. Keys are text; an integer id_b is read as its digits, like an integer id."""
+    """Keys are text; an integer id_b is read as its digits, like an integer id."""
     source = open_source([path], ReadOptions(id_field="id_a", text_fields=("id_b",), integer_texts=True), folder)
     return [(record.key, record.text) for record in source]
 

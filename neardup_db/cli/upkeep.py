@@ -39,7 +39,7 @@ def backup(index_path: Path, out: Path, force: bool, name: str, as_json: bool) -
 
 
 def _refuse_log(out: Path) -> None:
-    """Refuses a write-ahead log beside the output, because SQLite would apply it to the copy."""
+    """SQLite would apply the log to the copy."""
     log = index_files(out.resolve())[1]
     if log.exists():
         raise ParameterError(

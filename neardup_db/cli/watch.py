@@ -45,8 +45,7 @@ MARKS = ("duplicate_of", "similarity")
 
 @dataclass
 class Counts:
-    """records: received; passed_on: new; duplicates: near-duplicates of a record in the window; known: with an id in the window;
-    skipped: invalid."""
+    """passed_on: new; duplicates: of a record in the window; known: with an id in the window; skipped: invalid."""
 
     records: int = 0
     passed_on: int = 0
@@ -127,7 +126,7 @@ def note_problem(problem: Problem) -> None:
 
 
 class Passing:
-    """Stores new records and passes them on after the commit. All records that have arrived together form a transaction."""
+    """Records that have arrived together form a transaction and are passed on after the commit."""
 
     def __init__(self, index: Index, mark: bool) -> None:
         self.counts = Counts()
@@ -172,7 +171,6 @@ class Passing:
             self._taken.append((record, dict(zip(MARKS, (as_json_value(duplicate_of), similarity), strict=True))))
 
     def _offer(self, record: InputRecord) -> tuple[Key | None, float | None]:
-        """Store a new record; for a duplicate, return the key and similarity of its match."""
         if record.key in self._index:
             self.counts.known += 1
             return record.key, None

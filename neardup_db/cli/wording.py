@@ -100,7 +100,7 @@ def duration_text(time: timedelta) -> str:
 
 
 def _option(argument: re.Match[str]) -> str:
-    """The option for a Python argument; quoted text, such as a key, is unchanged."""
+    """Quoted text, such as a key, is unchanged."""
     name, value, plain_name = argument.groups()
     if name is None:
         return argument[0] if plain_name is None else _dashed(plain_name)
@@ -117,7 +117,6 @@ def _dashed(name: str) -> str:
 
 @contextlib.contextmanager
 def in_options() -> Iterator[None]:
-    """Errors in the block name options instead of Python arguments."""
     try:
         yield
     except NearDupError as error:
@@ -127,7 +126,6 @@ def in_options() -> Iterator[None]:
 
 @contextlib.contextmanager
 def renaming_arguments(**names: str) -> Iterator[None]:
-    """Errors in the block name these Python arguments as the command does."""
     plain = "|".join(name for name in names if "_" in name) or "(?!)"  # without an underscore they are also ordinary words
     argument = re.compile(rf"{_QUOTED}|\b({'|'.join(names)})=(?=\S)|\b({plain})\b")
 
@@ -144,7 +142,6 @@ def renaming_arguments(**names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """Errors in the block name the file and suggest commands. Input errors already name the input."""
     try:
         yield
     except InputError:

@@ -39,7 +39,7 @@ def why_not_text(head: bytes) -> str | None:
 
 
 def known_kind(head: bytes) -> str | None:
-    """The same for pictures and other formats with a signature that no text begins with in any encoding."""
+    """The same for formats with a signature that no text begins with in any encoding."""
     if picture := _picture(head):
         return f"this is a {picture} picture, not text: compare pictures by their codes, as docs/how-to/pictures.md shows"
     kind = next((kind for signature, kind in _OTHERS.items() if head.startswith(signature)), None)

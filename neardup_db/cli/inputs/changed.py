@@ -45,7 +45,6 @@ def write_changed(
 
 
 def _with_text(raw: bytes, field: str, change: Callable[[str], str]) -> bytes:
-    """A JSON line with another text in a field; doc.body leads into objects, as in `field_value`."""
     record = json.loads(raw.decode("utf-8-sig", "replace"))
     at, name = record, field
     while name not in at:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:  # slow to import
 
 
 def copy_records(places: Places, kept: Any, output: Path, target: Path, meter: Meter) -> None:
-    """Write the records selected by a mask, bool[n]: files of a folder into the folder `output`, other records into the file
-    `output`, compressed as the suffix of `target` says."""
+    """Files of a folder go into the folder `output`, other records into the file, compressed as the suffix of `target` says."""
     places.source.start_again()
     if places.source.format == "folder":
         _copy_files(places, kept, output, meter)
@@ -52,7 +51,7 @@ def _copy_runs(places: Places, kept: Any, output: IO[bytes], meter: Meter) -> No
 
 
 def _copy_run(file: InputFile, start: int, end: int, output: IO[bytes], drop_mark: bool) -> bytes:
-    """Returns the last byte. drop_mark: omit a byte order mark."""
+    """Returns the last byte."""
     last = b""
     while start < end:
         data = file.read_from(start, min(end - start, limits.COPIED_BYTES))

@@ -29,14 +29,12 @@ def encoding_of(name: str) -> str:
 
 
 class Converter:
-    """An incremental converter to UTF-8. name: the input's name in messages."""
-
     def __init__(self, encoding: str, name: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._encoding, self._name = encoding, name
 
     def convert(self, data: bytes) -> bytes:
-        """The next chunk in UTF-8; b"" ends the input. Raises InputError for invalid bytes."""
+        """b"" ends the input. Raises InputError for invalid bytes."""
         try:
             return self._decoder.decode(data, final=not data).encode()
         except UnicodeError as error:
@@ -44,7 +42,7 @@ class Converter:
 
 
 def converted(file: NamedFile, encoding: str, path: Path) -> NamedFile:
-    """Write a UTF-8 copy of a file to `path`. Returns it under the original name."""
+    """The copy has the original name."""
     converter = Converter(encoding, file.name)
     with InputFile(file.path, file.name, file.packing) as source, open(path, "wb") as output:
         while data := source.read(_CONVERTED_BYTES):

@@ -58,8 +58,6 @@ class NamedFile(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """The input of a command. name: for messages; format: of every file; files: in reading order."""
-
     name: str
     format: str
     files: list[NamedFile]
@@ -71,7 +69,6 @@ def packing_of(path: Path) -> str | None:
 
 
 def packing_by_content(path: Path) -> str | None:
-    """The same from the first bytes."""
     with open(path, "rb") as file:
         return _packing_of_head(file.read(_HEAD_BYTES), str(path))
 
@@ -94,8 +91,8 @@ def zstandard_for(path: Path) -> ModuleType:
 
 
 class _ZstdReader(io.RawIOBase):
-    """Reads all zstd frames of a file. Unlike the zstandard package's reader, it rejects a file that ends within a frame, and a
-    window above the limit of zstd without --long (the writer may choose 2 GB)."""
+    """Unlike the zstandard package's reader, it rejects a file that ends within a frame, and a window above the limit of zstd
+    without --long (the writer may choose 2 GB)."""
 
     def __init__(self, packed: BinaryIO, zstandard: ModuleType, name: str) -> None:
         self._packed, self._zstandard, self._name = packed, zstandard, name
@@ -195,7 +192,6 @@ class InputFile:
         return self.read(size)
 
     def _raise_damage(self, error: BaseException) -> None:
-        """Raises InputError for damaged compressed data; a read error names the file."""
         if type(error) is OSError and error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, self.name) from error
         if isinstance(error, gzip.BadGzipFile):
@@ -217,12 +213,10 @@ class InputFile:
 
 
 def state_of(status: os.stat_result) -> tuple[int, int]:
-    """The size and modification time of a file, to detect changes."""
     return status.st_size, status.st_mtime_ns
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a character device or a pipe, which is written, not replaced, and can be read only once."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -231,7 +225,7 @@ def is_stream(path: Path) -> bool:
 
 
 def spool(source: Path, path: Path) -> Path:
-    """Copy standard input (-) or another stream to a file, because commands read an input twice or detect its compression."""
+    """Commands read an input twice, or detect its compression."""
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if source == STDIN else stack.enter_context(open(source, "rb"))
         shutil.copyfileobj(stream, stack.enter_context(open(path, "wb")), 1 << 20)

@@ -17,7 +17,7 @@ END = object()
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A skipped record: its file, its first line (0 if the file is one text), its key if known, and the reason."""
+    """line: 0 if the file is one text."""
 
     file: str
     line: int
@@ -29,7 +29,7 @@ class Problem:
 
 
 class RecordError(InputError):
-    """One record is invalid. Reading can continue with the next."""
+    """Reading can continue with the next record."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -97,8 +97,7 @@ class Rows:
             raise self._error(self.line, f"not a valid row ({error})") from error
 
     def _texts(self) -> Iterator[str]:
-        """Decoded lines for the CSV reader. A too long line ends the iteration, because a generator cannot continue after an
-        exception."""
+        """A too long line ends the iteration, because a generator cannot continue after an exception."""
         while True:
             try:
                 line = self.lines.next_line()

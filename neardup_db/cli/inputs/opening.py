@@ -33,8 +33,7 @@ def passes_of(source: Source, folder: Path) -> Passes:
 
 
 def paths_named(sources: Sequence[Path]) -> list[Path]:
-    """The paths that the arguments name; a pattern expands to its matches, sorted. An existing path is never a pattern. A pattern
-    with ** expands to files only, because it also matches the folders that contain them."""
+    """An existing path is never a pattern. A pattern with ** expands to files only, because it also matches their folders."""
     paths: list[Path] = []
     for source in sources:
         if source == STDIN or source.exists():
@@ -78,7 +77,7 @@ def _display_name(path: Path) -> str:
 
 
 def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> Iterator[NamedFile]:
-    """The files of one path. Their keys are assigned later, when all files are known."""
+    """Keys are assigned later, when all files are known."""
     if path == STDIN or is_stream(path):
         if options.format is None and format_of_file(path) is None:
             raise InputError(f"{_display_name(path)} has no name that shows its format; add --format {'|'.join(FORMATS)}")
@@ -94,8 +93,7 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
 
 
 def _matching_files(folder: Path, pattern: str) -> list[Path]:
-    """Files in a folder whose name or relative path matches the pattern, in path order, without hidden files and the marker files
-    of Spark and Hive (a leading underscore and no suffix, as _SUCCESS)."""
+    """Without hidden files and the marker files of Spark and Hive (a leading underscore and no suffix, as _SUCCESS)."""
     paths = []
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOTED)
@@ -121,7 +119,7 @@ def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
 
 
 def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[NamedFile]]) -> str:
-    """The format, from the file names. In a folder any file name is accepted as a text, including .txt."""
+    """In a folder any file name is accepted as a text, including .txt."""
     examples: dict[str, NamedFile] = {}
     for path, group in zip(paths, groups, strict=True):
         for file in group:
@@ -139,8 +137,7 @@ def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[Named
 
 
 def _with_keys(files: Sequence[NamedFile], source_name: str | None, is_file: bool) -> list[NamedFile]:
-    """The files with their names for keys: the file name, or the path relative to the folder; if two would be equal, the paths as
-    given."""
+    """Keys are file names or relative paths; if two would be equal, the paths as given."""
     keys = [file.below.as_posix() for file in files]
     if len(set(keys)) < len(keys):
         keys = [file.given.as_posix() for file in files]

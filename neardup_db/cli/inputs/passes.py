@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # slow to import
 
 
 class Piece(NamedTuple):
-    """Consecutive records. texts: a list, or `LocatedTexts`."""
-
     texts: list[str] | LocatedTexts
     size_bytes: int
 
@@ -121,7 +119,7 @@ class TextPasses(Passes):
 
 
 def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
-    """Lists of at most `most` records and about `limits.PIECE_BYTES` bytes; the last record may exceed it."""
+    """The last record may exceed `limits.PIECE_BYTES`."""
     piece: list[InputRecord] = []
     size_bytes = 0
     for record in records:

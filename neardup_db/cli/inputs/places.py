@@ -39,7 +39,6 @@ class Places:
         self._sizes.extend([len(record.raw) for record in records])
 
     def records(self, wanted: Any) -> Iterator[InputRecord]:
-        """Reread the selected records. Raises ChangedError if one is missing."""
         for file, numbers, *columns in self.batches(wanted):
             for number, line, start, size in zip(numbers, *columns, strict=True):
                 yield self.read_again(file, number, Place(line, start), size)
@@ -64,7 +63,6 @@ class Places:
             raise ChangedError(f"{error}; the first pass read it, so the input has changed") from error
 
     def runs(self, wanted: Any) -> Iterator[tuple[Path, Iterator[tuple[int, int]]]]:
-        """For each file, the selected records as (start, end) of contiguous byte ranges."""
         for path, first, end in self._files_with_records(wanted):
             yield path, self._runs(wanted, first, end)
 

@@ -31,7 +31,6 @@ _NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
 
 
 def format_of(path: Path) -> str | None:
-    """The format of a file name, or None, ignoring a final .gz or .zst."""
     return _SUFFIXES.get(_suffix(path))
 
 
@@ -91,7 +90,6 @@ class RecordSource(Source):
                     yield from self._records_of(file)
 
     def _records_of(self, file: LineFile) -> Iterator[InputRecord]:
-        """The records of a file with many. A file with only a byte order mark has none."""
         read = {"jsonl": self._json_lines, "lines": self._text_lines}.get(self.format, self._rows)
         return read(Lines(file, self.options.max_bytes))
 
@@ -110,7 +108,6 @@ class RecordSource(Source):
             self._done_bytes += file.size_bytes
 
     def _require_text(self, file: LineFile) -> None:
-        """Refuses a file whose first bytes belong to a picture, other binary data or another encoding."""
         head = file.head(HEAD_BYTES)
         refuse_utf16(head, file.name)
         has_fields = self.format not in _NAMELESS  # with fields, the error can name the invalid record
@@ -120,7 +117,6 @@ class RecordSource(Source):
             raise InputError(f"{file.name}: {why}{others}")
 
     def start_again(self) -> None:
-        """Set `position` to 0 for another pass over the files."""
         self._done_bytes = 0
 
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
@@ -267,7 +263,6 @@ class RecordSource(Source):
         return InputRecord(key, text, raw, self._number, line, start, fields, self._file, True)
 
     def _text(self, fields: dict[str, Any], line: int) -> str:
-        """The record's text if it is not one plain field, removed from its fields."""
         names = self.options.text_fields
         values = [pop_field(fields, name) for name in names]
         if self.options.integer_texts:
@@ -310,7 +305,6 @@ class RecordSource(Source):
             raise self._error(line, str(error)) from error
 
     def _decode(self, raw: bytes) -> str:
-        """UTF-8 bytes as text. Invalid sequences become U+FFFD; `replaced` counts the call once."""
         try:
             return raw.decode("utf-8-sig" if raw.startswith(BOM) else "utf-8")
         except UnicodeDecodeError:
@@ -333,7 +327,6 @@ _REMEDY = "name the fields with --id-field and --text-field"
 
 
 def _json_value(line: str) -> Any:
-    """The JSON value of a line. The usual line, without surrounding white space, is not scanned for it."""
     if line.startswith("{"):
         value, end = _JSON.raw_decode(line)
         if line[end:] in ("\n", "\r\n", ""):

@@ -49,7 +49,7 @@ class InputRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The size of the record in the input, in bytes; for a table row, about the size of its text."""
+        """For a table row, about the size of its text."""
         return len(self.raw) or len(self.text)
 
 
@@ -149,7 +149,6 @@ class Source(ABC):
 
 
 def integer_key(value: Any, where: str) -> int:
-    """An id as a 64-bit integer. Raises ValueError with the reason."""
     try:
         number = int(value)
     except ValueError as error:
@@ -160,5 +159,4 @@ def integer_key(value: Any, where: str) -> int:
 
 
 def clean_key(key: str) -> str:
-    """A key that UTF-8 can encode: lone surrogates become U+FFFD."""
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

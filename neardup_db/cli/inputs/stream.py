@@ -40,7 +40,6 @@ class Arrivals:
         self._ended = self._stopped = False
 
     def close(self) -> None:
-        """Release the resources of `stop`; the descriptor stays open."""
         self._waiting.close()
 
     def stop(self) -> None:

@@ -23,7 +23,6 @@ _IPC_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 
 
 def pyarrow_for(name: str) -> Any:
-    """pyarrow with the modules for tables. Raises InputError if it is not installed."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -39,7 +38,7 @@ Wanted = Callable[[int, int], bool]
 
 
 class Part(NamedTuple):
-    """A batch of rows from a file. first: the file row number of the first row, from 0; batch: of pyarrow."""
+    """first: the file row number of the first row, from 0."""
 
     first: int
     batch: Any
@@ -76,7 +75,6 @@ class TableFile(ABC):
 
     @contextlib.contextmanager
     def readable(self, where: str = "") -> Iterator[None]:
-        """Converts errors of pyarrow and the system to errors that name the file."""
         try:
             yield
         except (self._pa.ArrowException, OSError, MemoryError, OverflowError) as error:
@@ -171,7 +169,6 @@ class ParquetFile(TableFile):
 
 
 def _row_bytes(group: Any, leaves: list[int] | None) -> float:
-    """The mean uncompressed row size in a row group, from the footer."""
     sizes = [group.total_byte_size] if leaves is None else [group.column(i).total_uncompressed_size for i in leaves]
     return float(sum(sizes)) / float(group.num_rows)
 
@@ -254,7 +251,7 @@ class IpcFile(TableFile):
         return self._pa.ipc.new_file(file, schema, options=options)
 
     def _validate(self, batch: Any) -> None:
-        """Raises a pyarrow error if a batch refers outside of its buffers. Invalid UTF-8 passes."""
+        """Invalid UTF-8 passes."""
         for column in batch.columns:
             try:
                 column.validate(full=True)

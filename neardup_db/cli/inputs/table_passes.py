@@ -76,7 +76,6 @@ class TablePasses(Passes):
                 table.close()
 
     def _row_mask(self, of_records: Any) -> Any:
-        """A mask of records, bool[n], as a mask of all rows; skipped rows are False."""
         left_out = self.source.left_out
         if not left_out:
             return of_records
@@ -90,7 +89,7 @@ class TablePasses(Passes):
         return numbers
 
     def _marked_schema(self, marks: Marks) -> Any:
-        """The input's schema followed by the --mark columns. Integer ids keep their type; other ids are text."""
+        """Integer ids keep their type; other ids are text."""
         source, pa = self.source, self.source.pa
         kind = pa.string() if source.id_column is None else source.type_of(source.id_column)
         kinds = {"cluster": pa.int64(), "similarity": pa.float64()}
@@ -120,8 +119,7 @@ class TablePasses(Passes):
 
 
 class _Sink:
-    """A file that ignores writes after an error. pyarrow writes a Parquet footer on destruction, which would make a partial file
-    look complete."""
+    """pyarrow writes a Parquet footer on destruction, which would make a partial file look complete."""
 
     closed = False
 
@@ -151,7 +149,7 @@ def _until_error(file: IO[bytes]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _writable(source: TableSource) -> Iterator[None]:
-    """Converts pyarrow errors to errors that name the input; system errors belong to the output."""
+    """System errors belong to the output."""
     try:
         yield
     except source.pa.ArrowException as error:
@@ -173,7 +171,7 @@ def _require_filter(source: TableSource) -> None:
 
 
 def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
-    """The rows of an array selected by a mask, bool[n]. String views become large strings, because pyarrow cannot filter them."""
+    """String views become large strings, because pyarrow cannot filter them."""
     plain, mask = without_views(pa, array.type), pa.array(chosen, pa.bool_())
     if plain == array.type:
         return array.filter(mask)
@@ -181,5 +179,4 @@ def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
 
 
 def without_views(pa: Any, kind: Any) -> Any:
-    """The type with large strings or binary instead of views."""
     return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)

@@ -25,8 +25,6 @@ _REMEDY = "Name the columns with --id-field and --text-field."
 
 @dataclass(frozen=True, slots=True)
 class RowProblem(Problem):
-    """A skipped row. `line` is its row number, from 1."""
-
     def __str__(self) -> str:
         return f"{self.file}, row {self.line}: {self.reason}"
 
@@ -91,7 +89,6 @@ class TableSource(Source):
         )
 
     def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
-        """The path to a column: its name, or struct names followed by a member name."""
         way = _column_path(self.pa, list(self.schema), name)
         if way is None:
             raise InputError(f"{self.name}: no column {name!r}; it has {self._column_names()}. {_REMEDY}")
@@ -180,12 +177,12 @@ class TableSource(Source):
             raise ChangedError(f"{self.name}: {place:,} rows, where there were {len(wanted):,}: run it again")
 
     def column(self, batch: Any, way: Sequence[str]) -> Any:
-        """A column of a batch. Members of a null struct are null."""
+        """Members of a null struct are null."""
         column = batch.column(batch.schema.get_field_index(way[0]))
         return self.pa.compute.struct_field(column, list(way[1:])) if len(way) > 1 else column
 
     def texts(self, batch: Any) -> LocatedTexts:
-        """The texts of a batch, empty for null. Several text columns are joined by line ends."""
+        """Several text columns are joined by line ends."""
         columns = [self.column(batch, way) for way in self._texts]
         if len(columns) > 1:
             large = self.pa.large_string()
@@ -209,7 +206,6 @@ class TableSource(Source):
         return usable
 
     def sketched(self) -> Iterator[LocatedTexts]:
-        """The first pass of `dedup`: the texts of all usable rows, in batches, without a Python object for each."""
         self._start()
         required = self._with_ids if self.options.id_field is not None else []
         for rows, texts in self.text_rows(limits.SKETCHED_RECORDS, columns=required):
@@ -260,7 +256,6 @@ class TableSource(Source):
             yield InputRecord(given, _decoded(text), b"", next(numbers), line, 0, others, rows.path, key is None)
 
     def _key(self, value: Any) -> Key | None:
-        """An id as a key of the requested type; None for a null. Raises ValueError with the reason."""
         value = _decoded(value)
         if not self.options.integer_keys:
             return value if value is None or (self.options.typed_ids and isinstance(value, int)) else clean_key(str(value))
@@ -270,7 +265,7 @@ class TableSource(Source):
         return integer_key(value, f"the column {column!r}")
 
     def _require_keys(self) -> None:
-        """Raises InputError if required ids are missing or are not index keys. `neardup dedup` accepts any single value."""
+        """`neardup dedup` accepts any single value."""
         if self.id_column is None:
             if self.options.integer_keys:
                 raise InputError(
@@ -342,12 +337,10 @@ def _column_of(array: Any) -> arrow.Column:
 
 
 def _decoded(value: Any) -> Any:
-    """The value, with invalid UTF-8 bytes decoded to text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _comparable(pa: Any, column: Any) -> Any:
-    """A column with comparable values; dates and times become integers."""
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
@@ -361,7 +354,6 @@ def _described(field: Any) -> str:
 
 
 def _decode_names(pa: Any, fields: Any) -> None:
-    """Raises UnicodeDecodeError if a field or member name is not UTF-8."""
     for field in fields:
         str(field.name)
         kind = _storage(pa, field.type)
@@ -407,5 +399,4 @@ def _is_binary(pa: Any, kind: Any) -> bool:
 
 
 def _is_flat(pa: Any, kind: Any) -> bool:
-    """Whether rows have single values: no lists, structs, maps, unions or run-end encoding."""
     return not (pa.types.is_nested(_storage(pa, kind)) or pa.types.is_run_end_encoded(kind))

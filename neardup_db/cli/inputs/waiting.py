@@ -62,6 +62,6 @@ class Waiting:
         self._fetched.put(None)
 
     def close(self) -> None:
-        """End the thread. The descriptor stays open."""
+        """The descriptor stays open."""
         self._is_closed = True
         self._room.release()
