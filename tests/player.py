@@ -361,6 +361,7 @@ class Player:
             self._same_answer(_tuples(found), expected if outcome != "error" else "error", state.case)
             if outcome == "matched" and touch and expires is not None:
                 best = found[0].key
+                state.own[state.entries[best].number] = self.moment(expires)
                 until = state.until(state.entries[best].number, self.moment(expires))
                 state.entries[best] = replace(state.entries[best], expires_at=until)
 
@@ -514,6 +515,7 @@ class Player:
             state = self.view(who)
             there = key in state.visible(CLOCK.now).entries
             if there:
+                state.own[state.entries[key].number] = self.moment(expires)
                 until = state.until(state.entries[key].number, self.moment(expires))
                 state.entries[key] = replace(state.entries[key], expires_at=until)
             try:
