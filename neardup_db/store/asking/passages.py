@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import Any
 
 from ... import native
@@ -61,21 +62,25 @@ def common_passages(search: Search, at_least: int, limit: int | None) -> list[Co
            GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash"""
     )
     keys = search.store.sql("SELECT low FROM neardup_keys('{index}', ?)")
-    found: dict[tuple[int, bytes], CommonPassage] = {}  # by group and value
-    known: set[tuple[int, int]] = set()  # the hashes of what was found
+    found: list[CommonPassage] = []  # in the order of the answer
+    known: set[tuple[int, int]] = set()  # the hashes of what was found: a passage inside one has no others
     for hash, group_id, at_most in search.stream(frequent, (at_least,)):
-        if limit is not None and sum(passage.texts > at_most for passage in found.values()) >= limit:
+        if limit is not None and bisect.bisect_left(found, -at_most, key=lambda passage: -passage.texts) >= limit:
             break
         if (group_id, hash) in known:
             continue
         document_id, value = _common_stretch(search, hash, group_id, shortest)
-        if not value or any(group_id == group and value in other for group, other in found):
+        if not value:
             continue
         texts = _count(search, hash, group_id, value)
         if texts >= at_least:
-            found[group_id, value] = _describe(search, document_id, value, texts)
+            bisect.insort(found, _describe(search, document_id, value, texts), key=_order)
             known.update((group_id, low) for (low,) in search.rows(keys, (value,)))
-    return sorted(found.values(), key=lambda passage: (-passage.texts, -passage.tokens))[:limit]
+    return found[:limit]
+
+
+def _order(passage: CommonPassage) -> tuple[int, int]:
+    return -passage.texts, -passage.tokens
 
 
 def _common_stretch(search: Search, hash: int, group_id: int, shortest: int) -> tuple[int, bytes]:
