@@ -139,6 +139,20 @@ def test_short_questions_are_told(tmp_path: Path) -> None:
     assert read(tmp_path / "b.jsonl") == [] and "2 contaminated removed; 2 of 2 test texts found" in result.stdout
 
 
+def test_skipped_questions_are_told(tmp_path: Path) -> None:
+    """An invalid record of the test texts is never searched for; notes and the counts say so, and name its line."""
+    source = json_lines(tmp_path / "train.jsonl", [" ".join(WORDS[:20])])
+    asked, more = tmp_path / "test.jsonl", tmp_path / "more.jsonl"
+    asked.write_bytes(b'{"text": "a b c"}\n{"te\n')
+    more.write_bytes(b'{"text": "d e f"}\n{"text": 1}\n[]\n')
+    arguments = ("decontaminate", source, "--test", asked, "--test", more, "--on-error", "skip", "--json")
+    result = run(*arguments, "-o", tmp_path / "a.jsonl")
+    counts = json.loads(result.stdout)
+    assert (counts["tests"], counts["tests_skipped"], counts["skipped"]) == (2, 3, 0)
+    assert "test.jsonl: 1 record skipped" in result.stderr and "more.jsonl: 2 records skipped" in result.stderr
+    assert "line 2" in result.stderr
+
+
 def test_wrong_arguments_of_decontaminate(tmp_path: Path) -> None:
     """Outputs that would overwrite an input, or each other, and tests that are none, are refused."""
     source = json_lines(tmp_path / "train.jsonl", ["a b c"])
@@ -152,6 +166,8 @@ def test_wrong_arguments_of_decontaminate(tmp_path: Path) -> None:
         (("-o", tmp_path / "x.jsonl"), "--test"),
     ):
         assert told in run("decontaminate", source, *given, code=2).stderr
+    given = ("-", "--test", "-", "--format", "jsonl", "-o", tmp_path / "x.jsonl")
+    assert "Only one of TRAIN and --test can be standard input" in run("decontaminate", *given, code=2).stderr
     assert not (tmp_path / "x.jsonl").exists() and read(source) == [{"id": 0, "text": "a b c"}]
 
 

@@ -27,7 +27,7 @@ from .command import command
 from .dedup import check_kinds, folder_for_temporary_files
 from .deduplicate import shard_paths
 from .inputs.changed import write_changed
-from .inputs.files import STDOUT, packing_of
+from .inputs.files import STDIN, STDOUT, packing_of
 from .inputs.lines import Problem
 from .inputs.opening import open_source, passes_of, paths_named
 from .inputs.passes import Passes, TextPasses
@@ -48,6 +48,7 @@ class Contamination:
     tests: int = 0
     tests_found: int = 0
     tests_too_short: int = 0
+    tests_skipped: int = 0
     passages: int = 0
     skipped: int = 0
     invalid_utf8: int = 0
@@ -106,13 +107,15 @@ def decontaminate(
     """
     rules = text_rules(options) or TextRules()
     output, reading = Path(output_name), replace(read_options(options), one_header=True, typed_ids=True)
-    paths = paths_named(sources)
+    paths, test_paths = paths_named(sources), paths_named(tests)
+    if STDIN in paths and STDIN in test_paths:
+        raise click.UsageError("Only one of TRAIN and --test can be standard input (-): name a file for the other")
     outputs = [path for path in (output, report) if path is not None]
     if outputs.count(STDOUT) + as_json > 1:
         raise click.UsageError("Only one of -o, --report and --json can write to standard output; name a file for the others")
     for path in outputs:
         if path != STDOUT:
-            check_output(path, force, (*paths, *paths_named(tests)))
+            check_output(path, force, (*paths, *test_paths))
     beside = tmp or folder_for_temporary_files(output)
     with (
         room_in(beside, "name a folder for temporary files on another one with --tmp"),
@@ -138,27 +141,33 @@ def decontaminate(
             scratch_index(Path(folder), Passages(shortest=shortest), rules) as index,
         ):
             test_reading = replace(reading, text_fields=test_fields or reading.text_fields, one_header=False)
-            search = _Search(index, _read_tests(index, tests, test_reading, Path(folder)))
-            summary = _run(search, passes, output, report, drop, shards)
+            names, skipped = _read_tests(index, test_paths, test_reading, Path(folder))
+            summary = _run(_Search(index, names), passes, output, report, drop, shards)
+            summary.tests_skipped = skipped
     _tell(summary, source.name, drop, as_json, STDOUT in outputs, shortest)
 
 
-def _read_tests(index: Index, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> list[str | int]:
-    """The names of the test texts; the index has these under their running numbers."""
+def _read_tests(index: Index, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> tuple[list[str | int], int]:
+    """The names of the test texts, and how many were skipped; the index has the texts under their running numbers."""
     names: list[str | int] = []
+    skipped = 0
 
     def records() -> Iterator[tuple[int, str]]:
-        for place, path in enumerate(paths_named(tests)):
+        nonlocal skipped
+        for place, path in enumerate(tests):
             below = folder / f"test-{place}"
             below.mkdir()
-            for record in open_source([path], reading, below):
+            source = open_source([path], reading, below)
+            for record in source:
                 names.append(record.key)
                 yield len(names) - 1, record.text
+            note_problems(source.name, source.replaced, source.skipped, source.problems)
+            skipped += source.skipped
 
     index.add_many(records())
     if not names:
         raise ParameterError(f"{tests[0]}: there is no record; name test texts with --test")
-    return names
+    return names, skipped
 
 
 class _Search:
