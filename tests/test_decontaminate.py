@@ -115,6 +115,15 @@ def test_passages_are_cut_out(tmp_path: Path) -> None:
     assert contaminated((one["doc"]["text"] for one in out), tests) == []
 
 
+def test_a_cut_leaves_no_passage(tmp_path: Path) -> None:
+    """Where the words on both sides of a passage are a passage themselves, they go too."""
+    outer, inner = WORDS[:16], WORDS[20:36]
+    asked = json_lines(tmp_path / "test.jsonl", [" ".join(outer), " ".join(inner)])
+    source = json_lines(tmp_path / "train.jsonl", [" ".join(["before", *outer[:8], *inner, *outer[8:], "after"])])
+    run("decontaminate", source, "--test", asked, "-o", tmp_path / "a.jsonl", "--drop", "passage")
+    assert [record["text"].split() for record in read(tmp_path / "a.jsonl")] == [["before", "after"]]
+
+
 def test_tables(tmp_path: Path) -> None:
     """Parquet keeps its columns; passages cannot be cut out of it, and that is said before anything is read."""
     train, tests = made(4)

@@ -257,11 +257,13 @@ def _write_cut(
     search: _Search, passes: TextPasses, contaminated: Any, place: Path, output: Path, shards: bool, meter: Meter
 ) -> None:
     def cut(text: str) -> str:
-        kept, place = [], 0
-        for passage in sorted(search.passages(text), key=lambda passage: passage.start):
-            kept.append(text[place : max(place, passage.start)])
-            place = max(place, passage.end)
-        return "".join([*kept, text[place:]])
+        while found := search.passages(text):  # the words on both sides of a cut may be a passage too
+            kept, place = [], 0
+            for passage in sorted(found, key=lambda passage: passage.start):
+                kept.append(text[place : max(place, passage.start)])
+                place = max(place, passage.end)
+            text = "".join([*kept, text[place:]])
+        return text
 
     everything = np.ones(len(contaminated), bool)
     if not shards:
