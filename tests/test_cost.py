@@ -132,12 +132,13 @@ def test_films_of_many_frames(ask: str) -> None:
     assert costs[1] < LINEAR * costs[0]
 
 
-def test_metadata_fills_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A load holds no more metadata than text: a batch that is full of either is written."""
+@pytest.mark.parametrize("row", [{"key": "{}", "metadata": {"page": "x" * 100}}, {"key": "{}" + "x" * 100}], ids=["data", "keys"])
+def test_keys_and_metadata_fill_a_batch(monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]) -> None:
+    """A load holds no more metadata and keys than text: a batch that is full of either is written."""
     monkeypatch.setattr(limits, "BATCH_SIZE", 2000)
     taken: list[int] = []
+    records = ({**row, "key": row["key"].format(number), "text": f"story {number}"} for number in range(100))
     with Index(":memory:", MinHash()) as index:
-        records = ({"key": number, "text": f"story {number}", "metadata": {"page": "x" * 100}} for number in range(100))
         index.add_many(records, progress=taken.append)
     assert len(taken) >= 5
 

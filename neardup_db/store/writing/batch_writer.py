@@ -77,7 +77,7 @@ class BatchWriter:
     def prepare(self, batch: Batch) -> tuple[Work, int]:
         """(the work of writing a batch, the bytes that it holds)."""
         sketches = self.sketch(batch)
-        size = sum(map(len, filter(None, sketches.values))) + batch.metadata_size + batch.size * self.store.store_text
+        size = sum(map(len, filter(None, sketches.values))) + batch.held_size + batch.size * self.store.store_text
         return partial(self.write, batch, sketches), size
 
     def sketch(self, batch: Batch) -> Sketches:

@@ -204,7 +204,7 @@ class Ingest:
         content = self.store.scheme.code_value(checked.content) if code else checked.content
         batch.add(checked.record)
         batch.contents.append(content)
-        batch.size += len(content)
+        batch.content_size += len(content)
         if checked.if_exists != options.if_exists:
             batch.if_exists[len(batch) - 1] = checked.if_exists
 

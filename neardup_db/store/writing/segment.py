@@ -38,25 +38,29 @@ class Batch:
         """Times of documents from another index; None for new documents."""
         self.if_exists: dict[int, str] = {}
         """The `if_exists` of records that have their own."""
-        self.size = 0
-        """Characters of appended texts and metadata, or bytes of codes."""
-        self.metadata_size = 0
-        """Characters of metadata, which are held until they are written."""
+        self.content_size = 0
+        """Characters of texts, or bytes of codes."""
+        self.held_size = 0
+        """Characters of keys and metadata, which are held until they are written."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def size(self) -> int:
+        return self.content_size + self.held_size
+
     def append(self, key: Key, content: Any) -> None:
         self.keys.append(key)
         self.contents.append(content)
-        self.size += len(content)
+        self.content_size += len(content)
+        if not isinstance(key, int):
+            self.held_size += len(key)
 
     def add(self, record: Record) -> None:
         """Append a record whose content follows by `extend`."""
         self.keys.append(record.key)
-        if record.metadata is not None:
-            self.metadata_size += len(record.metadata)
-            self.size += len(record.metadata)
+        self.held_size += (0 if isinstance(record.key, int) else len(record.key)) + len(record.metadata or "")
         if any(value is not None for value in record[1:]):
             self.more[len(self.keys) - 1] = record
 
@@ -67,7 +71,8 @@ class Batch:
             self.contents += contents
         else:
             self.contents = contents
-        self.size += size
+        self.content_size += size
+        self.held_size += sum(len(key) for key in keys if not isinstance(key, int))
 
     def record(self, i: int) -> Record:
         record = self.more.get(i) or Record(self.keys[i], None, None, None, None)
