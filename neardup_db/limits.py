@@ -216,7 +216,7 @@ WATCHED_TOGETHER = 256
 """The most records that `neardup watch` stores in a transaction, if that many have arrived."""
 
 DEDUP_COMMIT_EVERY = 20_000
-"""Records in a transaction of `neardup dedup`."""
+"""Records in a transaction of `neardup boilerplate`."""
 
 MATCHES_TOGETHER = 100
 """Matches of each record of a piece that `neardup query --from` holds; records with more are queried again, one by one."""

@@ -129,16 +129,12 @@ RULES: dict[str, Callable[[list[Record]], Record]] = {
 """What each rule keeps of a cluster, whose records come in the order of the input."""
 
 
-@pytest.mark.parametrize(
-    ("rule", "more"),
-    [*((rule, ()) for rule in RULES), ("last", ("--index", "kept.db")), ("by:-day", ("--index", "kept.db"))],
-    ids=str,
-)
-def test_the_record_that_stays_is_that_of_the_rule(folder: Path, rule: str, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_the_record_that_stays_is_that_of_the_rule(folder: Path, rule: str) -> None:
     """Of each cluster the rule's record stays, of equal ones the first, and a null or missing value loses against any other."""
     made = records(80)
     json_lines(folder / "in.jsonl", made)
-    good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", rule, "--clusters", "c.jsonl", *more)
+    good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", rule, "--clusters", "c.jsonl")
     clusters: dict[int, list[Record]] = {}
     for row in read(folder / "c.jsonl"):
         clusters.setdefault(row["cluster"], []).append(made[int(row["id"][1:])])
@@ -183,9 +179,8 @@ def test_numbers_of_csv_are_numbers_where_all_are(folder: Path) -> None:
 def test_values_of_several_kinds_have_an_order(folder: Path, values: list[object], rule: str, kept: str) -> None:
     """Numbers come before texts, these before other values; null, lists and objects come last."""
     json_lines(folder / "in.jsonl", copies(*values))
-    for more in ((), ("--index", "k.db")):
-        good("dedup", "in.jsonl", "-o", "out.jsonl", "--force", "--keep", f"by:{rule}", *more)
-        assert [record["id"] for record in read(folder / "out.jsonl")] == [kept]
+    good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", f"by:{rule}")
+    assert [record["id"] for record in read(folder / "out.jsonl")] == [kept]
 
 
 def test_a_field_that_is_not_there_is_told_before_the_work(folder: Path) -> None:
@@ -215,12 +210,11 @@ def test_a_rule_that_is_none_is_refused(folder: Path, rule: str) -> None:
 # ---- marks ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [(), ("--index", "kept.db")], ids=["", "index"])
-def test_marks_say_what_would_be_removed(folder: Path, more: tuple[str, ...]) -> None:
+def test_marks_say_what_would_be_removed(folder: Path) -> None:
     """Every record is written, with the number of its cluster and the id of the record that stays; none where it stays itself."""
     made = records(60)
     json_lines(folder / "in.jsonl", made)
-    told = good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", "by:meta.score", "--clusters", "c.jsonl", "--mark", *more)
+    told = good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", "by:meta.score", "--clusters", "c.jsonl", "--mark")
     rows = read(folder / "c.jsonl")
     stays = {row["cluster"]: row["id"] for row in rows if row["kept"]}
     of_record, by_id = {row["id"]: row for row in rows}, {record["id"]: record for record in made}
@@ -268,8 +262,7 @@ SCHEMES = [
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-@pytest.mark.parametrize("more", [(), ("--index", "kept.db")], ids=["", "index"])
-def test_what_an_index_knows_is_left_out_as_of_data_frames(folder: Path, scheme: Any, more: tuple[str, ...]) -> None:
+def test_what_an_index_knows_is_left_out_as_of_data_frames(folder: Path, scheme: Any) -> None:
     """The records that stay, with --against, are those that `drop_near_duplicates(against=)` keeps."""
     made = records(90)
     frame = polars.DataFrame({"id": [record["id"] for record in made], "text": [record["text"] for record in made]})
@@ -277,7 +270,7 @@ def test_what_an_index_knows_is_left_out_as_of_data_frames(folder: Path, scheme:
         index.add_many((number, text) for number, text in enumerate([*texts(20), *texts(90)[30:50], FOX]))
         expected = drop_near_duplicates(frame, "text", against=index)["id"].to_list()
     json_lines(folder / "in.jsonl", made)
-    told = json.loads(good("dedup", "in.jsonl", "-o", "out.jsonl", "--against", "old.db", "--json", *more))
+    told = json.loads(good("dedup", "in.jsonl", "-o", "out.jsonl", "--against", "old.db", "--json"))
     assert [record["id"] for record in read(folder / "out.jsonl")] == expected
     assert (told["records"], told["kept"]) == (90, len(expected)) and told["known"] >= 38
     assert told["records"] == told["kept"] + told["known"] + told["duplicates"]
@@ -371,7 +364,7 @@ def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
         ("--against old.db --measure containment", "old.db: "),
         ("--against old.db --threshold nan", "nan is not a number"),
         ("--against old.db --pairs old.db --force", "old.db is the input: name another output"),
-        ("--against old.db --index old.db --force", "old.db is the input: name another output"),
+        ("--against old.db --pairs old.db --force", "old.db is the input: name another output"),
         ("--measure containment", "--measure and --against-name require --against"),
         ("--against-name x", "--measure and --against-name require --against"),
     ):
@@ -395,9 +388,7 @@ def test_records_are_asked_for_as_single_texts(folder: Path, options: str) -> No
     lines = [line.split("\t") for line in good("query", "old.db", "--from", "in.jsonl", *options.split()).splitlines()]
     assert lines == [[name, f"{match.similarity:.4f}", "", str(match.key)] for name, match in expected]
     told = [json.loads(line) for line in good("query", "old.db", "--from", "in.jsonl", "--json", *options.split()).splitlines()]
-    assert told == [
-        {"id": name, "key": match.key, "similarity": match.similarity, "distance": None} for name, match in expected
-    ]
+    assert told == [{"id": name, "key": match.key, "similarity": match.similarity, "distance": None} for name, match in expected]
     assert len(expected) >= 39
 
 

@@ -141,7 +141,7 @@ def test_other_outputs_are_written_where_a_reader_leaves(tmp_path: Path, printed
     lines(tmp_path / "in.jsonl", made)
     for folder in ("all", "left"):
         (tmp_path / folder).mkdir()
-    outputs = {"-o": "o.jsonl", "--pairs": "p.csv", "--clusters": "c.jsonl", "--index": "k.db"}
+    outputs = {"-o": "o.jsonl", "--pairs": "p.csv", "--clusters": "c.jsonl"}
     arguments = [word for option, name in outputs.items() if option != printed for word in (option, name)]
     good("dedup", tmp_path / "in.jsonl", *[f"{tmp_path}/all/{word}" if "." in word else word for word in arguments], printed,
          tmp_path / "all" / "printed.jsonl")  # fmt: skip
@@ -150,7 +150,7 @@ def test_other_outputs_are_written_where_a_reader_leaves(tmp_path: Path, printed
     for option, name in outputs.items():
         if option != printed:
             written, expected = (tmp_path / folder / name for folder in ("left", "all"))
-            assert len(Index(written)) == 1000 if option == "--index" else written.read_bytes() == expected.read_bytes()
+            assert written.read_bytes() == expected.read_bytes()
 
 
 def test_statements_that_write_run_to_their_end(index: Path, tmp_path: Path) -> None:
@@ -704,8 +704,7 @@ def test_texts_below_min_tokens_are_told(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "") and "one with fewer than 3 tokens" in result.stderr
     assert "3 records with fewer than 3 tokens kept" in good("dedup", source, "-o", out, "--min-tokens", "3")
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [0, 1, 2, 4]
-    other = "--index", tmp_path / "kept.db", "--drop-empty", "--force"
-    assert "3 empty dropped" in good("dedup", source, "-o", out, "--min-tokens", "3", *other)
+    assert "3 empty dropped" in good("dedup", source, "-o", out, "--min-tokens", "3", "--drop-empty", "--force")
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [2]
 
 

@@ -18,7 +18,6 @@ from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
 
 from neardup_db import BinaryCode, Index, ParameterError, SimHash, TextRules
 from neardup_db.datasette import foreign, routes
-from neardup_db.show.report import report_page
 
 
 @pytest.fixture
@@ -440,13 +439,11 @@ def test_expired_documents_are_on_no_page(tmp_path: Path) -> None:
         for key in ("secret", "first", "second"):
             index.add(key, TEXT, expires_at=4_000_000_000)
         index.update("secret", expires_at=1_000_000_000)
-        report = report_page(index, "A report")
     cluster = get(path, f"{PAGE}/clusters/2")
     assert "first" in cluster.text and "second" in cluster.text
     pages = [cluster, get(path, PAGE), get(path, f"{PAGE}/search", sent=ASKED)]
     assert [page.status_code for page in pages] == [200, 200, 200]
     assert not [page.text for page in pages if "secret" in page.text]
-    assert "first" in report and "secret" not in report
 
 
 # ---- a person's word -------------------------------------------------------------------------------------------------------
@@ -532,9 +529,7 @@ def test_wrong_forms_are_told(file: Path, sent: dict[str, Any], status: int) -> 
 
 @pytest.mark.parametrize("program", [["false"], ["true"], ["sh", "-c", "echo no such module >&2; exit 1"]], ids=" ".join)
 @pytest.mark.posix("programs of a shell")
-def test_a_button_whose_program_does_not_start_says_so(
-    file: Path, monkeypatch: pytest.MonkeyPatch, program: list[str]
-) -> None:
+def test_a_button_whose_program_does_not_start_says_so(file: Path, monkeypatch: pytest.MonkeyPatch, program: list[str]) -> None:
     """Another program may end with the exit codes of the command: without its answer nothing was written. The page says so."""
     run = asyncio.create_subprocess_exec
     monkeypatch.setattr(asyncio, "create_subprocess_exec", lambda *_, **options: run(*program, **options))

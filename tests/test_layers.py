@@ -31,7 +31,6 @@ LAYERS = (
     ("reader",),
     ("adding",),
     ("editing",),
-    ("index", "show.report"),
     ("tuning",),
     ("", "demo", "duplicates"),
     ("duckdb_rows",),

@@ -258,7 +258,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, number: int, m
     assert str(raised.value).startswith(f"{tmp_path}: ") and ".neardup" not in str(raised.value)
 
 
-
 def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     """A block that fails leaves the old file and nothing else."""
     path = write(tmp_path / "out.jsonl", "old")

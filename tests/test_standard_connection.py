@@ -110,9 +110,11 @@ def test_the_file_is_the_same_as_by_apsw(tmp_path: Path, name: str) -> None:
         contents = [rng.randbytes(1) * (case.scheme.bits // 8) for _ in range(60)]
     tables: list[Any] = []
     for kind in ("apsw", "standard"):
-        with Index(tmp_path / kind, case.scheme, text=case.rules, store_text=case.store_text) if kind == "apsw" else Index(
-            in_wal(tmp_path / kind), case.scheme, text=case.rules, store_text=case.store_text
-        ) as index:
+        with (
+            Index(tmp_path / kind, case.scheme, text=case.rules, store_text=case.store_text)
+            if kind == "apsw"
+            else Index(in_wal(tmp_path / kind), case.scheme, text=case.rules, store_text=case.store_text) as index
+        ):
             add = index.add_codes if case.codes else lambda keys, texts: index.add_many(zip(keys, texts, strict=True))
             add(range(40), contents[:40])
             one = index.add_code if case.codes else index.add

@@ -525,11 +525,8 @@ def test_ids_that_are_no_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", ["usual", "tiny"])
-@pytest.mark.parametrize("kept", [[], ["--index"]])
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_that_cannot_be_used_are_left_out(
-    tmp_path: Path, name: str, kept: list[str], cut: str, request: pytest.FixtureRequest
-) -> None:
+def test_rows_that_cannot_be_used_are_left_out(tmp_path: Path, name: str, cut: str, request: pytest.FixtureRequest) -> None:
     """Rows without the id that was asked for, or with a text too long, are errors; --on-error skip leaves them out of all."""
     if cut == "tiny":
         request.getfixturevalue("small_limits")
@@ -537,7 +534,6 @@ def test_rows_that_cannot_be_used_are_left_out(
     table = pa.table({"key": ["a", "b", None, None, "e", "f", "g"], "text": made, "n": range(7)})
     path, out = write(tmp_path / f"in{FORMATS[name]}", table), tmp_path / f"out{FORMATS[name]}"
     arguments = [path, "-o", out, "--id-field", "key", "--max-record-mb", "0.1", "--clusters", tmp_path / "c.jsonl", "--force"]
-    arguments += [*kept, tmp_path / "kept.db"] if kept else []
     assert "row 2: its text is longer than 100,000 bytes" in refused(*arguments)
     told = json.loads(dedup(*arguments, "--on-error", "skip", "--json").stdout)
     assert (told["records"], told["skipped"], told["kept"], told["duplicates"]) == (4, 3, 2, 2)

@@ -222,7 +222,7 @@ def test_short_lines_of_packed_and_plain_files_stay_apart(here: Path, mark: byte
         write(here / "plain" / f"{name}.txt", mark + line)
         write(here / "packed" / f"{name}.txt.gz", gzip.compress(mark + line))
     for pattern in ("plain/*", "packed/*", "p*/[aef]*"):
-        good("dedup", pattern, "-o", "out.txt", "--force", "--index", "i.db")
+        good("dedup", pattern, "-o", "out.txt", "--force")
         lines = Path("out.txt").read_bytes().removeprefix(mark).decode().splitlines()
         assert [line for line in lines if line] == list("134" if "[" in pattern else "12\xe934"), lines
         assert Path("out.txt").read_bytes().count(codecs.BOM_UTF8) == bool(mark)
@@ -430,7 +430,7 @@ def test_marks_are_members_behind_those_of_an_object(tmp_path: Path, cut: str, r
     second = '{"id": "\u00e9,\\"", "text": "the cluster, \\u0063luster"}'
     a, b = write(tmp_path / "a.jsonl", first), write(tmp_path / "b.jsonl", second)
     got = marked([b, a], [True] * 3, "out.jsonl").decode()
-    own = "\u00e9,\\\""
+    own = '\u00e9,\\"'
     assert got == (
         second[:-1] + ', "cluster": 1, "duplicate_of": null, "similarity": null}\n'
         + '{"id":1, "text": "a } \u00e9", "x": {"cluster": 1}, "cluster": 1, "duplicate_of": "' + own + '"'

@@ -40,7 +40,6 @@ COMMANDS = {
     "clusters": ("look", "Print the clusters, the largest first."),
     "stats": ("look", "Print counts, sizes and settings of INDEX."),
     "explain": ("explain", "Show how a query runs, or why two documents match."),
-    "report": ("report", "Write INDEX as one HTML report, or its charts as SVG."),
     "serve": ("serve", "Show INDEX in a browser: clusters, a search box, charts."),
     "tune": ("tune", "Suggest text rules and a threshold for the texts of IN."),
     "curve": ("plot", "Show the recall at each similarity."),

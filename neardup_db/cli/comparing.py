@@ -1,8 +1,7 @@
 """Builds a temporary index of the records of an input, to find their pairs and clusters.
 
 The first pass computes the buckets of every text. The second rereads the texts that share a bucket and adds them under running
-numbers to a temporary index, which verifies each match by the exact Jaccard similarity. The third pass is the caller's. With a
-persistent index of all records, one pass replaces the first two.
+numbers to a temporary index, which verifies each match by the exact Jaccard similarity. The third pass is the caller's.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ from ..text import TextRules
 from ..values import Key
 from .buckets import Buckets
 from .choices import KnownRecords
-from .feed import feed
 from .inputs.fields import ABSENT, field_value
 from .inputs.lines import Problem, RecordError
-from .inputs.passes import Passes, in_pieces
+from .inputs.passes import Passes
 from .inputs.source import InputRecord
 from .output import escaped
 from .screen import Meter
@@ -84,18 +82,6 @@ class Comparison:
         finally:
             connection.close()
 
-    @contextlib.contextmanager
-    def persistent_index(self, path: Path) -> Iterator[Index]:
-        source = self.passes.source
-        with Index(path, self.scheme, text=self.rules, durability="normal") as index:
-            with Meter("Compare", source.size_bytes) as meter:
-                records = self._unmatched_records(meter)
-                feed(index, source, meter, self._arguments, commit_every=limits.DEDUP_COMMIT_EVERY, records=records)
-            self._count(meter)
-            wordless = index.connection.execute("SELECT key FROM neardup_document WHERE fingerprint_id IS NULL")
-            self.wordless = [number - 1 for (number,) in wordless]
-            yield index
-
     def _count(self, meter: Meter) -> None:
         source = self.passes.source
         self.records, self.record_bytes = meter.records, meter.record_bytes
@@ -120,22 +106,6 @@ class Comparison:
             raise RecordError(self.passes.source.problem(record, what))
         is_key = isinstance(value, (str, bytes)) or (type(value) is int and -(2**63) <= value < 2**63)
         return value if is_key else str(value)
-
-    def _unmatched_records(self, meter: Meter) -> Iterator[InputRecord]:
-        source, known = self.passes.source, self.known
-        if known is None:
-            for record in source:
-                self.passes.record_place(record)
-                yield record
-            return
-        for piece in in_pieces(source, limits.SKETCHED_RECORDS):
-            for record, is_known in zip(piece, known.search([record.text for record in piece]).tolist(), strict=True):
-                self.passes.record_place(record)
-                if is_known:
-                    meter.record_bytes += record.size_bytes
-                    meter.advance(source.position)
-                else:
-                    yield record
 
     def _shared(self) -> Any:
         """Whether each record shares a bucket with another and matches no other index, bool[n]."""

@@ -72,7 +72,6 @@ _between = NumberRange(0, 1, min_open=True, max_open=True)
 @click.option("--drop-empty", is_flag=True, help="Drop records without a word; by default all are kept.")
 @click.option("--pairs", type=_place, help="Also write the pairs found (.jsonl, .csv or .tsv; - is standard output).")
 @click.option("--clusters", type=_place, help="Also write the clusters found, a row for each member.")
-@click.option("--index", "index_path", type=_path, help="Keep the index in this file; its keys are running numbers.")
 @click.option("--tmp", type=_folder, help="Folder for temporary files.  [default: the output's]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @text_options
@@ -84,7 +83,6 @@ def dedup(
     /,
     sources: tuple[Path, ...],
     output_name: str,
-    index_path: Path | None,
     against: tuple[Path, ...],
     against_name: str,
     measure: Measure | None,
@@ -119,7 +117,7 @@ def dedup(
     other_fields = tuple(sorted(field for field in needed if field is not None))
     reading = replace(read_options(options), one_header=True, typed_ids=True, other_fields=other_fields)
     paths = paths_named(sources)
-    outputs = [path for path in (output, options["pairs"], options["clusters"], index_path) if path is not None]
+    outputs = [path for path in (output, options["pairs"], options["clusters"]) if path is not None]
     to_stdout = STDOUT in outputs
     if outputs.count(STDOUT) + as_json > 1:
         raise click.UsageError(
@@ -138,8 +136,6 @@ def dedup(
             check_kind(path, folder=False)
         if path in (options["pairs"], options["clusters"]) and format_of(path) in TABLE_FORMATS:
             raise ParameterError(f"{path}: pairs and clusters are written as JSON lines, CSV or TSV; name such a file")
-    if index_path is not None:
-        _check_index(index_path)
     beside = tmp or folder_for_temporary_files(output)
     full = room_in(beside, "name a folder for temporary files on another one with --tmp", (OSError, *OF_DATABASE))
     with full, tempfile.TemporaryDirectory(prefix=".neardup-", dir=beside) as folder:
@@ -153,7 +149,7 @@ def dedup(
         keys = Path(folder) if mark else None
         with warnings_as_notes(), open_against(against, against_name, options["threshold"], measure, keys) as known:
             passes = passes_of(opened, Path(folder))
-            plan = Plan(passes, output, Path(folder), rules=rules, index=index_path, known=known, shards=shards, **options)
+            plan = Plan(passes, output, Path(folder), rules=rules, known=known, shards=shards, **options)
             summary = deduplicate(plan)
     _report(summary, plan, measure, as_json, to_stdout)
 
@@ -163,15 +159,6 @@ def folder_for_temporary_files(output: Path) -> Path:
     if output != STDOUT and not is_stream(output):
         return output.absolute().parent
     return Path.cwd() if os.access(Path.cwd(), os.W_OK) else Path(tempfile.gettempdir())
-
-
-def _check_index(path: Path) -> None:
-    """SQLite would apply a write-ahead log to the new index."""
-    if path == STDOUT or is_stream(path):
-        raise ParameterError(f"--index {path}: an index is a file; name one")
-    for log in (Path(f"{path}-wal"), Path(f"{path}-journal")):
-        if log.exists() and log.stat().st_size:
-            raise ParameterError(f"{path} is in use, or was not closed ({log} exists): close it, or name another file")
 
 
 def check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bool) -> None:

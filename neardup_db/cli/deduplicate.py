@@ -6,7 +6,7 @@ import codecs
 import contextlib
 import csv
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..index import Index
 from ..system import is_reader_gone
 from ..text import TextRules
 from .choices import Choice, KeepRule, KnownRecords
-from .comparing import OF_DATABASE, Comparison, name_of
+from .comparing import Comparison, name_of
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
 from .inputs.passes import Marks, Passes
@@ -47,17 +47,16 @@ class Plan:
     drop_empty: bool = False
     pairs: Path | None = None
     clusters: Path | None = None
-    index: Path | None = None
     shards: bool = False
 
     @property
     def outputs(self) -> list[Path]:
         """The records come last, so that they are in place only if the others are."""
-        return [path for path in (self.pairs, self.clusters, self.index, self.output) if path is not None]
+        return [path for path in (self.pairs, self.clusters, self.output) if path is not None]
 
     @property
     def names_wanted(self) -> bool:
-        return self.mark or any(path is not None for path in (self.pairs, self.clusters, self.index))
+        return self.mark or self.pairs is not None or self.clusters is not None
 
 
 @dataclass(slots=True)
@@ -102,8 +101,7 @@ def deduplicate(plan: Plan) -> Summary:
             known=plan.known,
             take=choice.observe,
         )
-        indexed = comparison.temporary_index() if plan.index is None else _persistent_index(comparison, plan.index, places)
-        index = stack.enter_context(indexed)
+        index = stack.enter_context(comparison.temporary_index())
         source = plan.passes.source
         summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
         summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
@@ -155,13 +153,6 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
             raise
         if path == STDOUT:
             leave_stdout()
-
-
-@contextlib.contextmanager
-def _persistent_index(comparison: Comparison, target: Path, places: Mapping[Path, Path]) -> Iterator[Index]:
-    places[target].touch()  # created here, to have the mode of any new file
-    with room_for(target, OF_DATABASE), comparison.persistent_index(places[target]) as index:
-        yield index
 
 
 def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary) -> tuple[Any, Marks | None]:

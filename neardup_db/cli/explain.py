@@ -15,9 +15,9 @@ from ..show.explanation import shared_rows_text, still_connected, verdict
 from ..values import Explanation, MatchExplanation, Passage, flat_rows
 from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
 from .inputs.files import STDOUT
-from .options import group_or_none, index_command, key_type_option, measure_option, open_index, parse_key
+from .options import group_or_none, index_command, index_files, key_type_option, measure_option, open_index, parse_key
 from .output import as_json_value, columns, count_text, emit, emit_json, escaped
-from .report import check_page, write_page
+from .outputs import check_output, write_page
 from .screen import Screen
 
 MOST = 12
@@ -79,7 +79,8 @@ def explain(
             asked = group_or_none(index, group, "give --group NAME")
             _explain_query(index.explain(text, threshold=threshold, measure=measure, group=asked), as_json)
             return
-        check_page(html, force, index_path)
+        if html is not None and html != STDOUT:
+            check_output(html, force, index_files(index_path))
         first, second = (parse_key(key, key_type) for key in subject)
         texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
         match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])

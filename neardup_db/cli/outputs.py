@@ -16,7 +16,7 @@ from typing import IO, Any, cast
 from ..errors import NearDupError, ParameterError
 from ..system import real_path, take_mode, take_owner
 from .inputs.files import STDOUT, is_stream, zstandard_for
-from .output import add_afterword, afterword
+from .output import add_afterword, afterword, print_note
 
 
 @contextlib.contextmanager
@@ -156,13 +156,11 @@ def _naming_output(path: Path) -> Iterator[None]:
         raise OSError(error.errno, f"cannot be put in place ({error.strerror})", str(path)) from error
 
 
-def write_text(path: Path, text: str) -> None:
-    if path == STDOUT:
-        with open_output(path, None) as file:
-            file.write(text.encode())
-        return
-    with replacing(path) as (new,), room_for(path):
-        new.write_text(text, encoding="utf-8", newline="\n")
+def write_page(path: Path, html: str) -> None:
+    with replacing(path) as (new,), room_for(path), open_output(new, None) as file:
+        file.write(html.encode())
+    if path != STDOUT:
+        print_note(f"wrote {path}")
 
 
 def room_for(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> contextlib.AbstractContextManager[None]:

@@ -18,8 +18,8 @@ from .inputs.files import STDOUT
 from .inputs.opening import open_source
 from .inputs.source import ReadOptions, Source
 from .options import input_options, json_option, read_options
-from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems, print_note
-from .outputs import check_output, room_in, write_text
+from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems
+from .outputs import check_output, room_in, write_page
 from .screen import Meter
 
 SHOWN_CHANGES, COMPARED = 3, 20_000
@@ -91,9 +91,7 @@ def tune(
             tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
     note_problems(source.name, source.replaced, source.skipped, source.problems)
     if html is not None:
-        write_text(html, tuning.html(f"Text rules for {source.name}"))
-        if html != STDOUT:
-            print_note(f"wrote {html}")
+        write_page(html, tuning.html(f"Text rules for {source.name}"))
     if as_json:
         emit_json(_as_json(tuning))
     elif html != STDOUT:

@@ -176,17 +176,14 @@ def curve(points: Sequence[Point], threshold: float | None = None, recall: float
     return Chart(title, text, note, _drawing(drawn, "Jaccard similarity of the pair"), table)
 
 
-def charts(figures: Figures) -> dict[str, Chart]:
-    return {
-        "similarity": histogram(figures.similarities, figures.threshold, figures.matches_note),
-        "sizes": sizes(figures.sizes, figures.clusters_note),
-        "timeline": timeline(figures.times, figures.time_unit, figures.matches_note),
-        "curve": curve(figures.curve, figures.threshold, figures.recall),
-    }
-
-
 def grid(figures: Figures) -> str:
-    return f'<div class="nd-charts">{"".join(chart.figure() for chart in charts(figures).values())}</div>'
+    charts = (
+        histogram(figures.similarities, figures.threshold, figures.matches_note),
+        sizes(figures.sizes, figures.clusters_note),
+        timeline(figures.times, figures.time_unit, figures.matches_note),
+        curve(figures.curve, figures.threshold, figures.recall),
+    )
+    return f'<div class="nd-charts">{"".join(chart.figure() for chart in charts)}</div>'
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,10 +283,10 @@ def _clusters(reader: _Reader, most: int) -> tuple[tuple[Bin, ...], int, int, st
     counted = f"SELECT count(*) AS size {source} AND t.id NOT IN {{gone}} GROUP BY t.cluster_id HAVING size > 1"
     found = reader.rows(f"SELECT size, count(*) FROM ({counted}) GROUP BY size", **where)
     note = "" if every == 1 else f"Estimated from one cluster in {every}."
-    return *by_size({size: count * every for size, count in found}), note
+    return *_by_size({size: count * every for size, count in found}), note
 
 
-def by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
+def _by_size(counts: Mapping[int, int]) -> tuple[tuple[Bin, ...], int, int]:
     """Cluster bins in powers of two, the number of clusters, and the number of duplicates. counts: clusters by size."""
     bins = [0] * max((size.bit_length() for size in counts), default=0)
     for size, count in counts.items():

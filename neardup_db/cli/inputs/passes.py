@@ -66,10 +66,6 @@ class Passes(ABC):
         pass
 
     @abstractmethod
-    def record_place(self, record: InputRecord) -> None:
-        """Record the position of the next record, if the first pass iterates over `source` instead."""
-
-    @abstractmethod
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
         """Reread the records selected by a mask, bool[n]. Raises ChangedError if one is missing."""
 
@@ -97,9 +93,6 @@ class TextPasses(Passes):
         for piece in in_pieces(self.source, limits.SKETCHED_RECORDS):
             self.places.extend(piece)
             yield Piece([record.text for record in piece], sum(len(record.raw) for record in piece))
-
-    def record_place(self, record: InputRecord) -> None:
-        self.places.extend((record,))
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
         return self.places.records(wanted)

@@ -31,9 +31,6 @@ class TablePasses(Passes):
         for texts in self.source.sketched():
             yield Piece(texts, int(texts.sizes.sum()))
 
-    def record_place(self, record: InputRecord) -> None:
-        pass
-
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
         rows_wanted = self._row_mask(wanted)
         for rows, texts in self.source.text_rows(limits.PIECE_RECORDS, rows_wanted):
