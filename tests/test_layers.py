@@ -31,6 +31,7 @@ LAYERS = (
     ("reader",),
     ("adding",),
     ("editing",),
+    ("index",),
     ("tuning",),
     ("", "demo", "duplicates"),
     ("duckdb_rows",),
