@@ -133,7 +133,7 @@ class Index(EditMethods):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Path and options. An Index restored by pickle or copy opens its own connections and creates no file."""
-        db, choices = self._store.db, self._store.shared.choices[0]
+        db, store = self._store.db, self._store
         if db.open_reader is None:
             raise TypeError(
                 f"{self!r} has no path that another process, or a copy, could open: give Index the path of a file, or send the "
@@ -141,9 +141,9 @@ class Index(EditMethods):
             )
         if db.is_closed:
             raise ClosedError(f"{self!r} cannot be copied or sent to another process: send the path, and open it there")
-        bound = {"store_text": choices.store_text, "record_matches": choices.record_matches, "checksums": choices.checksums}
+        rules = store.rules if store.rules.custom else None  # the file has no functions
         how = {"durability": self._durability, "read_only": db.read_only, "timeout": db.timeout}
-        return _reopened, (db.name, {"text": choices.rules, "name": self.name, **bound, **how})
+        return _reopened, (db.name, {"text": rules, "name": self.name, **how})
 
     def __repr__(self) -> str:
         name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
@@ -238,11 +238,11 @@ class Index(EditMethods):
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
             return report
-        with self._alone(), self._store.losses_tolerated(), self._store.reading():
+        with self._alone(), self._store.reading():
             report = checker.run()
         if report.ok or not repair:
             return report
-        with self._alone(), self._store.losses_tolerated(), self._store.writing():
+        with self._alone(), self._store.writing():
             mender = Repair(self._store, self._readers.own.clusters)
             done = self._follower.repair_triggers() + mender.indexes()
             found, lost = mender.run(clock.now_ms(), checker.damaged())

@@ -22,7 +22,7 @@ from support import PAST, SETS, WORDS
 
 from neardup_db import Index, SimHash
 from neardup_db.limits import READERS_MAX
-from neardup_db.store.layout.choices import Shared
+from neardup_db.store.layout import definitions
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """What interrupts a finalizer is not raised, and Python says so."""
@@ -179,12 +179,12 @@ def test_settings_that_were_read_in_part_are_read_again(path: Path, monkeypatch:
     """A rebuild that is interrupted while it takes over the new settings is forgotten whole."""
 
     def interrupted(*_: Any) -> int:
-        monkeypatch.setattr(Shared, "epoch", epoch)
+        monkeypatch.setattr(definitions, "optional_tables", optional_tables)
         raise KeyboardInterrupt
 
     with Index(path) as index:
-        epoch = Shared.epoch
-        monkeypatch.setattr(Shared, "epoch", interrupted)
+        optional_tables = definitions.optional_tables
+        monkeypatch.setattr(definitions, "optional_tables", interrupted)
         with pytest.raises(KeyboardInterrupt):
             index.rebuild(SimHash(max_distance=3))
         assert index.check().problems == () and index.query(TEXTS[0])[0].key == "0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import multiprocessing
 import os
@@ -516,14 +517,25 @@ def test_a_writer_that_stays_is_busy(path: Path) -> None:
 
 
 def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
-    """Another connection's rebuild is seen at once; one that was opened with the old parameters refuses to go on."""
+    """Another connection's rebuild is seen at once, also by an index that was opened with the parameters of before."""
     made(path)
     with Index(path) as plain, Index(path, MinHash(threshold=0.8)) as strict, Index(path) as other:
         other.rebuild(MinHash(threshold=0.6))
-        assert plain.query(TEXT, threshold=0.6) == [Match("a", 1.0, None)]
-        assert isinstance(plain.scheme, MinHash) and plain.scheme.threshold == 0.6
-        with pytest.raises(MismatchError, match=r"threshold=0.8, the file has 0.6"):
-            strict.query(TEXT)
+        for index in (plain, strict):
+            assert index.query(TEXT, threshold=0.6) == [Match("a", 1.0, None)]
+            assert isinstance(index.scheme, MinHash) and index.scheme.threshold == 0.6
+
+
+def test_a_file_of_a_prerelease_is_refused(path: Path) -> None:
+    """Whoever opens a file of schema version 1 is told how to make a new one, and the file stays as it is."""
+    made(path)
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.execute("UPDATE neardup_setting SET value = 1 WHERE name = 'schema_version'")
+    before = path.read_bytes()
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(FormatError, match="schema version 1, which only prereleases .* make a new index from the texts"):
+            Index(path, **options)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("send", [lambda index: pickle.loads(pickle.dumps(index)), copy.copy, copy.deepcopy])

@@ -683,29 +683,6 @@ def test_a_part_that_is_no_text_gets_another_name(path: Path) -> None:
         assert index.query_code(1)[0].part == "\ufffd 2"
 
 
-@pytest.mark.parametrize("value", ["NULL", "0", "7", "'yes'", "x'ff'"])
-def test_a_setting_that_says_nothing_of_the_parts(path: Path, value: str) -> None:
-    """Where the setting is lost or damaged every call says so, check() names it and a repair writes it again; no code is lost."""
-    with Index(path) as index:
-        before = [index.get(key).codes for key in index]
-        index.changes()
-        index.dismiss("x", "y")
-    connection = apsw.Connection(str(path))
-    sql = "UPDATE neardup_setting SET value = {}" if value != "NULL" else "DELETE FROM neardup_setting"
-    for name in ("part", "change", "dismissed"):
-        connection.execute(f"{sql.format(value)} WHERE name = 'table.{name}'")
-    connection.close()
-    with Index(path) as index:
-        for call in (lambda: index.query_code(1), lambda: index.add_code("z", 1, part="a"), lambda: list(index)):
-            with pytest.raises(CorruptIndexError, match="the setting table.dismissed.*: run check"):
-                call()
-        message = "settings that do not say that a table is there: table.dismissed, table.change, table.part"
-        assert index.check().problems[0] == message
-        report = index.check(repair=True)
-        assert "the setting table.part written again" in report.repaired and report.ok and index.check().ok
-        assert [index.get(key).codes for key in index] == before and not index.clusters() and index.query_code(1)[0].part == "a"
-
-
 def test_a_table_of_the_applications_may_have_that_name(tmp_path: Path) -> None:
     """A table that only has the name of one of an index's is none of it."""
     connection = apsw.Connection(str(tmp_path / "codes.db"))

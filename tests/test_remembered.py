@@ -300,18 +300,6 @@ def test_text_rules_that_were_rolled_back(opened: Callable[..., Index], undo: st
     assert index.text_rules == WORDS and index.check().ok
 
 
-def test_what_was_given_binds_again_after_a_rollback(opened: Callable[..., Index], tmp_path: Path) -> None:
-    """An index opened with a scheme, whose own rebuild was rolled back, refuses another one's rebuild as it did before."""
-    index = opened(MinHash(threshold=0.8), store_text=True)
-    index.connection.execute("BEGIN IMMEDIATE")
-    index.rebuild(MinHash(threshold=0.5))
-    index.connection.execute("ROLLBACK")
-    with Index(tmp_path / "index.db") as other:
-        other.rebuild(MinHash(threshold=0.95))
-    with pytest.raises(MismatchError, match=r"threshold=0\.8, the file has 0\.95"):
-        len(index)
-
-
 def test_two_histories_never_share_a_generation(tmp_path: Path) -> None:
     """The number of a generation is drawn at random, from 1 to 2^63 - 1."""
     numbers = set()

@@ -11,8 +11,7 @@
 static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
     "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "shortest", "seed", "family", "evidence", "measure",
     "containment", "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword",
-    "text.short", "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens",
-    "table.part", "table.allowed"};
+    "text.short", "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens"};
 #define SETTING_COUNT (sizeof setting_names / sizeof setting_names[0])
 
 /* The rows read; values[i] is NULL where there is no row setting_names[i]. */
@@ -58,19 +57,29 @@ int nd_index_name_check(const char *name, char **message)
     return SQLITE_ERROR;
 }
 
+/* Whether the index has the table, with this column. */
+static int find_table(sqlite3 *db, const char *index, const char *part, const char *column, int *found)
+{
+    char *table = sqlite3_mprintf("%s_%s", index, part);
+    if (table == NULL)
+        return SQLITE_NOMEM;
+    *found = sqlite3_table_column_metadata(db, NULL, table, column, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+    sqlite3_free(table);
+    return SQLITE_OK;
+}
+
 /* Replaces the message by "no index named" where that is the reason. */
 static int explain_missing(sqlite3 *db, const char *index, int code, char **message)
 {
+    int found;
     if (code != SQLITE_ERROR)
         return code;
-    char *table = sqlite3_mprintf("%s_setting", index);
-    if (table == NULL)
+    if (find_table(db, index, "setting", "value", &found) != SQLITE_OK)
         return SQLITE_NOMEM;
-    if (sqlite3_table_column_metadata(db, NULL, table, "value", NULL, NULL, NULL, NULL, NULL) != SQLITE_OK) {
+    if (!found) {
         sqlite3_free(*message);
         *message = sqlite3_mprintf("no index named \"%s\" in this database", index);
     }
-    sqlite3_free(table);
     return code;
 }
 
@@ -175,7 +184,7 @@ static void check_versions(setting_rows *rows)
 {
     int64_t schema = get_integer(rows, "schema_version", 1, INT32_MAX);
     int64_t algorithm = get_integer(rows, "algorithm_version", 1, INT32_MAX);
-    if (schema < ND_OLDEST_SCHEMA_VERSION)
+    if (schema < ND_SCHEMA_VERSION)
         rows_fail(rows, sqlite3_mprintf("index \"%s\" has schema version %lld, which only prereleases of neardup_db read: make a "
                                         "new index from the texts",
                             rows->index, schema));
@@ -345,8 +354,10 @@ int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings
         check_versions(&rows);
         if (rows.code == SQLITE_OK)
             build_scheme(&rows, &out->scheme);
-        out->has_parts = get_optional(&rows, "table.part", 0, 1) != 0;
-        out->allows = get_optional(&rows, "table.allowed", 0, 1) != 0;
+        if (rows.code == SQLITE_OK)
+            rows.code = find_table(db, out->index, "part", "fingerprint_id", &out->has_parts);
+        if (rows.code == SQLITE_OK)
+            rows.code = find_table(db, out->index, "allowed", "allowed_at", &out->allows);
         if (rows.code == SQLITE_OK && with_rules && out->scheme.kind != ND_SCHEME_BINARYCODE)
             build_rules(&rows, out->scheme.kind == ND_SCHEME_PASSAGES, &out->rules);
     }

@@ -95,8 +95,8 @@ _CODES = """(SELECT json_group_array(json_object('part', c.part, 'code', c.code)
 
 def _codes(index: Index) -> str:
     """NULL for documents with one unnamed code."""
-    there = f"SELECT value FROM {index.name}_setting WHERE name = 'table.part'"
-    return _CODES.replace("{name}", index.name) if index.connection.execute(there).fetchone() else "NULL"
+    table = f"SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '{index.name}_part'"
+    return _CODES.replace("{name}", index.name) if index.connection.execute(table).fetchone() else "NULL"
 
 
 def _parsed(key: Key, metadata: str) -> Any:

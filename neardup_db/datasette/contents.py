@@ -160,8 +160,12 @@ def cluster(db: ForeignDatabase, name: str, label: int, first: int, beside: int,
     }
 
 
+def _has_table(db: ForeignDatabase, table: str) -> bool:
+    return db.value("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,)) is not None
+
+
 def _dismissed(db: ForeignDatabase, name: str, document_id: int) -> set[int]:
-    if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.dismissed'") != 1:
+    if not _has_table(db, f"{name}_dismissed"):
         return set()
     rows = db.rows(
         f"SELECT other_id FROM {name}_dismissed WHERE document_id = :id "
@@ -205,13 +209,13 @@ def notice(db: ForeignDatabase, name: str, done: str, document_id: int) -> dict[
 
 
 def _set_aside(db: ForeignDatabase, name: str, document_id: int) -> bool:
-    if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.allowed'") != 1:
+    if not _has_table(db, f"{name}_allowed"):
         return False
     return db.value(f"SELECT 1 FROM {name}_allowed_document WHERE document_id = ?", (document_id,)) is not None
 
 
 def allowed(db: ForeignDatabase, name: str) -> list[tuple[int, str, str, str]]:
-    if db.value(f"SELECT value FROM {name}_setting WHERE name = 'table.allowed'") != 1:
+    if not _has_table(db, f"{name}_allowed"):
         return []
     rows = db.rows(f"SELECT id, allowed_at, note, substr(text, 1, {2 * BEGINNING}) FROM {name}_allowed ORDER BY id")
     beginnings = [shortened(" ".join((text or "").split()), BEGINNING) for *_, text in rows]

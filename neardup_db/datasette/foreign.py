@@ -17,7 +17,6 @@ from ..store.asking.documents import DocumentRow
 from ..store.database.connection import Database
 from ..store.database.open import load
 from ..store.layout import schema
-from ..store.layout.choices import Choices, Shared
 from ..store.layout.sketches import Sketch
 from ..store.layout.state import Answer, Store
 
@@ -119,7 +118,7 @@ class ForeignDatabase(Database):
 
 class ForeignStore(Store):
     def __init__(self, db: ForeignDatabase, name: str) -> None:
-        super().__init__(db, name, Shared((Choices(),)))
+        super().__init__(db, name, [])
 
     def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
         with self.reading():

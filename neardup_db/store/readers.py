@@ -185,8 +185,7 @@ class StoreReaders:
             db = Database(own.db.open_reader(), owned=True, read_only=True, timeout=own.db.timeout)
         except (apsw.Error, NearDupError, OSError):
             return None
-        reader = StoreReader(Store(db, own.name, own.shared))
-        reader.store.tolerates_loss = False
+        reader = StoreReader(Store(db, own.name, own.given_rules))
         try:
             loan = db.lock()
             with reader.store.reading():

@@ -103,7 +103,7 @@ def install(store: Store, table: Table) -> None:
         _drop(store, "trigger")
     else:
         remove(store)
-        schema.create_pending_table(store.db, store.name)
+        schema.create_tables(store.db, store.name, schema.PENDING)
     for name, text in expected_triggers(store.name, table).items():
         store.db.execute(text.replace(f"CREATE TRIGGER {name}", f"CREATE TRIGGER main.{name}", 1))
 

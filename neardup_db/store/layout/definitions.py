@@ -29,15 +29,14 @@ class Definition(NamedTuple):
 
 def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
     """The schema entries of an index by name; table: its candidate table; optional: its tables of `schema.OPTIONAL`."""
-    return _expected_definitions(name, table, schema.SCHEMA_VERSION, optional)
+    return _expected_definitions(name, ("index", *([] if table is None else [table]), *optional))
 
 
 @cache
-def _expected_definitions(name: str, table: str | None, version: int, optional: tuple[str, ...]) -> Mapping[str, Definition]:
-    """`expected` at a schema version."""
+def _expected_definitions(name: str, parts: tuple[str, ...]) -> Mapping[str, Definition]:
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
-        schema.create_tables(db, name, table, version, optional)
+        schema.create_tables(db, name, *parts)
         rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
         return {row[0]: Definition(*row[1:]) for row in rows}
     finally:
@@ -46,15 +45,13 @@ def _expected_definitions(name: str, table: str | None, version: int, optional: 
 
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError if using the index would run code from its schema."""
-    versions = range(schema.OLDEST_VERSION, schema.SCHEMA_VERSION + 1)
-    parts = (*schema.OPTIONAL, schema.PENDING)
-    known = [_expected_definitions(name, table, version, parts) for version in versions for table in candidates.TABLES]
+    known = [expected(name, table, (*schema.OPTIONAL, schema.PENDING)) for table in candidates.TABLES]
     names = sorted({name for entries in known for name in entries})
     found = _actual_definitions(db, names)
     own = {entry for entry, definition in found.items() if any(definition == entries.get(entry) for entries in known)}
     setting = f"{name}_setting"
     unused: set[str] = set()
-    if setting in own:  # a newer version has other tables
+    if setting in own:  # another version has other tables
         schema.require_version(name, db.value(f"SELECT value FROM {setting} WHERE name = 'schema_version'"))
         if db.value(f"SELECT 1 FROM {setting} WHERE name = '{PREFIX}table'") is None:  # else the application's
             unused = {f"{name}_{part}" for part in schema.FOLLOWING}
@@ -82,19 +79,11 @@ def require_tables(db: Database, name: str, table: str | None, optional: tuple[s
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
 
-def missing(db: Database, name: str, optional: tuple[str, ...]) -> list[str]:
-    required = [part for part in optional if part in schema.RENEWABLE]
-    found = _actual_definitions(db, [f"{name}_{part}" for part in required]) if required else {}
-    return [part for part in required if f"{name}_{part}" not in found]
-
-
-def unlisted(db: Database, name: str, settings: Mapping[str, Any]) -> list[str]:
-    """The existing tables of `schema.OPTIONAL` whose setting is lost or damaged. A table with another definition belongs to
-    the user."""
-    unset = [part for part in schema.OPTIONAL if settings.get(f"table.{part}") != 1]
-    found = _actual_definitions(db, [f"{name}_{part}" for part in unset])
+def optional_tables(db: Database, name: str) -> tuple[str, ...]:
+    """The existing tables of `schema.OPTIONAL`. A table with another definition belongs to the user."""
+    found = _actual_definitions(db, [f"{name}_{part}" for part in schema.OPTIONAL])
     own = expected(name, None, schema.OPTIONAL) if found else {}
-    return [part for part in unset if found.get(f"{name}_{part}", ()) == own.get(f"{name}_{part}")]
+    return tuple(part for part in schema.OPTIONAL if found.get(f"{name}_{part}", ()) == own.get(f"{name}_{part}"))
 
 
 def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
@@ -105,11 +94,8 @@ def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...
 
 
 def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
-    """Recreate missing or changed indexes and views, and missing tables of `schema.RENEWABLE`. Returns their names."""
+    """Recreate missing or changed indexes and views. Returns their names."""
     restored = []
-    for part in missing(db, name, optional):
-        schema.create_optional(db, name, part)
-        restored.append(f"{name}_{part}")
     for entry in changed(db, name, table, optional):
         definition = expected(name, table, optional)[entry]
         if definition.type in ("index", "view") and definition.sql is not None:

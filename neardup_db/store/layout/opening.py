@@ -32,7 +32,7 @@ from ..database.log import Log
 from ..database.open import APPLICATION_ID, Scratch, load, open_file, open_reader
 from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
-from .choices import Choices, Shared
+from .choices import Choices
 from .state import Store
 from .window import Window
 
@@ -230,7 +230,7 @@ def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:
 
 def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -> Store:
     load(db.caller_connection)
-    store = Store(db, name, Shared((choices,)))
+    store = Store(db, name, [] if choices.rules is None else [choices.rules])
     with db.reading():
         exists = schema.stored_name(db, name) is not None
         if not exists:
@@ -245,18 +245,9 @@ def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -
             store.load()
         except apsw.SQLError as error:
             raise schema.naming_error(db, store.name, error) from error
+        choices.require(store.name, store.settings, store.scheme, store.rules)
         _require_checks(store)
-        outdated = store.settings["schema_version"] < schema.SCHEMA_VERSION
-    if outdated and not db.read_only:
-        with db.writing():
-            if schema.migrate(db, name, schema.read_settings(db, name), store.scheme.table):
-                store.load()
-    elif outdated:
-        raise FormatError(f"index {name!r} has an older schema version: open it once without read_only, to migrate it")
-    with store.reading():  # with the tables that it has now: it may have been rebuilt meanwhile
-        permanent = tuple(part for part in store.optional if part not in schema.RENEWABLE)
-        definitions.require_tables(db, store.name, store.scheme.table, permanent)
-    store.finish_opening()
+        definitions.require_tables(db, store.name, store.scheme.table, store.optional)
     return store
 
 

@@ -1,10 +1,10 @@
-"""The schema of an index: creation, migration and settings."""
+"""The schema of an index: creation and settings."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -13,18 +13,13 @@ import apsw
 from ...errors import CorruptIndexError, FormatError, NearDupError, ParameterError
 from ...native import lib
 from ..database.connection import Database
-from .following import PREFIX
 
 SCHEMA_VERSION: int = lib.ND_SCHEMA_VERSION
-
-OLDEST_VERSION: int = lib.ND_OLDEST_SCHEMA_VERSION
-"""The first released version; older files are refused."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 MIGRATIONS = os.path.join(_PACKAGE, "migrations")
-"""NNNN_index.sql migrates the common tables to version NNNN; each version has one. NNNN_TABLE.sql creates or migrates a
-candidate table or a table of OPTIONAL."""
+"""NNNN_index.sql creates the common tables of schema version NNNN, NNNN_TABLE.sql another table."""
 if not os.path.isdir(MIGRATIONS):  # an editable install uses those of the repository
     MIGRATIONS = os.path.join(os.path.dirname(_PACKAGE), "migrations")
 
@@ -70,34 +65,13 @@ def parameters(sql: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r":([a-z_]+)", sql)))
 
 
-def _migration_text(version: int, part: str) -> str | None:
-    path = os.path.join(MIGRATIONS, f"{version:04}_{part}.sql")
-    return _read_sql(path) if os.path.isfile(path) else None
-
-
 def _read_sql(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
 
 
-def _apply_steps(db: Database, name: str, part: str, after: int, newest: int | None = None) -> None:
-    """Run the migrations of the common tables (part "index") or of another table after a version; newest: the last version,
-    None for the current one."""
-    newest = SCHEMA_VERSION if newest is None else newest
-    steps = {version: _migration_text(version, part) for version in range(max(after + 1, OLDEST_VERSION), newest + 1)}
-    missing = [version for version, text in steps.items() if text is None]
-    if missing and (part == "index" or (after == 0 and len(missing) == len(steps))):
-        raise NearDupError(f"the package lacks migrations/{missing[0]:04}_{part}.sql: install neardup-db again")
-    for text in steps.values():
-        if text is not None:
-            db.execute(text.replace("{index}", name)).fetchall()
-
-
 OPTIONAL = ("dismissed", "change", "part", "allowed", "own_end")
-"""Tables that are created when first needed; the setting `table.NAME` is 1 from then on."""
-
-RENEWABLE = ("dismissed", "change", "own_end")
-"""Tables of OPTIONAL that `check(repair=True)` recreates empty if they are missing, which loses no document."""
+"""Tables that are created when first needed."""
 
 PENDING = "pending"
 """The migration with the tables of an index that follows a table."""
@@ -106,35 +80,11 @@ FOLLOWING = ("pending", "excluded")
 """These tables. They may be missing: dropping them loses no document."""
 
 
-def create_tables(db: Database, name: str, table: str | None, newest: int | None = None, optional: Iterable[str] = ()) -> None:
-    _apply_steps(db, name, "index", 0, newest)
-    create_candidate_table(db, name, table, newest)
-    for part in optional:
-        _apply_steps(db, name, part, 0, newest)
-
-
-def create_optional(db: Database, name: str, part: str) -> None:
-    _apply_steps(db, name, part, 0)
-    write_settings(db, name, {f"table.{part}": 1})
-
-
-def drop_optional(db: Database, name: str, part: str) -> None:
-    db.execute(f"DROP TABLE {name}_{part}")
-    db.execute(f"DELETE FROM {name}_setting WHERE name = ?", (f"table.{part}",))
-
-
-def optional_tables(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(part for part in OPTIONAL if settings.get(f"table.{part}"))
-
-
-def create_candidate_table(db: Database, name: str, table: str | None, newest: int | None = None) -> None:
-    if table is not None:
-        _apply_steps(db, name, table, 0, newest)
-
-
-def create_pending_table(db: Database, name: str) -> None:
-    """Create the tables of pending and excluded keys, for an index that follows a table."""
-    _apply_steps(db, name, PENDING, 0)
+def create_tables(db: Database, name: str, *parts: str) -> None:
+    """Create the common tables (part "index"), a candidate table, or tables of OPTIONAL or PENDING."""
+    for part in parts:
+        text = _read_sql(os.path.join(MIGRATIONS, f"{SCHEMA_VERSION:04}_{part}.sql"))
+        db.execute(text.replace("{index}", name)).fetchall()
 
 
 def stored_name(db: Database, name: str) -> str | None:
@@ -184,7 +134,7 @@ def is_empty(db: Database) -> bool:
 def require_version(name: str, version: Any) -> None:
     if not isinstance(version, int) or version < 1:
         raise CorruptIndexError(f"index {name!r}: the setting schema_version is {version!r}")
-    if version < OLDEST_VERSION:
+    if version < SCHEMA_VERSION:
         raise FormatError(
             f"index {name!r} has schema version {version}, which only prereleases of neardup-db read: make a new index from the "
             "texts, or from fingerprints that the older package exports"
@@ -223,17 +173,3 @@ def read_settings(db: Database, name: str) -> dict[str, Any]:
 
 def write_settings(db: Database, name: str, settings: Mapping[str, Any]) -> None:
     db.execute_many(f"INSERT OR REPLACE INTO {name}_setting (name, value) VALUES (?, ?)", list(settings.items()))
-
-
-def migrate(db: Database, name: str, settings: dict[str, Any], table: str | None) -> bool:
-    """Migrate an older schema. Returns False if it was current. Runs inside the caller's transaction."""
-    old = settings["schema_version"]
-    if old == SCHEMA_VERSION:  # another process migrated it first
-        return False
-    _apply_steps(db, name, "index", old)
-    follows = f"{PREFIX}table" in settings
-    for part in (table, *optional_tables(settings), PENDING if follows else None):
-        if part is not None:
-            _apply_steps(db, name, part, old)
-    write_settings(db, name, {"schema_version": SCHEMA_VERSION, "generation": random_number()})
-    return True

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import fields, replace
+from contextlib import contextmanager, suppress
 from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -13,19 +12,19 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from ... import limits
-from ...errors import NearDupError, ParameterError
+from ...errors import MismatchError, NearDupError, ParameterError
 from ...native import lib
 from ...parameters import quoted
+from ...schemes import scheme_from_settings
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ..database import checksums
 from ..database.connection import Database
-from ..database.errors import damaged, translate
+from ..database.errors import translate
 from ..database.statements import Statement
 from . import definitions, schema
 from .allowed import Allowed, is_comparable
 from .candidates import CandidateTable, candidate_table
-from .choices import Choices, Shared
 from .following import Following, read_following
 from .sketcher import Sketcher
 from .sketches import StoredValue
@@ -81,8 +80,6 @@ class Store:
     """True if some large clusters have separate rows in the candidate table."""
     optional: tuple[str, ...]
     """The tables of `schema.OPTIONAL` that the index has."""
-    unlisted: list[str]
-    """Existing optional tables whose setting is lost; see `tolerates_loss`."""
     dismisses: bool
     """True if pairs may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
@@ -93,8 +90,6 @@ class Store:
     """True if texts may be allowed and documents exempt (see `linking/allowing.py`)."""
     generation: int
     """The file's generation when the settings were read; -1 forces a reload."""
-    tolerates_loss = True
-    """True if tables of `schema.RENEWABLE`, and settings that name a table, may be missing: while opening and repairing."""
     outlined: int | None
     """The id of the fingerprint set whose prefilter data is cached (csrc/sqlite/outlines.c), unique in this process. None
     disables the cache."""
@@ -110,10 +105,12 @@ class Store:
     default_parameters: dict[str, Any] | None
     """The parameters of queries with default bounds; None until computed."""
 
-    def __init__(self, db: Database, name: str, shared: Shared) -> None:
+    def __init__(self, db: Database, name: str, given_rules: list[TextRules]) -> None:
         self.db = db
         self.name = name
-        self.shared = shared
+        self.given_rules = given_rules
+        """Text rules given at opening and by rebuilds, the latest first, because the file has no functions. Other connections
+        share the list; they may see the file before a rebuild, or after its rollback."""
         self.generation = -1
         self._schema_version: int = -1
         self._schema_checked_at = -1
@@ -133,7 +130,7 @@ class Store:
     def create(
         self, scheme: Scheme, rules: TextRules, store_text: bool, record_matches: bool, now: int, window: Window | None = None
     ) -> None:
-        schema.create_tables(self.db, self.name, scheme.table)
+        schema.create_tables(self.db, self.name, "index", scheme.table)
         settings = {
             "schema_version": schema.SCHEMA_VERSION,
             "algorithm_version": lib.ND_ALGORITHM_VERSION,
@@ -156,7 +153,7 @@ class Store:
     def set_window(self, window: Window) -> None:
         """Write the settings of a window, and create the table that a time window needs."""
         if window.duration_ms is not None and "own_end" not in self.optional:
-            schema.create_optional(self.db, self.name, "own_end")
+            schema.create_tables(self.db, self.name, "own_end")
         for name, value in window.settings().items():
             if value is None:
                 self.db.execute(self.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
@@ -164,9 +161,9 @@ class Store:
                 self.set(**{name: value})
 
     def load(self) -> None:
-        """Read the settings and compare them with the caller's choices. Sets all data cached for a generation."""
+        """Read the settings. Sets all data cached for a generation."""
         settings = schema.read_settings(self.db, self.name)
-        scheme, rules = self.shared.match(self.name, settings)
+        scheme, rules = scheme_from_settings(settings), self._rules(settings)
         self.generation = -1  # an interrupt causes a reload
         self.store_text = bool(settings["store_text"])
         self.record_matches = bool(settings["record_matches"])
@@ -174,13 +171,7 @@ class Store:
         scheme = scheme.for_index(rules)
         self.table = candidate_table(self.db, self.name, scheme.table)
         self.has_large_clusters = self.table.separates_large_clusters and bool(settings["crowds"])
-        self.optional = schema.optional_tables(settings)
-        lost = definitions.missing(self.db, self.name, self.optional)
-        self.unlisted = definitions.unlisted(self.db, self.name, settings)
-        if self.unlisted and not self.tolerates_loss:
-            raise damaged(f"the setting table.{self.unlisted[0]}", self.name, "its table is there")
-        if lost and not self.tolerates_loss:
-            raise damaged(f"the table {self.name}_{lost[0]}", self.name, "it was dropped")
+        self.optional = definitions.optional_tables(self.db, self.name)
         self.dismisses = "dismissed" in self.optional
         self.notes_changes = "change" in self.optional
         self.keeps_ends = "own_end" in self.optional
@@ -190,35 +181,36 @@ class Store:
             self._composed.clear()
             self._statements.clear()
         identity = {**scheme.settings(), **rules.settings(), "store_text": self.store_text}
-        epoch = self.shared.epoch((settings.get("fingerprints"), settings.get("allowed"), *identity.items()))
+        epoch = hash((settings.get("fingerprints"), settings.get("allowed"), *identity.items()))
         self.sketcher = Sketcher(epoch, scheme, rules, self._allowed(scheme) if self.allows else None)
         self.epoch, self.scheme, self.rules = epoch, scheme, rules
         self.settings = settings
         self.following = read_following(self.name, settings)
         self.verification = scheme.verification()
         self.default_parameters = None
-        self.generation = -1 if lost or self.unlisted else settings["generation"]
+        self.generation = settings["generation"]
         self._compared_at = -1
         self._loaded_in = self.db.transaction
         self._reset_prefilters()
         if self.db.is_trusted:
             self._read_schema_version()
 
-    def _allowed(self, scheme: Scheme) -> Allowed | None:
-        """Raises CorruptIndexError if an allowed text is damaged."""
-        values = [value for (value,) in self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")]
-        sound = all(is_comparable(scheme, value) for value in values)
-        if not sound and not self.tolerates_loss:
-            raise damaged("the allowed texts", self.name, "one has no fingerprint of the scheme")
-        return Allowed(scheme, values) if values and sound else None
+    def _rules(self, settings: dict[str, Any]) -> TextRules:
+        """The text rules of the file. Raises MismatchError if no given rules have the functions that it names."""
+        latest, *earlier = (*self.given_rules, None)
+        try:
+            return TextRules.from_settings(settings, latest)
+        except MismatchError:
+            for given in earlier:
+                with suppress(MismatchError):
+                    return TextRules.from_settings(settings, given)
+            raise
 
-    def adopt(self, changes: Choices, *, fingerprints: bool) -> None:
-        """Continue with the settings that a rebuild has written. The choices at opening no longer bind changed ones, except
-        text rules, whose functions are not in the file. fingerprints: see `new_generation`."""
-        changed = {field.name: getattr(changes, field.name) for field in fields(changes)}
-        bound = {name: value if name == "rules" else None for name, value in changed.items() if value is not None}
-        self.db.undo.append(self.shared.bind(bound))
-        self.new_generation(fingerprints=fingerprints)
+    def _allowed(self, scheme: Scheme) -> Allowed | None:
+        """The allowed texts, without damaged ones."""
+        rows = self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")
+        values = [value for (value,) in rows if is_comparable(scheme, value)]
+        return Allowed(scheme, values) if values else None
 
     def require_own_documents(self) -> None:
         """Raise ParameterError if the index follows a table. Runs inside `writing`."""
@@ -228,29 +220,15 @@ class Store:
                 "to the table and call sync(), or call unfollow() first"
             )
 
-    def finish_opening(self) -> None:
-        """Stop comparing the window with the choices: from now on it may change."""
-        self.tolerates_loss = False
-        self.shared.choices = tuple(replace(choices, window=None) for choices in self.shared.choices)
-
-    @contextmanager
-    def losses_tolerated(self) -> Iterator[None]:
-        """Tolerate missing tables of `schema.RENEWABLE` inside the context. The caller holds the lock."""
-        self.tolerates_loss = True
-        try:
-            yield
-        finally:
-            self.tolerates_loss = False
-
     def set(self, **settings: Any) -> None:
         schema.write_settings(self.db, self.name, settings)
 
     def add_table(self, part: str) -> None:
-        schema.create_optional(self.db, self.name, part)
+        schema.create_tables(self.db, self.name, part)
         self.new_generation()
 
     def drop_table(self, part: str) -> None:
-        schema.drop_optional(self.db, self.name, part)
+        self.db.execute(self.sql(f"DROP TABLE {{index}}_{part}"))
         self.new_generation()
 
     def setting(self, name: str) -> Any:
@@ -304,22 +282,16 @@ class Store:
     def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[None]:
         """A write transaction with current settings; light, is_block: see `Database.writing`."""
         self.db.require_open()
-        with self.db.lock():  # until the choices of a failed transaction are restored
-            choices = self.shared.choices
-            try:
-                with self.db.writing(light=light, is_block=is_block) as began:
-                    self.refresh()
-                    if began and next(self._begun) % limits.SETTLED_EVERY == 0:
-                        last = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",))
-                        self.settled = last or 0
-                    yield
-                    self.db.require_open()  # not in a forked child: the connection may be in use in the parent
-                    transaction = self.db.current_transaction()
-                    compared_in = None if transaction is self._loaded_in else transaction
-                    self._current_settings = compared_in, self.db.connection.total_changes()
-            except BaseException:
-                self.shared.choices = choices
-                raise
+        with self.db.writing(light=light, is_block=is_block) as began:
+            self.refresh()
+            if began and next(self._begun) % limits.SETTLED_EVERY == 0:
+                last = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.name}_fingerprint",))
+                self.settled = last or 0
+            yield
+            self.db.require_open()  # not in a forked child: the connection may be in use in the parent
+            transaction = self.db.current_transaction()
+            compared_in = None if transaction is self._loaded_in else transaction
+            self._current_settings = compared_in, self.db.connection.total_changes()
 
     def change(self, work: Callable[[], Answer], *, light: bool) -> Answer:
         """The result of `work`, run as inside `writing`; light: see `Database.writing`.

@@ -73,9 +73,6 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        yield from with_examples(
-            "settings that do not say that a table is there", [f"table.{part}" for part in self.store.unlisted]
-        )
         optional = self.store.optional if self.store.following is None else (*self.store.optional, schema.PENDING)
         names = definitions.changed(self.db, self.store.name, self.store.scheme.table, optional)
         yield from with_examples("tables, indexes or views that are missing or changed", names)

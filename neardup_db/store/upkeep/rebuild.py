@@ -37,12 +37,13 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
         if not keep_values:
             _refingerprint_allowed(store, scheme, rules)
     db.execute(f"DROP TABLE {store.table.name}")
-    schema.create_candidate_table(db, store.name, scheme.table)
+    schema.create_tables(db, store.name, scheme.table)
     new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
     for name in {*store.scheme.settings(), *store.rules.settings()} - set(new):
         db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
     store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
-    store.adopt(changes, fingerprints=not keep_values)
+    store.given_rules[:0] = [] if changes.rules is None else [changes.rules]
+    store.new_generation(fingerprints=not keep_values)
     if not keep_values:
         _refingerprint(store, clusters.documents, step)
     if not store_text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..layout import candidates, definitions, schema
+from ..layout import candidates, definitions
 from ..layout.allowed import is_comparable
 from ..layout.state import Store
 from ..linking.allowing import exempt_unindexed, restore
@@ -72,21 +72,14 @@ class Repair:
 
     def indexes(self) -> list[str]:
         """Recreate SQLite indexes and views, which all other steps need. Returns messages about repairs."""
-        unlisted = self.store.unlisted
-        if unlisted:
-            self.store.set(**{f"table.{part}": 1 for part in unlisted})
-            self.store.new_generation()
-        renewed = {f"{self.store.name}_{part}" for part in schema.RENEWABLE}
-        messages = [f"the setting table.{part} written again" for part in unlisted]
-        messages += [f"{name} made again{', empty' * (name in renewed)}" for name in self._restored()]
+        store = self.store
+        restored = definitions.restore(self.db, store.name, store.scheme.table, store.optional)
+        messages = [f"{name} made again" for name in restored]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
             messages.append("indexes of all tables built again")
         return messages
-
-    def _restored(self) -> list[str]:
-        return definitions.restore(self.db, self.store.name, self.store.scheme.table, self.store.optional)
 
     def _repair_ids(self, table: str, messages: list[str]) -> dict[int, int]:
         """Assign new ids to rows with invalid ids, and set the id counter so that no id is reused. Adds messages; returns {old

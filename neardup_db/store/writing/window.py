@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ... import limits
 from ..asking.documents import Documents
-from ..layout.choices import Choices
 from ..layout.state import Store
 from ..layout.window import Window
 from ..linking.clusters import Clusters
@@ -50,7 +49,7 @@ def change_window(store: Store, documents: Documents, window: Window, now: int) 
     deleted by later adds."""
     before = store.window
     store.set_window(window)
-    store.adopt(Choices(window=window), fingerprints=False)
+    store.new_generation()
     if before.duration_ms is not None:  # restore each document's explicit expiry
         own_expiry = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = id)" if store.keeps_ends else "NULL"
         sql = f"UPDATE {{index}}_document SET expires_at = {own_expiry} WHERE expires_at = added_at + ? AND expires_at > ?"
