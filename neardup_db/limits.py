@@ -231,9 +231,6 @@ for this thread."""
 SORTED_KEYS, SORTED_RANGES = 1 << 20, 4096
 """Bucket keys that are sorted at a time, 24 bytes of memory each, and the ranges of buckets that are merged at a time."""
 
-NUMBERS_HELD = 1 << 17
-"""Numbers of a long list to keep in memory, 8 bytes each; the rest are in a temporary file."""
-
 PLACES_AT_ONCE = 1 << 16
 """Places of records to read at a time."""
 

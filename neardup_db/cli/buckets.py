@@ -82,7 +82,7 @@ class Buckets:
         firsts = [(number << 64) // limits.SORTED_RANGES for number in range(limits.SORTED_RANGES)]
         bounds = np.append(np.searchsorted(entries, np.array(firsts, np.uint64)), len(entries))
         self._bounds.append(bounds + len(self._runs))
-        self._runs.extend_by_array(entries)
+        self._runs.extend(entries)
         self._keys = array("I")
 
     def _ranges(self) -> Iterator[Any]:

@@ -12,11 +12,10 @@ from ... import limits
 from ...arrays import np
 from ...located import LocatedTexts
 from ...values import Key
-from .copies import copy_records
-from .marked import write_marked
 from .places import Places
 from .records import RecordSource
 from .source import InputRecord, Source
+from .writing import fields_of, marking, write_records
 
 if TYPE_CHECKING:  # slow to import
     from ..screen import Meter
@@ -99,9 +98,10 @@ class TextPasses(Passes):
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
         if marks is None:
-            copy_records(self.places, kept, output, target, meter)
-        else:
-            write_marked(self.places, kept, marks.columns, output, target, meter)
+            write_records(self.places, kept, output, target, meter)
+            return
+        fields = fields_of(self.source, list(marks.columns([])))
+        write_records(self.places, kept, output, target, meter, marking(fields, marks.columns), fields.header)
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
         for path, output in outputs.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,100 +17,62 @@ from .source import ChangedError, InputRecord, Place
 
 
 class Places:
-    """The positions of all records, by number: 24 bytes a record, mostly in files in `folder`. Selections are masks, bool[n]."""
+    """The positions of all records, by number: 24 bytes a record, in a file in `folder`. Selections are masks, bool[n]."""
 
     def __init__(self, source: RecordSource, folder: Path) -> None:
         self.source = source
-        self._lines, self._starts, self._sizes = Numbers(folder), Numbers(folder), Numbers(folder)
-        self._files: list[Path | None] = [None]
-        self._first = [0]
+        self._numbers = Numbers(folder)
+        """Line, start and size of each record."""
+        self._files: list[Path] = []
+        self._first: list[int] = []
         """The number of the first record of each file that has records."""
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._numbers) // 3
 
     def extend(self, records: Sequence[InputRecord]) -> None:
-        if records and not records[0].path is records[-1].path is self._files[-1]:
-            for i, record in enumerate(records, len(self)):
-                if record.path is not self._files[-1]:
-                    self._files.append(record.path)
-                    self._first.append(i)
-        self._lines.extend([record.line for record in records])
-        self._starts.extend([record.start for record in records])
-        self._sizes.extend([len(record.raw) for record in records])
+        places = array("Q")
+        for i, record in enumerate(records, len(self)):
+            if not self._files or record.path is not self._files[-1]:
+                self._files.append(record.path)
+                self._first.append(i)
+            places.extend((record.line, record.start, len(record.raw)))
+        if places:
+            self._numbers.extend(places)
 
     def records(self, wanted: Any) -> Iterator[InputRecord]:
-        for file, numbers, *columns in self.batches(wanted):
-            for number, line, start, size in zip(numbers, *columns, strict=True):
-                yield self.read_again(file, number, Place(line, start), size)
+        """Raises ChangedError if a record is missing."""
+        for file, numbers, places in self.batches(wanted):
+            for number, (line, start, size) in zip(numbers, places.tolist(), strict=True):
+                try:
+                    yield self.source.read_again(file, number, Place(line, start), size)
+                except RecordError as error:
+                    raise ChangedError(f"{error}; the first pass read it, so the input has changed") from error
 
-    def batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], list[int], list[int], list[int]]]:
-        """Batches of the selected records: the open file, and lists of numbers, lines, starts and sizes."""
-        source = self.source
-        source.start_again()
-        for path, first, end in self._files_with_records(wanted):
-            with source.opened(path) as file:
-                for places in self._chosen(wanted, first, end):
-                    lines, starts, sizes = (
-                        column.numbers_between(places[0], places[-1] + 1)[places - places[0]].tolist() for column in self._columns
-                    )
-                    yield file, (places + 1).tolist(), lines, starts, sizes
+    def batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], Any]]:
+        """Batches of the selected records of a file: the open file, the numbers, and uint64[n, 3] of lines, starts and sizes."""
+        self.source.start_again()
+        for path, first, end in self.files(wanted):
+            with self.source.opened(path) as file:
+                for low in range(first, end, limits.PLACES_AT_ONCE):
+                    high = min(end, low + limits.PLACES_AT_ONCE)
+                    chosen = np.flatnonzero(wanted[low:high])
+                    if len(chosen):
+                        places = self._numbers.numbers_between(3 * low, 3 * high).reshape(-1, 3)
+                        yield file, (low + 1 + chosen).tolist(), places[chosen]
 
-    def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
-        """Raises ChangedError if the record is missing."""
-        try:
-            return self.source.read_again(file, number, place, size)
-        except RecordError as error:
-            raise ChangedError(f"{error}; the first pass read it, so the input has changed") from error
-
-    def runs(self, wanted: Any) -> Iterator[tuple[Path, Iterator[tuple[int, int]]]]:
-        for path, first, end in self._files_with_records(wanted):
-            yield path, self._runs(wanted, first, end)
-
-    def _runs(self, wanted: Any, first: int, end: int) -> Iterator[tuple[int, int]]:
-        begun: int | None = None
-        ended = 0
-        for places in self._chosen(wanted, first, end):
-            starts, sizes = (
-                column.numbers_between(places[0], places[-1] + 1)[places - places[0]] for column in self._columns[1:]
-            )
-            ends = starts + sizes
-            apart = np.flatnonzero(starts[1:] != ends[:-1])
-            heads, tails = starts[np.append(0, apart + 1)].tolist(), ends[np.append(apart, len(ends) - 1)].tolist()
-            for head, tail in zip(heads, tails, strict=True):
-                if begun is None:
-                    begun = head
-                elif head != ended:
-                    yield begun, ended
-                    begun = head
-                ended = tail
-        if begun is not None:
-            yield begun, ended
+    def files(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
+        """The files of the selected records, with the positions of their first and behind their last record."""
+        for path, first, end in zip(self._files, self._first, [*self._first, len(self)][1:], strict=True):
+            if wanted[first:end].any():
+                yield path, first, end
 
     def mask_of_file(self, path: Path, wanted: Any) -> Any:
         chosen = np.zeros(len(wanted), bool)
-        for one, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
+        for one, first, end in self.files(wanted):
             if one == path:
                 chosen[first:end] = wanted[first:end]
         return chosen
 
-    @property
-    def _columns(self) -> tuple[Numbers, Numbers, Numbers]:
-        return self._lines, self._starts, self._sizes
-
-    def _files_with_records(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
-        for path, first, end in zip(self._files, self._first, [*self._first[1:], len(self)], strict=True):
-            if path is not None and wanted[first:end].any():
-                yield path, first, end
-
-    @staticmethod
-    def _chosen(wanted: Any, first: int, end: int) -> Iterator[Any]:
-        """The selected positions in first..end, in batches: int64[n], n > 0."""
-        for low in range(first, end, limits.PLACES_AT_ONCE):
-            places = low + np.flatnonzero(wanted[low : min(end, low + limits.PLACES_AT_ONCE)])
-            if len(places):
-                yield places
-
     def close(self) -> None:
-        for column in self._columns:
-            column.close()
+        self._numbers.close()
