@@ -209,8 +209,8 @@ LOG_PAGES = 8000
 PIECE_RECORDS, PIECE_BYTES = 4096, 8 * 1024 * 1024
 """Records, and their bytes, that a command holds at a time. Sorted writes need many; the progress bar moves with each."""
 
-COMMIT_BYTES = 64 * 1024 * 1024
-"""The most bytes of records in a transaction, unless the user gives a number of records."""
+COMMIT_BYTES = 32 * 1024 * 1024
+"""The most bytes of records in a transaction of a command."""
 
 WATCHED_TOGETHER = 256
 """The most records that `neardup watch` stores in a transaction, if that many have arrived."""

@@ -144,7 +144,7 @@ def test_a_path_that_exists_is_no_pattern(here: Path) -> None:
         ("add i.db no*.jsonl", "no*.jsonl: no file fits this pattern"),
         ("add i.db a.jsonl a.jsonl", "is given twice"),
         ("add i.db - a.jsonl", "standard input (-) cannot be combined with other inputs"),
-        ("add i.db x.jsonl y.jsonl", "y.jsonl, line 1: key 'k' stands in x.jsonl, line 1 already"),
+        ("add i.db x.jsonl y.jsonl", "y.jsonl, line 1: key 'k' is already in the index"),
     ],
 )
 def test_inputs_that_do_not_go_together_are_refused(here: Path, command: str, message: str) -> None:

@@ -38,7 +38,7 @@ from .outputs import check_apart, room_in
 from .screen import Meter
 from .wording import in_options, naming_file, renaming_arguments
 
-COMMIT_EVERY = 50_000
+COMMIT_EVERY = 20_000
 
 
 @index_command()
@@ -54,7 +54,7 @@ COMMIT_EVERY = 50_000
 @click.option("--only-new", is_flag=True, help="Skip records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
-@click.option("--commit-every", type=Count(1), help="Records in a transaction.  [default: 50,000, or 64 MB of text if fewer]")
+@click.option("--commit-every", type=Count(1), default=COMMIT_EVERY, show_default=True, help="Most records in a transaction.")
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
 @click.option(
     "--outcomes",
@@ -134,10 +134,8 @@ def _add(
         metadata = {"metadata": record.fields} if options["metadata"] and record.fields else {}
         return {"key": record.key, "text": record.text, **common, **metadata}
 
-    choices: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new")}
+    choices: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new", "commit_every")}
     choices["on_error"] = source.options.on_error
-    choices["exactly"] = options["commit_every"] is not None
-    choices["commit_every"] = options["commit_every"] or COMMIT_EVERY
     if outcomes is not None:
         choices["records"], choices["on_outcome"] = outcomes.reading(source), outcomes.record_outcome
     newest = index.connection.execute(f"SELECT coalesce(max(id), 0) FROM {index.name}_document").get

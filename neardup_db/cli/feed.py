@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
 from typing import Any
 
 from .. import limits
 from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
 from ..index import Index
-from ..parameters import quoted_key
-from ..values import MOST_PROBLEMS, AddReport, Key, SyncReport
+from ..values import MOST_PROBLEMS, AddReport, SyncReport
 from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
 from .inputs.source import InputRecord, Source
@@ -43,33 +41,24 @@ def feed(
     arguments: Callable[[InputRecord], dict[str, Any]],
     *,
     commit_every: int,
-    exactly: bool = False,
     committed: Callable[[int], None] = lambda records: None,
-    records: Iterator[InputRecord] | None = None,
+    records: Iterable[InputRecord] | None = None,
     **options: Any,
 ) -> AddReport:
-    """Add the records of a source, or only `records` of it. A transaction ends after `commit_every` records or, unless `exactly`,
-    earlier after `limits.COMMIT_BYTES`.
+    """Add the records of a source, or only `records` of it. A transaction ends after `commit_every` records, or earlier after
+    `limits.COMMIT_BYTES`; reading, which may block or fail, happens between transactions.
 
     `arguments` returns the `Index.add` arguments of a record; `committed` is called with the record count of each committed
     transaction; `options` go to `Index.add_many`.
     """
     report = AddReport()
-    records = iter(source) if records is None else records
-    for first in records:  # outside of a transaction, because reading the next record may block or fail
-        taken = size_bytes = 0
+    for piece in in_pieces(source if records is None else records, commit_every, limits.COMMIT_BYTES):
         with index.transaction():
-            for piece in in_pieces(chain([first], islice(records, commit_every - 1)), limits.PIECE_RECORDS):
-                told = _add(index, source, piece, [arguments(record) for record in piece], options)
-                report = sum_of_reports(report, told, meter.records)
-                taken += len(piece)
-                piece_bytes = sum(record.size_bytes for record in piece)
-                size_bytes += piece_bytes
-                meter.record_bytes += piece_bytes
-                meter.advance(source.position, len(piece), report.matched)
-                if size_bytes >= limits.COMMIT_BYTES and not exactly:
-                    break
-        committed(taken)
+            told = _add(index, source, piece, [arguments(record) for record in piece], options)
+        committed(len(piece))
+        report = sum_of_reports(report, told, meter.records)
+        meter.record_bytes += sum(record.size_bytes for record in piece)
+        meter.advance(source.position, len(piece), report.matched)
     return report
 
 
@@ -97,42 +86,16 @@ def _add(
         else:
             report = index.add_codes([record["key"] for record in records], [record["text"] for record in records], **options)
     except NearDupError as error:
-        taken = None
-        if isinstance(error, DuplicateKeyError) and options.get("if_exists", "error") == "error":  # not of another group
-            taken = _first_refused(index, source, piece, records[0].get("group"))
-        if taken is not None:
-            raise RecordError(source.problem(*taken)) from error
         place = _PLACE.match(str(error))
         if place is None:
             raise
-        raise RecordError(source.problem(piece[int(place[1])], in_command_terms(str(error)[place.end() :]))) from error
+        record, reason = piece[int(place[1])], in_command_terms(str(error)[place.end() :])
+        if isinstance(error, DuplicateKeyError) and record.named:
+            reason += "; --source NAME tells another file of the same name apart"
+        raise RecordError(source.problem(record, reason)) from error
     for problem in report.problems:
         source.add_problem(source.problem(piece[problem.record], in_command_terms(problem.reason)))
     return report
-
-
-def _first_refused(index: Index, source: Source, piece: list[InputRecord], group: Key | None) -> tuple[InputRecord, str] | None:
-    """The first record of a failed batch whose key is in the index or earlier in the batch, and why; None if the key belongs to
-    another group."""
-    earlier: dict[Key, InputRecord] = {}
-    for record in piece:
-        if record.key in earlier:
-            first = earlier[record.key]
-            file = "" if first.path == record.path else f"{source.problem(first, '').file}, "
-            return record, f"key {quoted_key(record.key)} stands in {file}line {first.line} already: {_REMEDY}"
-        if record.key in index:
-            if index.get_many([record.key], group=group) == [None]:
-                return None
-            return record, f"key {quoted_key(record.key)} is already in the index: {_REMEDY_NAMED if record.named else _REMEDY}"
-        earlier[record.key] = record
-    return None
-
-
-_REMEDY = "add --if-exists ignore to keep the first, --if-exists replace to keep the last, or --on-error skip"
-_REMEDY_NAMED = (
-    "was this file added before? Add --if-exists ignore to add only what is missing or, if it is another file of the same name, "
-    "--source NAME to tell them apart"
-)
 
 
 def print_report(report: AddReport | SyncReport, counts: Sequence[str], seconds: float, as_json: bool) -> None:

@@ -111,14 +111,14 @@ class TextPasses(Passes):
         self.places.close()
 
 
-def in_pieces(records: Iterable[InputRecord], most: int) -> Iterator[list[InputRecord]]:
-    """The last record may exceed `limits.PIECE_BYTES`."""
+def in_pieces(records: Iterable[InputRecord], most: int, most_bytes: int | None = None) -> Iterator[list[InputRecord]]:
+    """Pieces of at most `most` records and, but for the last one, `most_bytes`, by default `limits.PIECE_BYTES`."""
     piece: list[InputRecord] = []
     size_bytes = 0
     for record in records:
         piece.append(record)
         size_bytes += record.size_bytes
-        if len(piece) >= most or size_bytes >= limits.PIECE_BYTES:
+        if len(piece) >= most or size_bytes >= (most_bytes or limits.PIECE_BYTES):
             yield piece
             piece, size_bytes = [], 0
     if piece:
