@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from neardup_db import Index
 from neardup_db.cli import main
-from neardup_db.cli.difference import Change, changes
+from neardup_db.cli.difference import changes
 from neardup_db.demo import SAMPLE, documents
 
 
@@ -55,8 +55,8 @@ def test_the_demo_can_be_kept(tmp_path: Path) -> None:
 
 def test_changes_are_words_with_their_surroundings() -> None:
     """Replaced, added and removed words stand between common ones; case and punctuation are no difference."""
-    assert changes("one two three four", "one 2 three four", around=1) == [Change("one", "two", "2", "three")]
-    assert changes("one two", "one two three", around=2) == [Change("one two", "", "three", "")]
-    assert changes("one two", "two", around=2) == [Change("", "one", "", "two")]
-    assert changes("The LORD, said", "the Lord said") == []
-    assert changes("", "") == []
+    assert changes("one two three four", "one 2 three four", 9, around=1) == ["one [-two-] {+2+} three"]
+    assert changes("one two", "one two three", 9, around=2) == ["one two {+three+}"]
+    assert changes("one two", "two", 9, around=2) == ["[-one-] two"]
+    assert changes("a x b x c x d", "a y b y c y d", 2) == ["a [-x-] {+y+} b", "b [-x-] {+y+} c", "and 1 more places"]
+    assert changes("The LORD, said", "the Lord said", 9) == changes("", "", 9) == []

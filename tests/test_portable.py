@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import errno
 import functools
-import io
 import json
 import multiprocessing
 import os
@@ -16,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from spawned import answers
 
 from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
 from neardup_db.cli import main as command
-from neardup_db.cli import screen as drawing
 from neardup_db.cli.inputs.stream import Arrivals
 from neardup_db.cli.inputs.waiting import Waiting
 from neardup_db.clock import utc
@@ -457,25 +455,6 @@ def test_a_reader_that_left_is_known_by_its_error(monkeypatch: pytest.MonkeyPatc
     assert [system.is_reader_gone(one) for one in errors] == [True, False, False]
     monkeypatch.setattr(system, "IS_WINDOWS", True)
     assert [system.is_reader_gone(one) for one in errors] == [True, True, False]
-
-
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_what_is_drawn_ends_where_its_reader_left_windows_too(goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that has more to do than to draw goes on where its reader left, by the error of Windows too; another one ends."""
-
-    class Left(io.StringIO):
-        def write(self, text: str) -> int:
-            raise OSError(22, "Invalid argument")
-
-    left: list[bool] = []
-    monkeypatch.setattr(system, "IS_WINDOWS", True)
-    monkeypatch.setattr(drawing, "leave_stdout", lambda: left.append(True))
-    screen = drawing.Screen(file=Left())
-    screen.goes_on = goes_on
-    with nullcontext() if goes_on else pytest.raises(OSError, match="Invalid"):
-        screen.print("one")
-        screen.print("two")
-    assert left == [True] * goes_on
 
 
 def test_the_extension_loads_by_its_path() -> None:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from ..parameters import Measure
 from ..show.explanation import shared_rows_text, still_connected, verdict
-from ..values import Explanation, MatchExplanation, Passage, flat_rows
-from .difference import ADDED, REMOVED, has_colours, mark, show_side_by_side
+from ..values import Explanation, MatchExplanation, flat_rows
+from .difference import changes
 from .inputs.files import STDOUT
 from .options import group_or_none, index_command, index_files, key_type_option, measure_option, open_index, parse_key
 from .output import as_json_value, columns, count_text, emit, emit_json, escaped
 from .outputs import check_output, write_page
-from .screen import Screen
 
 MOST = 12
-"""The maximum number of shingles, and of shared candidate rows, printed."""
+"""The maximum number of differences, of shingles, and of shared candidate rows, printed."""
 
 text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -57,7 +55,7 @@ def explain(
     """Show how a query runs, or why two documents match.
 
     With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs: the
-    verdict and similarity, the candidate rows and shingles in both, and the texts side by side with their differences.
+    verdict and similarity, the candidate rows and shingles in both, and the words that differ. --html shows both texts.
 
     \b
     neardup explain articles.db "some text"
@@ -89,7 +87,7 @@ def explain(
     if as_json:
         emit_json({**as_json_value(match), "jaccard": match.jaccard})
     elif html is None:
-        show(match, Screen(highlight=False))
+        _print_match(match)
 
 
 def _explain_query(explanation: Explanation, as_json: bool) -> None:
@@ -100,10 +98,9 @@ def _explain_query(explanation: Explanation, as_json: bool) -> None:
         columns(list(flat_rows(query)))
 
 
-def show(match: MatchExplanation, console: Console) -> None:
-    keys = escaped(match.key_a), escaped(match.key_b)
-    told = f" {verdict(match)} ", "reverse green" if match.is_match else "reverse red"
-    console.print(Text.assemble((keys[0], "bold"), " and ", (keys[1], "bold"), "   ", told), soft_wrap=True)
+def _print_match(match: MatchExplanation) -> None:
+    key_a, key_b = escaped(match.key_a), escaped(match.key_b)
+    emit(f"{key_a} and {key_b}    {verdict(match)}")
     rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []
     rows.append(("similarity", f"{match.similarity:.4f}"))
     if match.distance is not None:
@@ -118,32 +115,21 @@ def show(match: MatchExplanation, console: Console) -> None:
         rows.append(("table: key" if numbered else "places", ", ".join(places + more)))
     columns(rows)
     if match.passages is not None and match.text_a is not None:
-        emit()
-        _passages(console, match.passages, match.text_a)
+        found = [f"{passage.tokens} tokens  {match.text_a[passage.start : passage.end]}" for passage in match.passages]
+        _print_list(count_text(len(found), "common passage"), found)
     elif match.text_a is not None and match.text_b is not None:
-        emit()
-        show_side_by_side(console, match.text_a, match.text_b, *keys)
+        _print_list(f"[-only in {key_a}-] {{+only in {key_b}+}}", changes(match.text_a, match.text_b, MOST - 1))
     if match.passages is None and match.shared is not None and match.only_a is not None and match.only_b is not None:
         emit()
-        console.print(f"{count_text(len(match.shared), 'shingle')} in both", soft_wrap=True)
-        _shingles(console, f"only in {keys[0]}", match.only_a, REMOVED)
-        _shingles(console, f"only in {keys[1]}", match.only_b, ADDED)
+        emit(f"{count_text(len(match.shared), 'shingle')} in both")
+        _print_list(f"{count_text(len(match.only_a), 'shingle')} only in {key_a}", match.only_a)
+        _print_list(f"{count_text(len(match.only_b), 'shingle')} only in {key_b}", match.only_b)
 
 
-def _passages(console: Console, passages: tuple[Passage, ...], text: str) -> None:
-    console.print(f"{count_text(len(passages), 'common passage')}", soft_wrap=True)
-    for passage in passages[:MOST]:
-        shared = escaped(text[passage.start : passage.end])
-        console.print(Text.assemble(f"  {passage.tokens} tokens  ", (shared, "green")), soft_wrap=True)
-    if len(passages) > MOST:
-        console.print(f"  ... {len(passages) - MOST:,} more", soft_wrap=True)
-
-
-def _shingles(console: Console, title: str, shingles: tuple[str, ...], style: str) -> None:
-    text = Text(f"{count_text(len(shingles), 'shingle')} {title}")
-    for shingle in shingles[:MOST]:
-        text.append("\n  ")
-        text.append_text(mark(escaped(shingle), style, has_colours(console)))
-    if len(shingles) > MOST:
-        text.append(f"\n  ... and {len(shingles) - MOST:,} more", style="dim")
-    console.print(text, soft_wrap=True)
+def _print_list(title: str, lines: Sequence[str]) -> None:
+    emit()
+    emit(title)
+    for line in lines[:MOST]:
+        emit(f"  {escaped(line)}")
+    if len(lines) > MOST:
+        emit(f"  ... and {len(lines) - MOST:,} more")

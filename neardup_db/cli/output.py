@@ -1,6 +1,6 @@
 """Command output: JSON for programs, aligned lines for users, messages on standard error.
 
-All terminal output, including that of `screen.py`, passes through this module, which escapes unprintable characters: in foreign
+All terminal output but progress bars passes through this module, which escapes unprintable characters: in foreign
 names and keys they could move the cursor, reverse a line or answer for the user. Copied records and pages are not changed.
 """
 

@@ -1,43 +1,11 @@
-"""Terminal tables, colours and progress. A separate module, so that commands that print lines do not import rich."""
+"""Progress bars. A separate module, so that commands without one do not import rich."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.segment import Segment
-
-from ..system import is_reader_gone
-from .output import escape_unprintable, leave_stdout
-
-
-class Screen(Console):
-    """A console that escapes unprintable characters and shows only the program's own colours."""
-
-    goes_on = False
-    """Whether the command has further work, so that a closed output pipe, as from `| head`, does not end it."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=escape_unprintable(segment.text, "\n\t"))
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """rich itself detects only the POSIX error of a closed pipe."""
-        try:
-            super().print(*objects, **options)
-        except OSError as error:
-            if not is_reader_gone(error):
-                raise
-            self.on_broken_pipe()
-
-    def on_broken_pipe(self) -> None:
-        if not self.goes_on:
-            raise  # noqa: PLE0704 (rich calls this where it handles the error)
-        leave_stdout()
-        self.quiet = True
 
 
 class Meter:
@@ -45,7 +13,7 @@ class Meter:
 
     def __init__(self, title: str, total_bytes: int, has_rates: bool = True) -> None:
         self._has_rates = has_rates
-        console = Screen(stderr=True)
+        console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description:<8}"),
             BarColumn(bar_width=14),

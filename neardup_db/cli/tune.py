@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import click
 from ..tuning import RULES, Border, Example, Trial, Tuner, Tuning
 from ..values import Key
 from .command import command
-from .difference import Change, changes
+from .difference import changes
 from .inputs.files import STDOUT
 from .inputs.opening import open_source
 from .inputs.source import ReadOptions, Source
@@ -179,22 +178,7 @@ def _print_border(border: Border) -> None:
 
 def _print_example(name: str, example: Example) -> None:
     emit(f"  {name}  {example.similarity:.4f}  {escaped(example.key_a)}  {escaped(example.key_b)}")
-    for line in _differences(example):
+    for line in changes(example.text_a[:COMPARED], example.text_b[:COMPARED], SHOWN_CHANGES):
         emit(f"         {line}")
 
 
-def _differences(example: Example) -> Sequence[str]:
-    found = changes(example.text_a[:COMPARED], example.text_b[:COMPARED])
-    lines = [_line(change) for change in found[:SHOWN_CHANGES]]
-    more = len(found) - SHOWN_CHANGES
-    return [*lines, f"and {more:,} more"] if more > 0 else lines
-
-
-def _line(change: Change) -> str:
-    removed = f"[-{_short(change.removed)}-]" if change.removed else ""
-    added = f"{{+{_short(change.added)}+}}" if change.added else ""
-    return " ".join(filter(None, (change.before, removed, added, change.after)))
-
-
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
