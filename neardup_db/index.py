@@ -100,11 +100,6 @@ class Index(EditMethods):
         self._writer = Writer(store, own.documents, own.search, own.clusters)
         self._follower = Follower(store, own.documents, self._writer)
         self._readers.before_query = self._follower.catch_up
-        try:
-            self._follower.repair_if_needed()
-        except BaseException:
-            self.close()
-            raise
         self._durability = durability
 
     # ---- the object --------------------------------------------------------------------------------------------------
@@ -244,9 +239,8 @@ class Index(EditMethods):
             return report
         with self._alone(), self._store.writing():
             mender = Repair(self._store, self._readers.own.clusters)
-            done = self._follower.repair_triggers() + mender.indexes()
+            done = mender.indexes()
             found, lost = mender.run(clock.now_ms(), checker.damaged())
-            found += self._follower.repair_documents()
             self._store.refresh()
             report = checker.run()
             return CheckReport((*lost, *report.problems), (*done, *found), report.notes)

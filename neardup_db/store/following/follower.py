@@ -1,4 +1,4 @@
-"""Starts and stops following a table, maintains the triggers, and applies pending changes."""
+"""Starts and stops following a table, and applies pending changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from ... import limits
-from ...errors import BusyError, CorruptIndexError, MismatchError, ParameterError, ReadOnlyError
+from ...errors import MismatchError, ParameterError
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS, SyncReport
 from ..asking.documents import Documents
@@ -19,12 +19,11 @@ from ..layout.state import Store
 from ..readers import StoreReaders
 from ..writing.writer import Writer
 from . import triggers
-from .compare import Comparison
 from .rows import Rows
-from .scan import Scan, lost_triggers, write_scan
+from .scan import Scan, write_scan
 from .stored import StoredDocuments
 from .sync_transaction import SyncTransaction
-from .table import Table, find_followed_table, inspect_table
+from .table import Table, inspect_table
 
 
 class Follower:
@@ -105,52 +104,6 @@ class Follower:
             self.store.db.execute(self.store.sql(sql), (len(PREFIX), PREFIX))
             self.store.new_generation()
             return True
-
-    # ---- keeping the triggers ------------------------------------------------------------------------------------------
-
-    def repair_if_needed(self) -> None:
-        """Recreate missing triggers; the next `sync` then compares all rows.
-
-        Leaves it to `sync` if the table or its columns changed or another writer is busy, and to `check` if the file is
-        damaged.
-        """
-        if self.store.following is None or self.store.db.read_only:
-            return
-        with suppress(BusyError, CorruptIndexError, MismatchError, ReadOnlyError):
-            with self.store.reading():
-                is_sound = self._sound_table()[1]
-            if not is_sound:
-                with self.store.writing():
-                    self.repair_triggers()
-
-    def repair_triggers(self) -> list[str]:
-        """Recreate missing or changed triggers if the table exists. Returns messages. Runs inside `writing`."""
-        try:
-            table, is_sound = self._sound_table()
-            if table is None or is_sound:
-                return []
-            triggers.install(self.store, table)
-        except MismatchError:
-            return []
-        write_scan(self.store, Scan(lost_triggers(table.name)))
-        return [f"triggers on {table.name} made again"]
-
-    def repair_documents(self) -> list[str]:
-        """Schedule a comparison of all rows if documents differ from their rows. Returns messages. Runs inside `writing`."""
-        try:
-            table = self._sound_table()[0]
-        except MismatchError:
-            return []
-        if table is None or not any(examples for _, examples in Comparison(self.store).problems()):
-            return []
-        write_scan(self.store, Scan("check(repair=True)"))
-        return [f"the next sync() compares all rows of {table.name}"]
-
-    def _sound_table(self) -> tuple[Table | None, bool]:
-        if self.store.following is None:
-            return None, True
-        table = find_followed_table(self.store.db, self.store.following)
-        return table, triggers.has_triggers(self.store, table)
 
     # ---- applying changes ------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from ..asking.documents import EVER
 from ..asking.fingerprints import ACROSS_GROUPS
 from ..asking.joins import Member, RangePairs, ranges
 from ..database import checksums
-from ..following.compare import Comparison
-from ..layout import definitions, schema
+from ..following import pending
+from ..layout import definitions
 from ..layout.allowed import Allowed
 from ..layout.candidates import MAX_ID
 from ..layout.schema import ALONE
@@ -60,10 +60,9 @@ class Checker:
             problems += _catch_corruption(self._labels())
         if self.store.following is None:
             return CheckReport(tuple(problems))
-        comparison = Comparison(self.store)
-        for message, examples in comparison.problems():
-            problems += with_examples(message, examples)
-        return CheckReport(tuple(problems), notes=tuple(comparison.notes()))
+        followed = list(pending.problems(self.store))
+        notes = () if followed else tuple(pending.notes(self.store))
+        return CheckReport((*problems, *followed), notes=notes)
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
@@ -73,8 +72,7 @@ class Checker:
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        optional = self.store.optional if self.store.following is None else (*self.store.optional, schema.PENDING)
-        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, optional)
+        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, self.store.optional)
         yield from with_examples("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------
