@@ -16,7 +16,7 @@ static int register_all(sqlite3 *db)
         nd_passage_scalars};
     static const nd_table_spec *const tables[] = {&nd_shingles_function, &nd_bands_function, &nd_probe_function,
         &nd_keys_function, &nd_candidates_function, &nd_filing_function, &nd_buckets_function, &nd_entries_function,
-        &nd_join_function, &nd_nearest_function, &nd_search_function, &nd_passages_function};
+        &nd_join_function, &nd_sought_function, &nd_nearest_function, &nd_search_function, &nd_passages_function};
     nd_workspace *workspace = nd_workspace_new(db);
     int code = workspace == NULL ? SQLITE_NOMEM : SQLITE_OK;
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
@@ -24,8 +24,6 @@ static int register_all(sqlite3 *db)
             code = nd_register_scalar(db, workspace, spec);
     for (size_t i = 0; i < sizeof tables / sizeof tables[0] && code == SQLITE_OK; i++)
         code = nd_register_table(db, tables[i]);
-    if (code == SQLITE_OK)
-        code = nd_register_sought(db);
     if (workspace != NULL)
         nd_workspace_release(workspace);
     return code;

@@ -127,6 +127,7 @@ typedef struct nd_table nd_table;
 typedef struct nd_cursor {
     sqlite3_vtab_cursor base;
     sqlite3_value *inputs[ND_INPUTS_MAX]; /* copies; NULL where not given */
+    const void *pointer;                  /* the first input of a function that takes a pointer; NULL for anything else */
     int64_t serial;                       /* of the settings that the table's cache had at last */
     size_t row;
     size_t count; /* the rows end here */
@@ -146,7 +147,8 @@ typedef struct nd_table_spec {
         int rows;                      /* as estimated for the planner */
     } columns;
     nd_reads reads;
-    int with_rules; /* whether the settings include the text rules */
+    int with_rules;      /* whether the settings include the text rules */
+    const char *pointer; /* the type of the first input where that is a pointer; else NULL */
     struct {
         size_t size;                    /* it begins with an nd_cursor; the rest is zeros at first */
         int (*open)(nd_cursor *cursor); /* NULL: nothing more to do */
@@ -204,7 +206,6 @@ typedef struct nd_scalar_spec {
 
 int nd_register_scalar(sqlite3 *db, nd_workspace *workspace, const nd_scalar_spec *spec);
 int nd_register_table(sqlite3 *db, const nd_table_spec *spec);
-int nd_register_sought(sqlite3 *db); /* sought.c */
 
 /* Lists, each with a last one without a name. */
 extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[], nd_outline_scalars[], nd_passage_scalars[];
@@ -214,6 +215,7 @@ extern const nd_table_spec nd_filing_function, nd_buckets_function; /* vtab_fili
 extern const nd_table_spec nd_candidates_function;                  /* vtab_candidates.c */
 extern const nd_table_spec nd_nearest_function;                     /* vtab_nearest.c */
 extern const nd_table_spec nd_entries_function, nd_join_function;   /* vtab_entries.c, vtab_join.c */
+extern const nd_table_spec nd_sought_function;                      /* sought.c */
 extern const nd_table_spec nd_search_function;                      /* search.c */
 extern const nd_table_spec nd_passages_function;                    /* vtab_passages.c */
 

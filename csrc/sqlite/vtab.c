@@ -122,6 +122,8 @@ static int begin(nd_cursor *cursor, int given, int argc, sqlite3_value **argv)
     cursor->row = 0;
     cursor->count = 0;
     drop_inputs(cursor);
+    if (table->spec->pointer != NULL)
+        cursor->pointer = argc > 0 ? sqlite3_value_pointer(argv[0], table->spec->pointer) : NULL;
     if (!is_complete(table->spec, given))
         return nd_table_fail(table, "too few arguments, %d are needed", table->spec->columns.required);
     int place = 0;
