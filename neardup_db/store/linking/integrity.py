@@ -7,6 +7,7 @@ from itertools import islice
 
 from ... import limits
 from ..asking.documents import Documents
+from ..asking.parts import Parts
 from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
 from .edges import UnionFind
@@ -68,6 +69,18 @@ class IntegrityChecks:
                 "documents whose text is missing",
             )
 
+    def ids(self) -> Iterator[str]:
+        """Ids are in their range. Queries and candidate rows depend on it, so a repair refuses others."""
+        last_ids = {"document": MAX_GIVEN_ID, "fingerprint": MAX_GIVEN_ID}
+        if self.store.has_parts:
+            last_ids["part"] = Parts.MOST
+        for table, last_id in last_ids.items():
+            yield from self.report(
+                f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
+                f"ids of {self.store.name}_{table} that are never given (restore a backup)",
+                last_id=last_id,
+            )
+
     def counters(self) -> Iterator[str]:
         """No counter can assign an id or label again, which would join unrelated documents."""
         yield from self.report(
@@ -78,11 +91,6 @@ class IntegrityChecks:
             last_id=MAX_GIVEN_ID,
         )
         for table in ("document", "fingerprint"):
-            yield from self.report(
-                f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
-                f"ids of {self.store.name}_{table} that are never given",
-                last_id=MAX_GIVEN_ID,
-            )
             yield from self.report(
                 f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
                     coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",

@@ -48,7 +48,7 @@ class Checker:
         damaged = self.damaged()
         problems += with_examples("fingerprints whose value is damaged", damaged)
         checks = self.checks
-        own = checks.fingerprints, checks.documents, self._parts, self._encodings, checks.counters
+        own = checks.ids, checks.fingerprints, checks.documents, self._parts, self._encodings, checks.counters
         for part in (*own, self._dismissed, self._changes, self._window, checks.large_clusters):
             problems += _catch_corruption(part())
         if not damaged:  # candidate rows are computed from values, so damaged values would be misreported
@@ -103,11 +103,6 @@ class Checker:
                CROSS JOIN {index}_part AS p CROSS JOIN {index}_document AS d
                WHERE p.id = o.first AND d.id = o.document_id AND d.fingerprint_id IS NOT p.fingerprint_id LIMIT :limit""",
             "documents whose fingerprint is not that of their first part",
-        )
-        yield from self.checks.report(
-            "SELECT id FROM {index}_part WHERE id NOT BETWEEN 1 AND :most LIMIT :limit",
-            f"ids of {self.store.name}_part that are never given",
-            most=self.documents.parts.MOST,
         )
         yield from self.checks.report(
             """SELECT document_id FROM {index}_part GROUP BY document_id, part

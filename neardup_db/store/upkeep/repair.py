@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ..layout import candidates, definitions
+from ..layout import definitions
 from ..layout.allowed import is_comparable
+from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
 from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
-from ..linking.integrity import with_examples
+from ..linking.integrity import IntegrityChecks, with_examples
 from ..writing.window import require_window
 from .rebuild import fingerprint_of, reindex
-
-_REFERENCES: dict[str, list[tuple[str, str]]] = {
-    "document": [
-        *((part, "document_id") for part in ("part", "allowed_document", "dismissed", "own_end")),
-        ("dismissed", "other_id"),
-    ],
-    "fingerprint": [("document", "fingerprint_id"), ("part", "fingerprint_id")],
-    "allowed": [],
-}
-"""Tables with ids, and the columns that reference them. Matches, and fingerprints of dismissed pairs, are rewritten anyway."""
 
 
 class Repair:
@@ -38,19 +29,14 @@ class Repair:
         """Recompute fingerprints if texts are stored, then candidate rows, matches and clusters.
 
         damaged: ids of fingerprints whose values must not be read. Returns (messages about repairs, messages about losses).
+        Nothing changes if a row has an id that is never assigned.
         """
+        if list(IntegrityChecks(self.store, self.documents).ids()):
+            return [], []
         self.clusters.changes.restart()  # its counter may be damaged, too
-        if not -candidates.MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
+        if not -MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
             self.store.set(next_cluster=-1)
-        messages: list[str] = []
-        for table in ("document", "fingerprint", *(["allowed"] if self.store.allows else [])):
-            new_ids = self._repair_ids(table, messages)
-            if table == "fingerprint":
-                damaged = [new_ids.get(number, number) for number in damaged]
-        if renamed := self.documents.parts.rename_undecodable():
-            messages.append(f"{renamed} codes whose part could not be read given another one")
-        if numbered := self.documents.parts.renumber():
-            messages.append(f"{numbered} codes of documents with several numbered again")
+        messages = list(self._set_counters())
         if expired := require_window(self.store, self.documents):
             messages.append(f"{expired} documents outside of the window expire as it says")
         lost_codes = self._drop_lost_parts(set(damaged)) if self.store.has_parts else []
@@ -81,32 +67,16 @@ class Repair:
             messages.append("indexes of all tables built again")
         return messages
 
-    def _repair_ids(self, table: str, messages: list[str]) -> dict[int, int]:
-        """Assign new ids to rows with invalid ids, and set the id counter so that no id is reused. Adds messages; returns {old
-        id: new id}."""
-        name, max_id = f"{self.store.name}_{table}", candidates.MAX_GIVEN_ID
-        rows = self.db.rows(f"SELECT id FROM {name} WHERE id NOT BETWEEN 1 AND ? ORDER BY id", (max_id,))
-        highest = self.db.value(f"SELECT max(id) FROM {name} WHERE id BETWEEN 1 AND ?", (max_id,)) or 0
-        counter = stored = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
-        if not isinstance(counter, int) or not highest <= counter <= max_id:
-            counter = highest
-        new_ids = {number: counter + place for place, (number,) in enumerate(rows, 1)}
-        if new_ids:
-            self.db.execute("PRAGMA defer_foreign_keys = ON")  # until the transaction ends
-            for part, column in ((table, "id"), *_REFERENCES[table]):
-                if part.removesuffix("_document") in (table, "document", *self.store.optional):
-                    sql = self.store.sql(f"UPDATE {{index}}_{part} SET {column} = ? WHERE {column} = ?")
-                    self.db.execute_many(sql, [(new_id, number) for number, new_id in new_ids.items()])
-            if table == "document" and self.store.dismisses:  # their new ids make them the later document of the pair
-                sql = """UPDATE OR REPLACE {index}_dismissed SET document_id = other_id, other_id = document_id
-                         WHERE document_id < other_id AND other_id > ?"""
-                self.db.execute(self.store.sql(sql), (counter,))
-            messages.append(f"{len(new_ids)} rows of {name} given other ids")
-        if stored != counter + len(new_ids):
-            self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-            self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, counter + len(new_ids)))
-            messages.append(f"highest id of {name} set to {counter + len(new_ids)}")
-        return new_ids
+    def _set_counters(self) -> Iterator[str]:
+        """Set id counters so that no id is reused. Yields messages."""
+        for table in ("document", "fingerprint", *(["allowed"] if self.store.allows else [])):
+            name = f"{self.store.name}_{table}"
+            highest = self.db.value(f"SELECT ifnull(max(id), 0) FROM {name}")
+            counter = self.db.value("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (name,))
+            if not isinstance(counter, int) or not highest <= counter <= MAX_GIVEN_ID:
+                self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+                self.db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, highest))
+                yield f"highest id of {name} set to {highest}"
 
     def _repair_fingerprints(self, damaged: set[int]) -> tuple[list[str], list[str]]:
         """Give each document with a damaged or missing fingerprint, or one of another group, a sound one.
@@ -170,12 +140,9 @@ class Repair:
         orphaned = "document_id NOT IN (SELECT id FROM {index}_document WHERE fingerprint_id IS NULL)"
         self.db.execute(store.sql(f"DELETE FROM {{index}}_allowed_document WHERE {orphaned}"))
         lost = []
-        for number, text, value, value_hash in self.db.rows(
-            store.sql(
-                """SELECT d.id, d.text, z.value, z.value_hash FROM {index}_allowed_document AS z
-                   JOIN {index}_document AS d ON d.id = z.document_id"""
-            )
-        ):
+        sql = """SELECT d.id, d.text, z.value, z.value_hash FROM {index}_allowed_document AS z
+                 JOIN {index}_document AS d ON d.id = z.document_id"""
+        for number, text, value, value_hash in self.db.rows(store.sql(sql)):
             if not self.documents.is_sound(value, value_hash):
                 self.db.execute(store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?"), (number,))
                 value_from_text = None if text is None else store.scheme.values([text], store.rules).values[0]
