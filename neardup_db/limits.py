@@ -138,9 +138,6 @@ takes about 0.1 ms of the loop's time."""
 
 # ---- fingerprints as Parquet -------------------------------------------------------------------------------------------------
 
-EXPORTED_BYTES, EXPORTED_ROWS = 64 << 20, 1 << 16
-"""Bytes and rows of fingerprints in a written row group."""
-
 IMPORTED_BYTES = 16 << 20
 """Bytes of fingerprints to read at a time."""
 

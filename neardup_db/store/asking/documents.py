@@ -32,14 +32,6 @@ class DocumentRow(NamedTuple):
         return self.expires_at is None or self.expires_at > now
 
 
-class StoredDocument(NamedTuple):
-    key: Key
-    group: Key | None
-    value: bytes | None
-    token_count: int | None
-    part: Part | None = None
-
-
 _NO_NUMBER = -(2**63)
 
 
@@ -258,13 +250,6 @@ class Documents(Fingerprints):
                        WHERE {visible} AND p.part IS NOT NULL""",
         }
         return [kind for (kind,) in self.db.rows(self.store.sql(sql[name]), (now,))]
-
-    def stored(self, now: int) -> Iterator[StoredDocument]:
-        """The visible documents with their fingerprints in insertion order, one item for each code."""
-        rows = self.db.stream(self.store.sql(self.store.frame("exported")), (now,))
-        for key, group, token_count, part, fingerprint_id, *value in rows:
-            stored = None if fingerprint_id is None and value[0] is None else self.sound(fingerprint_id or 0, tuple(value))
-            yield StoredDocument(key, group, stored, token_count, part)
 
     def text(self, document_id: int) -> str | None:
         text: str | None = self.db.value(self.store.sql("SELECT text FROM {index}_document WHERE id = ?"), (document_id,))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
-from ... import fingerprint_files, limits
+from ... import fingerprint_files
 from ...errors import ParameterError
 from ...native import Values
 from ...parameters import check_path
-from ..asking.documents import Documents, StoredDocument
+from ..asking.documents import Documents
 from ..database.errors import system_error
 from ..database.files import MODE, new_file
 from ..layout.state import Store
+from ..layout.window import Window
+from ..writing.stored import Stored, StoredRows
 
 _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 
@@ -36,12 +38,11 @@ def export(store: Store, documents: Documents, argument: str | bytes, now: int) 
             new_file(path, MODE) as temporary_path,
             pa.parquet.ParquetWriter(temporary_path, schema, compression="zstd", write_page_checksum=True) as writer,
         ):
-            for page in _pages(documents.stored(now)):
+            for page in Stored(documents, now, Window(), with_texts=False).rows():
                 columns = _columns(store, page)
-                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page))
-                for row in page:
-                    count += row.key != last  # the codes of a key are adjacent
-                    last = row.key
+                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page.keys))
+                count += sum(key != before for before, key in pairwise((last, *page.keys)))  # the codes of a key are adjacent
+                last = page.keys[-1]
             writer.close()
     except FileExistsError as error:
         raise ParameterError(f"{path!r} exists: give the path of a new file") from error
@@ -61,21 +62,8 @@ def _kind(documents: Documents, name: str, now: int) -> str | None:
     return kinds[0] if kinds else None
 
 
-def _pages(rows: Iterator[StoredDocument]) -> Iterator[list[StoredDocument]]:
-    page: list[StoredDocument] = []
-    size = 0
-    for row in rows:
-        if page and (size >= limits.EXPORTED_BYTES or len(page) >= limits.EXPORTED_ROWS):
-            yield page
-            page, size = [], 0
-        page.append(row)
-        size += len(row.value or b"")
-    if page:
-        yield page
-
-
-def _columns(store: Store, page: list[StoredDocument]) -> dict[str, list[Any]]:
-    values = [row.value for row in page]
-    columns = {name: [getattr(row, name) for row in page] for name in ("key", "group", "part")}
-    counts = [row.token_count for row in page]
-    return {**columns, **fingerprint_files.columns_of(store.scheme, Values.joined(values)), "token_count": counts}
+def _columns(store: Store, page: StoredRows) -> dict[str, Any]:
+    values = Values.joined([stored.value for stored in page.values])
+    counts = [stored.token_count for stored in page.values]
+    given = {"key": page.keys, "group": page.groups, "part": page.parts}
+    return {**given, **fingerprint_files.columns_of(store.scheme, values), "token_count": counts}

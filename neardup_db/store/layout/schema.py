@@ -38,7 +38,6 @@ WITH_PARTS = {
     "nearest": "nearest_parts",
     "count": "count_parts",
     "neighbours": "neighbours_parts",
-    "exported": "exported_parts",
 }
 """Files of sql/ with a variant for indexes with parts, where a document may have several fingerprints. A common text would be
 slower for every index. Only `Store.frame` chooses."""

@@ -1,4 +1,4 @@
-"""Documents as stored in another index, for `Index.merge`."""
+"""Documents as stored in an index, for `Index.merge` and `export_fingerprints`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _NOTHING = (None,) * 7
 
 
 class Stored:
-    """The visible documents of another index in insertion order, read from one state. A document with several codes appears
+    """The visible documents of an index in insertion order, read from one state. A document with several codes appears
     once per code, with metadata and expiry only the first time.
 
     window: the window of the target index; documents too old for it are left out. before: called before each page. Raises
