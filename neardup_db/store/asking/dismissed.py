@@ -20,7 +20,7 @@ NONE: frozenset[tuple[int, int]] = frozenset()
 class Dismissed:
     """Reads and writes dismissed pairs inside the store's transactions. Changes no cluster.
 
-    Without the table, only `add`, `pairs_among`, `page` and `pairs` may be called.
+    Without the table, only `add_all`, `pairs_among`, `page` and `pairs` may be called.
     """
 
     TABLE = "dismissed"
@@ -75,20 +75,16 @@ class Dismissed:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    def add(self, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-        """Returns False if the pair was dismissed already."""
-        self.add_all(a, [b], now)
-        return self.db.connection.changes() == 1
-
-    def add_all(self, a: DocumentRow, others: Iterable[DocumentRow], now: int) -> None:
+    def add_all(self, a: DocumentRow, others: Iterable[DocumentRow], now: int) -> int:
+        """Dismiss pairs of a document. Returns the number of pairs that were not dismissed."""
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
-        sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?)"
-        self.db.execute_many(self.store.sql(sql), [(max(a.id, b.id), min(a.id, b.id), now) for b in others])
+        sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?) RETURNING 1"
+        return len(self.db.rows_of_many(self.store.sql(sql), [(max(a.id, b.id), min(a.id, b.id), now) for b in others]))
 
-    def remove(self, a: int, b: int) -> None:
+    def remove(self, a: int, others: Iterable[int]) -> None:
         sql = "DELETE FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
-        self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
+        self.db.execute_many(self.store.sql(sql), [(max(a, b), min(a, b)) for b in others])
 
     def separate(self, document_ids: Iterable[int] | None = None, *, is_indexed: bool = True) -> None:
         """Give documents of dismissed pairs unshared fingerprints. document_ids: None checks all. is_indexed: write candidate

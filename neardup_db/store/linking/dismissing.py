@@ -7,72 +7,68 @@ when a pair is dismissed and after a rebuild, which first connects all documents
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from ..asking.documents import EVER, DocumentRow
 from .clusters import Clusters
+from .edges import edge_of
 
 
 def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
     """Dismiss a pair and split its cluster if needed. Returns False if it was dismissed already."""
-    if not clusters.dismissed.add(a, b, now):
-        return False
-    clusters.dismissed.separate([a.id, b.id])
-    label = clusters.documents.label(a.id)
-    if clusters.edges.remove(a.id, b.id) and label is not None:
-        clusters.split(label, {a.id, b.id}, now)
-    return True
+    return _dismiss_pairs(clusters, a, [b], now)
 
 
 def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
-    """Dismiss a document's pairs with all its matches, expired ones included, by one query and one removal. Returns the number
-    of visible matches."""
-    matched = [row.id for row in clusters.edges.search.stored_matches(a.id, EVER)]
-    if not matched:
-        return 0
-    others = clusters.documents.rows_by_id(matched)
-    clusters.dismissed.add_all(a, others, now)
-    clusters.dismissed.separate([a.id, *matched])
-    label = clusters.documents.label(a.id)
-    if label is not None:
-        neighbours = clusters.edges.adjacent(a.id)
-        clusters.edges.drop(a.id)  # each recorded match is one of these pairs
-        clusters.split(label, {a.id, *neighbours}, now)
+    """Dismiss a document's pairs with all its matches, expired ones included. Returns the number of visible matches."""
+    others = clusters.documents.rows_by_id([row.id for row in clusters.edges.search.stored_matches(a.id, EVER)])
+    _dismiss_pairs(clusters, a, others, now)
     return sum(b.is_visible(now) for b in others)
+
+
+def _dismiss_pairs(clusters: Clusters, a: DocumentRow, others: Sequence[DocumentRow], now: int) -> bool:
+    """Returns False if all pairs were dismissed already."""
+    if not others or not clusters.dismissed.add_all(a, others, now):
+        return False
+    clusters.dismissed.separate([a.id, *(b.id for b in others)])
+    label = clusters.documents.label(a.id)
+    ends = {b.id for b in others if clusters.edges.remove(a.id, b.id)}
+    if ends and label is not None:
+        clusters.split(label, {a.id, *ends}, now)
+    return True
 
 
 def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
     """Restore all dismissed pairs of a document. Returns the number of visible documents in them."""
-    store, dismissed = clusters.store, clusters.dismissed
-    others = dismissed.dismissed_with(a.id) if store.dismisses else set()
-    if not others:
-        return 0
-    if store.record_matches:
-        for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
-            if match.id in others and not clusters.in_same_cluster(a.id, match.id):
-                clusters.edges.record_match(a.id, match, now)
-                clusters.join_two(a.id, match.id)
-    dismissed.drop(a.id)
+    others = clusters.dismissed.dismissed_with(a.id) if clusters.store.dismisses else set()
+    _restore_pairs(clusters, a, others, now)
     return sum(b.is_visible(now) for b in clusters.documents.rows_by_id(others))
 
 
 def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-    """Restore a dismissed pair, with its edge if the documents match. Returns False if it was not dismissed."""
+    """Restore a dismissed pair. Returns False if it was not dismissed."""
     if not clusters.store.dismisses or not clusters.dismissed.is_dismissed(a.id, b.id):
         return False
-    if clusters.store.record_matches:
-        edge = clusters.edges.edge_between(a.id, b.id)
-        if edge is not None:
-            clusters.edges.record([edge], now)
-            clusters.join_two(a.id, b.id)
-    clusters.dismissed.remove(a.id, b.id)
+    _restore_pairs(clusters, a, {b.id}, now)
     return True
+
+
+def _restore_pairs(clusters: Clusters, a: DocumentRow, others: set[int], now: int) -> None:
+    """Restore dismissed pairs, and join the clusters of those that match."""
+    if not others:
+        return
+    if clusters.store.record_matches:
+        for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
+            if match.id in others and not clusters.in_same_cluster(a.id, match.id):
+                clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
+                clusters.join_two(a.id, match.id)
+    clusters.dismissed.remove(a.id, others)
 
 
 def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], now: int) -> int:
     """Dismiss pairs of imported documents, which are connected already. Returns the number of newly dismissed pairs."""
-    added = [(a.id, b.id) for a, b in pairs if clusters.dismissed.add(a, b, now)]
+    added = [(a.id, b.id) for a, b in pairs if clusters.dismissed.add_all(a, [b], now)]
     if added:
         clusters.dismissed.separate(chain.from_iterable(added))
         split_dismissed(clusters, now)

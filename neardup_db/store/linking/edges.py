@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import limits
 from ..asking.documents import EVER, Documents
-from ..asking.search import MatchRow, Neighbour, Search
+from ..asking.search import Neighbour, Search
 from ..layout.schema import ALONE, sql_text
 from ..layout.state import Store
 
@@ -117,9 +117,6 @@ class Edges:
         if rows:
             self.db.execute_many(self.store.sql(sql), rows)
 
-    def record_match(self, document_id: int, match: MatchRow, now: int) -> None:
-        self.record([edge_of(document_id, match.id, match.similarity, match.distance)], now)
-
     def drop(self, document_id: int) -> None:
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
         self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
@@ -129,13 +126,6 @@ class Edges:
         sql = "DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?"
         self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
         return self.db.connection.changes() == 1
-
-    def edge_between(self, a: int, b: int) -> Edge | None:
-        """The edge between two documents, even if dismissed; None if they do not match."""
-        for match in self.search.stored_matches(a, EVER, dismissed=True):
-            if match.id == b:
-                return edge_of(a, b, match.similarity, match.distance)
-        return None
 
     def adjacent(self, document_id: int) -> list[int]:
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
