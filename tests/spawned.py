@@ -12,3 +12,17 @@ def answers(path: str, scheme: MinHash, rules: TextRules, text: str) -> Any:
     with Index(path, scheme, text=rules) as index:
         matches = index.query(text)
         return index.scheme, index.text_rules, matches, index.get(matches[0].key), index.clusters(), len(index)
+
+
+PEAK = '''
+def peak():
+    """The most memory that this process ever had, in bytes. `ru_maxrss` of Linux is at least what the parent had at the fork."""
+    try:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+    except OSError:
+        import resource
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+
+'''
+"""Goes before the code of a process that is measured; it is given by `-c` as such processes see no module of the tests."""

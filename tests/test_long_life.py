@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from load import run_threads, story
+from spawned import PEAK
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, MinHash
 from neardup_db.limits import READERS_MAX
@@ -165,21 +166,21 @@ def test_a_forgotten_index_says_so(tmp_path: Path) -> None:
 
 
 COMPACTING = """
-import os, resource, sys
+import os, sys
 from neardup_db import BinaryCode, Index
 with Index(sys.argv[1], BinaryCode(64, 3), record_matches=False) as index:
     index.add_codes(range(3000), range(3000))
     index.connection.execute("UPDATE neardup_document SET metadata = json_quote(hex(randomblob(16000)))")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     index.compact()
-    print(os.path.getsize(sys.argv[1]) >> 20, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
+    print(os.path.getsize(sys.argv[1]) >> 20, peak() - before >> 20)
 """
 
 
 def test_compacting_takes_little_memory(tmp_path: Path) -> None:
     """compact() of a file of 90 MB takes less than 30 MB, its pages in SQLite's cache among them."""
     path = str(tmp_path / "index.db")
-    run = subprocess.run([sys.executable, "-I", "-c", COMPACTING, path], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-I", "-c", PEAK + COMPACTING, path], capture_output=True, text=True, check=True)
     size, taken = map(int, run.stdout.split())
     assert size >= 90
     assert taken < 30

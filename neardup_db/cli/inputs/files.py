@@ -31,8 +31,8 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 """Unsupported compression formats."""
 
-_ZSTD_BYTES = 4096
-"""Compressed bytes read at a time; 4 of them may expand to 128 KB."""
+_ZSTD_BYTES = 512
+"""Compressed bytes read at a time; 4 of them may expand to 128 KB, so all of them to 16 MB, held twice while they are joined."""
 
 _ZSTD_WINDOW_BYTES = 1 << 27
 """The window limit that zstd applies by default."""
