@@ -103,10 +103,10 @@ def sets_and_pairs(count: int, shortest: int, longest: int, universe: int, thres
 @pytest.mark.parametrize(
     ("count", "shortest", "longest", "universe"),
     [
-        (400, 128, 128, 100_000),  # fingerprints of one length: bitmaps of one size
-        (400, 1, 300, 3000),  # all lengths
-        (2500, 2, 8, 400),  # many short sets: lists
-        (2500, 3, 9, 30),  # many short sets of few values: some lists are longer than the sets to look at
+        (250, 128, 128, 100_000),  # fingerprints of one length: bitmaps of one size
+        (250, 1, 300, 3000),  # all lengths
+        (1200, 2, 8, 400),  # many short sets: lists
+        (1200, 3, 9, 30),  # many short sets of few values: some lists are longer than the sets to look at
         (60, 1500, 2500, 20_000),  # sets that no bitmap tells apart
     ],
 )
