@@ -52,9 +52,9 @@ def clusters(index: Index) -> set[frozenset[Any]]:
 
 @each_scheme
 @pytest.mark.usefixtures("joined_at_once")
-@pytest.mark.parametrize("seed", range(4))
-def test_what_removals_leave_of_clusters_is_what_matches(name: str, seed: int) -> None:
-    """After every removal the clusters are the connected components of the pairs, and check finds nothing."""
+@pytest.mark.parametrize(("seed", "dismissed"), [(0, 0), (1, 0), (2, 0), (3, 0), (4, 5), (5, 10), (6, 20)])
+def test_what_removals_leave_of_clusters_is_what_matches(name: str, seed: int, dismissed: int) -> None:
+    """After every removal the clusters are the connected components of the pairs that are not dismissed."""
     scheme, more = SCHEMES[name]
     rng = random.Random(seed)
     with Index(":memory:", scheme, **more) as index:
@@ -64,6 +64,8 @@ def test_what_removals_leave_of_clusters_is_what_matches(name: str, seed: int) -
             for text in [" ".join(words), *edits(rng, words, 12, 4), *edits(rng, words, 4, 1), " ".join(words)]:
                 keys.append(len(keys))
                 index.add(keys[-1], text)
+        for pair in rng.sample(list(index.pairs()), dismissed):
+            index.dismiss(pair.key_a, pair.key_b)
         rng.shuffle(keys)
         while len(keys) > 5:
             removed = [keys.pop() for _ in range(rng.randrange(1, 4))]
@@ -114,13 +116,16 @@ def star(scheme: Any, count: int) -> Index:
     return index
 
 
+@pytest.mark.parametrize("dismissed", [False, True], ids=["", "dismissed"])
 @pytest.mark.parametrize("name", ["signatures", "packed", "sketches", "estimates"])
-def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str) -> None:
-    """Four times the copies around a removed text take SQLite four times the steps, not sixteen times."""
+def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str, dismissed: bool) -> None:
+    """Four times the copies around a removed text take SQLite four times the steps, also in an index with dismissed pairs."""
     scheme = SCHEMES[name][0].changed(threshold=0.8)
     counts = []
     for count in (100, 400):
         with star(scheme, count) as index:
+            if dismissed:
+                index.dismiss("text", 3)
             counts.append(steps(index, lambda index=index: index.delete("text")))
     assert counts[1] < 7 * counts[0]
 

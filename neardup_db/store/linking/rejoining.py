@@ -77,7 +77,7 @@ class Rejoining:
     def is_cheaper(self, document_id: int, left: int) -> bool:
         """True if querying the `left` remaining documents reads more rows than the cluster has documents. document_id: a
         typical document. False if a join does not compare as a query does."""
-        if self.store.dismisses or self.store.has_parts or not self.store.scheme.has_elements:
+        if self.store.has_parts or not self.store.scheme.has_elements:
             return False
         sql = "SELECT fingerprint_id, group_id, cluster_id FROM {index}_document WHERE id = ?"
         rows = self.store.db.rows(self.store.sql(sql), (document_id,))
@@ -97,7 +97,7 @@ class Rejoining:
         rows = self.store.db.rows(self.store.sql(sql), values)
         if len(rows) > limits.SET_BLOCK:
             return False
-        first_copies: dict[int, int] = {}
+        first_copies: dict[int, int] = {}  # copies have no dismissed pair
         elements = 0
         for row in rows:
             number, fingerprint_id, self._group_id = self.documents.require_numbers(row)
@@ -151,6 +151,8 @@ class Rejoining:
     def _join_if_match(self, a: int, b: int) -> None:
         numbers = self._numbers[a], self._numbers[b]
         if self.joined.find(self._part(numbers[0])) == self.joined.find(self._part(numbers[1])):
+            return
+        if self.store.dismisses and self.search.dismissed.is_dismissed(*numbers):
             return
         first, second = (self.search.stored_sketch(self._fingerprints[place]) for place in (a, b))
         similarity, distance = self.search.compared(first, second)
