@@ -19,6 +19,9 @@ DATA = (".html", ".jsonl.gz", ".md", ".py", ".pyi", ".sql", "py.typed")
 ELF = {(2, 62): "x86_64", (2, 183): "aarch64"}
 """Class (2: 64 bits) and machine of a binary of Linux."""
 
+BUILD_PATHS = re.compile(rb"[\w./-]*/(?:tmp|root|home|Users|private|project)/[\w./-]*|[A-Z]:\\(?:[\w.~ -]+\\){2}[\w.-]*")
+"""Folders of the machine that built a binary."""
+
 MACH_O = {0x01000007: "x86_64", 0x0100000C: "arm64"}
 PE = {0x8664: "amd64", 0xAA64: "arm64"}
 
@@ -32,7 +35,9 @@ def problems(path: Path) -> list[str]:
         files = [name for name in wheel.namelist() if not name.endswith("/")]
         binaries = [name for name in files if PurePosixPath(name).suffix in (".so", ".pyd", ".dll", ".dylib")]
         for name in binaries:
-            processor = processor_of(wheel.read(name))
+            data = wheel.read(name)
+            processor = processor_of(data)
+            found += [f"{name} has the path {place.decode()}" for place in dict.fromkeys(BUILD_PATHS.findall(data))]
             if not all(one.endswith(f"_{processor}") for one in platforms.split(".")):
                 found.append(f"{name} is for {processor}, the wheel for {platforms}")
     found += [f"{name} has no business in it" for name in files if not belongs(name, binaries)]
