@@ -40,7 +40,7 @@ COMMANDS = {
     "clusters": ("look", "Print the clusters, the largest first."),
     "stats": ("look", "Print counts, sizes and settings of INDEX."),
     "explain": ("explain", "Show how a query runs, or why two documents match."),
-    "serve": ("serve", "Show INDEX in a browser: clusters, a search box, charts."),
+    "serve": ("serve", "Show INDEX in a browser: clusters and a search box."),
     "tune": ("tune", "Suggest text rules and a threshold for the texts of IN."),
     "curve": ("plot", "Show the recall at each similarity."),
     "check": ("change", "Check the integrity of INDEX."),
