@@ -311,16 +311,15 @@ def test_text_that_is_no_utf8_is_read_and_copied(tmp_path: Path, name: str) -> N
 # ---- the files ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_parquet_keeps_schema_and_codec(tmp_path: Path, codec: str) -> None:
-    """Schema with its metadata and the codec of the largest column stay; the rest is as pyarrow writes it."""
+def test_parquet_keeps_its_schema(tmp_path: Path) -> None:
+    """Schema and metadata stay; the codec is Zstandard, the rest is as pyarrow writes it."""
     table = stories([f"{i} {text}" for i, text in enumerate(texts(50))])
     path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    pq.write_table(table, path, 20, compression={"text": codec, "id": "gzip"})
+    pq.write_table(table, path, 20, compression="snappy")
     assert 0 < json.loads(dedup(path, "-o", out, "--json").stdout)["duplicates"] < 50
     new = pq.ParquetFile(out).metadata
     codecs = {new.row_group(0).column(i).compression for i in range(new.num_columns)}
-    assert codecs == {"UNCOMPRESSED" if codec == "none" else codec.upper()}
+    assert codecs == {"ZSTD"}
     assert read(out).schema.equals(read(path).schema, check_metadata=True)
     assert read(out).equals(read(path).filter(pa.array([row in read(out)["n"].to_pylist() for row in range(50)])))
 
@@ -359,31 +358,14 @@ def test_dictionaries_of_several_files(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_tables_come_from_a_pipe_and_go_into_one(tmp_path: Path, name: str) -> None:
-    """- reads standard input, with --format, and writes standard output: no file needs to be sought."""
+def test_tables_come_from_a_pipe(tmp_path: Path, name: str) -> None:
+    """- reads standard input, with --format; a table on standard output is refused, since a part of it could look whole."""
     path = write(tmp_path / f"in{FORMATS[name]}", stories([ONE, NEARLY, OTHER]))
     program = [sys.executable, "-c", "from neardup_db.cli import main; main()"]
-    command = [*program, "dedup", "-", "--format", "parquet" if name == "parquet" else "arrow", "-o", "-"]
-    told = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=True, cwd=tmp_path)
-    assert_rows(read(told.stdout), read(path), [True, False, True])
-
-
-def test_an_output_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
-    """After an error in the middle no end is written: what is on standard output is no Parquet file."""
-    shards = tmp_path / "shards"
-    shards.mkdir()
-    write(shards / "0.parquet", stories([ONE, OTHER]))
-    path = write(shards / "1.parquet", stories([THIRD] * 2000), 1000, compression="none")
-    spoilt = bytearray(path.read_bytes())
-    spoilt[spoilt.rindex(THIRD.encode()) - 40_000] ^= 255
-    opened = source(*sorted(shards.iterdir()))
-    passes = TablePasses(opened)
-    kept = np.ones(sum(len(piece.texts) for piece in passes.pieces()), bool)
-    path.write_bytes(spoilt[: len(spoilt) // 2])
-    with pytest.raises(ChangedError), Meter("Write", 1) as meter:
-        passes.write(kept, tmp_path / "out.parquet", tmp_path / "out.parquet", meter)
-    with pytest.raises(pa.ArrowInvalid):
-        read(tmp_path / "out.parquet")
+    command = [*program, "dedup", "-", "--format", "parquet" if name == "parquet" else "arrow", "-o"]
+    subprocess.run([*command, "out"], input=path.read_bytes(), capture_output=True, check=True, cwd=tmp_path)
+    assert_rows(read(tmp_path / "out"), read(path), [True, False, True])
+    assert "name an output file" in refused(path, "-o", "-")
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -405,22 +387,20 @@ IDS = [
     (pa.array([7, 8, 2**64 - 1], pa.uint64()), [7, 8, 2**64 - 1]),
     (pa.array(["7", "b", None]), ["7", "b", "in:3"]),
     (pa.array(["7", "b", "7"]).dictionary_encode(), ["7", "b", "7"]),
-    (pa.array([b"\x01\xff", b"\x02", b""]), ["01ff", "02", ""]),
-    (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes([i]) * 16 for i in (1, 2, 3)], pa.binary(16))),
-     [f"{i * 4}-{i * 2}-{i * 2}-{i * 2}-{i * 6}" for i in ("01", "02", "03")]),
-    (pa.array([1, 2, 3], pa.timestamp("ns")), [f"1970-01-01 00:00:00.00000000{i}" for i in (1, 2, 3)]),
-    (pa.array([decimal.Decimal("1.50"), decimal.Decimal(2), None], pa.decimal128(9, 2)), ["1.50", "2.00", "in:3"]),
-]  # fmt: skip
+    (pa.array([b"\x01", b"\x02", b"\x03"]), ["in:1", "in:2", "in:3"]),
+    (pa.array([0.5, 1.5, None]), ["in:1", "in:2", "in:3"]),
+]
 
 
 @pytest.mark.parametrize(("ids", "names"), IDS, ids=[str(ids.type) for ids, _ in IDS])
 @pytest.mark.parametrize("name", FORMATS)
 def test_ids_of_every_type_have_a_name(tmp_path: Path, name: str, ids: pa.Array, names: list[Any]) -> None:
-    """--clusters names a row by its integer or string, by the text of another value, or by file and row."""
+    """--clusters names a row by its integer or string, else by file and row."""
     path = write(tmp_path / f"in{FORMATS[name]}", pa.table({"id": ids, "text": [ONE] * 3}), 2)
     dedup(path, "-o", tmp_path / f"out{FORMATS[name]}", "--clusters", tmp_path / "clusters.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "clusters.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in rows] == [name if name != "in:3" else f"{path.name}:3" for name in names]
+    expected = [f"{path.name}{name[2:]}" if str(name).startswith("in:") else name for name in names]
+    assert [row["id"] for row in rows] == expected
     assert [row["line"] for row in rows] == [1, 2, 3]
 
 
@@ -580,16 +560,17 @@ def test_files_of_different_schemas_are_refused(tmp_path: Path, name: str) -> No
     end = FORMATS[name]
     first, out = write(tmp_path / f"1{end}", stories([ONE])), tmp_path / f"out{end}"
     others = {
-        "the column 'n' (int32) stands where": stories([ONE]).set_column(2, "n", pa.array([1], pa.int32())),
-        "no further column stands where": stories([ONE]).drop_columns("n"),
-        "the column 'more' (int64) stands where": stories([ONE]).append_column("more", pa.array([1])),
-        "the column 'n' (int64, not null) stands where": stories([ONE]).cast(
+        "differ in the column 'n' (int32)": stories([ONE]).set_column(2, "n", pa.array([1], pa.int32())),
+        "differ in the column 'n' (int64)": stories([ONE]).drop_columns("n"),
+        "differ in the column 'more' (int64)": stories([ONE]).append_column("more", pa.array([1])),
+        "differ in the column 'n' (int64, not null)": stories([ONE]).cast(
             pa.schema([("id", pa.string()), ("text", pa.string()), pa.field("n", pa.int64(), nullable=False)])
         ),
     }
     for said, table in others.items():
         told = refused(first, write(tmp_path / f"2{end}", table), "-o", out)
         assert said in told and str(first) in told and f"2{end}" in told
+    assert "differ in the order" in refused(first, write(tmp_path / f"2{end}", stories([ONE]).select([1, 0, 2])), "-o", out)
     metadata = stories([OTHER]).replace_schema_metadata({"other": "metadata"})
     dedup(first, write(tmp_path / f"2{end}", metadata), "-o", out)
     assert len(read(out)) == 2 and read(out).schema.equals(read(first).schema, check_metadata=True)

@@ -167,6 +167,8 @@ def check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: boo
         raise ParameterError(f"{source.name}: a folder of texts cannot be combined with other inputs, as it is copied")
     if source.format == "folder" and (output == STDOUT or is_stream(output)):
         raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
+    if source.format in TABLE_FORMATS and (output == STDOUT or is_stream(output)):
+        raise ParameterError(f"a table cannot go to {output}, where a part of it could look whole; name an output file")
     if output == STDOUT:
         return
     check_kind(output, folder=shards or source.format == "folder")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ... import limits
 from ...arrays import np
-from ..outputs import open_output
 from .files import InputError
 from .passes import Marks, Passes, Piece
 from .source import InputRecord
@@ -25,7 +24,6 @@ class TablePasses(Passes):
 
     def __init__(self, source: TableSource) -> None:
         self.source: TableSource = source
-        _require_filter(source)
 
     def pieces(self) -> Iterator[Piece]:
         for texts in self.source.sketched():
@@ -50,27 +48,22 @@ class TablePasses(Passes):
         for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
             self._write(rows, mask, left.pop(path), path, marks, meter)
         for path, output in left.items():  # no row of this file is selected
-            self._write(iter(()), mask, output, path, marks, meter)
+            self._write((), mask, output, path, marks, meter)
 
-    def _write(self, some: Iterator[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
+    def _write(self, some: Iterable[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
         source = self.source
         schema = source.schema if marks is None else self._marked_schema(marks)
-        with source.opened(path) as like, open_output(output, None) as file, _until_error(file) as sink:
-            with _writable(source):
-                table = like.output(sink, schema)
+        with source.opened(path) as like, _writable(source), contextlib.closing(like.output(output, schema)) as table:
             for rows in some:
-                columns = list(rows.part.batch.columns)
                 here = mask[rows.place : rows.place + len(rows.part.batch)]
-                with _writable(source):
-                    if not here.all():
-                        columns = [_chosen(source.pa, column, here) for column in columns]
-                    if marks is not None:
-                        columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
-                    if len(columns[0]):
-                        table.write_batch(source.pa.RecordBatch.from_arrays(columns, schema=schema))
+                columns = list(rows.part.batch.columns)
+                if not here.all():
+                    columns = [_chosen(source.pa, column, here) for column in columns]
+                if marks is not None:
+                    columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
+                if len(columns[0]):
+                    table.write_batch(source.pa.RecordBatch.from_arrays(columns, schema=schema))
                 meter.advance(source.position)
-            with _writable(source):
-                table.close()
 
     def _row_mask(self, of_records: Any) -> Any:
         left_out = self.source.left_out
@@ -115,35 +108,6 @@ class TablePasses(Passes):
         pass
 
 
-class _Sink:
-    """pyarrow writes a Parquet footer on destruction, which would make a partial file look complete."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file: IO[bytes] | None = file
-
-    def write(self, data: Any) -> int:
-        return len(data) if self._file is None else self._file.write(data)
-
-    def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
-    def discard(self) -> None:
-        self._file = None
-
-
-@contextlib.contextmanager
-def _until_error(file: IO[bytes]) -> Iterator[Any]:
-    sink = _Sink(file)
-    try:
-        yield sink
-    except BaseException:
-        sink.discard()
-        raise
-
-
 @contextlib.contextmanager
 def _writable(source: TableSource) -> Iterator[None]:
     """System errors belong to the output."""
@@ -153,27 +117,8 @@ def _writable(source: TableSource) -> Iterator[None]:
         raise InputError(f"{source.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
 
 
-# ---- choosing rows -----------------------------------------------------------------------------------------------------
-
-
-def _require_filter(source: TableSource) -> None:
-    for field in source.schema:
-        try:
-            _chosen(source.pa, source.pa.nulls(0, field.type), [])
-        except (source.pa.ArrowNotImplementedError, source.pa.ArrowTypeError) as error:
-            raise InputError(
-                f"{source.name}: rows of the column {field.name!r} ({field.type}) cannot be chosen ({error}): cast it, or leave "
-                "it out"
-            ) from error
-
-
 def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
     """String views become large strings, because pyarrow cannot filter them."""
-    plain, mask = without_views(pa, array.type), pa.array(chosen, pa.bool_())
-    if plain == array.type:
-        return array.filter(mask)
-    return array.cast(plain).filter(mask).cast(array.type)
-
-
-def without_views(pa: Any, kind: Any) -> Any:
-    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(array.type)
+    mask = pa.array(chosen, pa.bool_())
+    return array.filter(mask) if plain is None else array.cast(plain).filter(mask).cast(array.type)

@@ -18,7 +18,7 @@ from .encodings import UTF8
 from .files import InputError, Inputs
 from .lines import Problem, RecordError, too_long
 from .source import ChangedError, InputRecord, ReadOptions, Source, clean_key, integer_key
-from .table_files import Part, TableFile, open_table, pyarrow_for
+from .table_files import ParquetFile, Part, TableFile, open_table, pyarrow_for
 
 _REMEDY = "Name the columns with --id-field and --text-field."
 
@@ -56,7 +56,6 @@ class TableSource(Source):
         if options.delimiter is not None or options.encoding != UTF8:
             raise InputError(f"{self.name}: --delimiter and --encoding are for text, not for tables: leave them out")
         self.pa = pyarrow_for(self.name)
-        self._counts: dict[Path, list[int]] = {file: [] for file in self.files}
         self.schema = self._common_schema()
         self._texts = [self._column(field, _is_text, "strings", "--text-field") for field in options.text_fields]
         self.id_column = self._id_column()
@@ -74,18 +73,18 @@ class TableSource(Source):
                 _decode_names(self.pa, table.schema)
                 first = table.schema if first is None else first
                 self._require_equal(first, table.schema, path)
-                table.require_readable()
+                if isinstance(table, ParquetFile):
+                    table.require_readable()
         return first
 
     def _require_equal(self, first: Any, schema: Any, path: Path) -> None:
         if first.equals(schema):
             return
-        pairs = zip([*first, *[None] * len(schema)], [*schema, *[None] * len(first)], strict=False)
-        one, other = next((one, other) for one, other in pairs if one is None or other is None or not one.equals(other))
-        here, there = self._named[path].name, self._named[self.files[0]].name
+        field = next((field for field in (*schema, *first) if field not in list(first) or field not in list(schema)), None)
+        kind = "" if field is None else f"the column {field.name!r} ({field.type}{'' if field.nullable else ', not null'})"
         raise InputError(
-            f"{here}: {_described(other)} stands where {there} has {_described(one)}: tables with different columns do not go "
-            "into one; choose files with --glob, or write them with one schema"
+            f"{self._named[self.files[0]].name} and {self._named[path].name} differ in {kind or 'the order of their columns'}: "
+            "choose files with --glob, or write them with one schema"
         )
 
     def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
@@ -104,8 +103,13 @@ class TableSource(Source):
 
     def _id_column(self) -> list[str] | None:
         if self.options.id_field is not None:
-            return self._column(self.options.id_field, _is_flat, "one value a row", "--id-field")
-        return next(([name] for name in ("id", "key") if self.schema.names.count(name) == 1), None)
+            return self._column(self.options.id_field, _is_key, "strings or integers", "--id-field")
+        for name in ("id", "key"):
+            if self.schema.names.count(name) == 1:
+                if self.options.typed_ids and not _is_key(self.pa, self.schema.field(name).type):
+                    return None
+                return self._column(name, _is_key, "strings or integers", "--id-field")
+        return None
 
     def type_of(self, way: Sequence[str]) -> Any:
         kind = self.schema.field(way[0]).type
@@ -168,7 +172,7 @@ class TableSource(Source):
         for path in self.files:
             with self.opened(path) as self._open:
                 self._open_bytes = self._states[path][0]
-                for part in self._open.parts(columns, most, is_wanted, self._counts[path]):
+                for part in self._open.parts(columns, most, is_wanted):
                     yield Rows(path, place, part)
                 place += self._open.rows
             self._open = None
@@ -232,7 +236,9 @@ class TableSource(Source):
 
     def __iter__(self) -> Iterator[InputRecord]:
         self._start()
-        self._require_keys()
+        if self.id_column is None and self.options.integer_keys:
+            why = f"no column of ids, as --key-type int needs; it has {self._column_names()}. {_REMEDY}"
+            raise InputError(f"{self.name}: {why}")
         numbers = itertools.count(1)
         for rows, texts in self.text_rows(limits.PIECE_RECORDS):
             yield from self.records(rows, texts, self.usable(rows, texts), numbers)
@@ -240,7 +246,7 @@ class TableSource(Source):
     def records(self, rows: Rows, texts: LocatedTexts, wanted: Any, numbers: Iterator[int]) -> Iterator[InputRecord]:
         batch, first = rows.part.batch, rows.part.first
         places = np.flatnonzero(wanted)
-        ids = self._ids(batch)
+        ids = None if self.id_column is None else _column_of(self.column(batch, self.id_column)).values(0, len(batch))
         fields = self._fields(batch)
         name = clean_key(self._named[rows.path].key)
         for i, text in zip(places.tolist(), texts.at_indexes(places).to_list(), strict=True):
@@ -263,40 +269,6 @@ class TableSource(Source):
         if value is None:
             raise ValueError(f"the column {column!r} is null, and --key-type int needs an id: use --key-type text")
         return integer_key(value, f"the column {column!r}")
-
-    def _require_keys(self) -> None:
-        """`neardup dedup` accepts any single value."""
-        if self.id_column is None:
-            if self.options.integer_keys:
-                raise InputError(
-                    f"{self.name}: no column of ids, as --key-type int needs; it has {self._column_names()}. {_REMEDY}"
-                )
-        elif not self.options.typed_ids:
-            self._column(".".join(self.id_column), _is_key, "strings or integers", "--id-field")
-
-    def _ids(self, batch: Any) -> list[Any] | None:
-        """The ids of a batch: integers, strings, or other types as text. Raises InputError for types that Arrow cannot convert,
-        such as intervals and times with an unknown time zone."""
-        if self.id_column is None:
-            return None
-        column = self.column(batch, self.id_column)
-        try:
-            return self._listed_ids(column)
-        except (self.pa.ArrowException, ValueError) as error:
-            name = ".".join(self.id_column)
-            why = f"the ids of the column {name!r} ({column.type}) cannot be written as text ({error})"
-            raise InputError(f"{self.name}: {why}: cast it to strings, or name another with --id-field") from error
-
-    def _listed_ids(self, column: Any) -> list[Any]:
-        if _is_key(self.pa, column.type):
-            return _column_of(column).values(0, len(column))
-        if isinstance(column.type, self.pa.BaseExtensionType):
-            return [None if value is None else str(value) for value in column.to_pylist()]
-        if self.pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if _is_binary(self.pa, column.type):
-            return [None if value is None else value.hex() for value in column.to_pylist()]
-        return cast(list[Any], column.cast(self.pa.string()).to_pylist())
 
     def _fields(self, batch: Any) -> dict[str, list[Any]]:
         """The other fields of a batch as JSON values, or as comparable values if requested by name. Raises InputError for a
@@ -347,12 +319,6 @@ def _comparable(pa: Any, column: Any) -> Any:
     return column
 
 
-def _described(field: Any) -> str:
-    if field is None:
-        return "no further column"
-    return f"the column {field.name!r} ({field.type}{'' if field.nullable else ', not null'})"
-
-
 def _decode_names(pa: Any, fields: Any) -> None:
     for field in fields:
         str(field.name)
@@ -394,9 +360,3 @@ def _is_key(pa: Any, kind: Any) -> bool:
     return _is_text(pa, kind) or bool(pa.types.is_integer(_storage(pa, kind)) and not isinstance(kind, pa.BaseExtensionType))
 
 
-def _is_binary(pa: Any, kind: Any) -> bool:
-    return kind in (pa.binary(), pa.large_binary(), pa.binary_view()) or bool(pa.types.is_fixed_size_binary(kind))
-
-
-def _is_flat(pa: Any, kind: Any) -> bool:
-    return not (pa.types.is_nested(_storage(pa, kind)) or pa.types.is_run_end_encoded(kind))
