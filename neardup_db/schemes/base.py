@@ -85,9 +85,6 @@ class Scheme(Immutable, ABC):
     keys_at_once: int = 1
     """The keys of one fingerprint that are sorted together: the keys of one table."""
 
-    most_rows: int | None = None
-    """The most candidate rows of one fingerprint; None if the number depends on its value."""
-
     plan: str
     expected: int
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, overload
 
@@ -69,14 +68,6 @@ class CodeScheme(Scheme):
         # of a scan all are one bucket, whose entries are held together: `nd_filed`, id and code of each, and room to grow
         one_bucket = 80 + self._width() // 8 if self.plan == "scan" else 0
         return super().filing_bytes + self._width() // 8 + one_bucket
-
-    @property
-    def most_rows(self) -> int:  # type: ignore[override]
-        """One row in each table."""
-        if self.plan == "blocks":
-            assert self.blocks is not None
-            return math.comb(self.blocks, self.max_distance)
-        return self.chunks or 1
 
     def query_parameters(self) -> dict[str, Any]:
         return {"bits": self.bits, "slope": native.lib.nd_scheme_slope(self.native)}

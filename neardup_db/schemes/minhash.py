@@ -148,10 +148,6 @@ class MinHash(SetScheme):
     def keys_at_once(self) -> int:  # type: ignore[override]
         return self.bands
 
-    @property
-    def most_rows(self) -> int:  # type: ignore[override]
-        return self.bands
-
     def _no_containment(self) -> str:
         return (
             "MinHash signatures do not tell what a text contains; make the index with "

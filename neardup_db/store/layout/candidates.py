@@ -94,11 +94,6 @@ class CandidateTable(ABC):
             rows: int = self.db.value(self._count)
         return rows
 
-    def expected_rows(self, first_id: int, last_id: int) -> int:
-        with self._running():
-            rows: int = self.db.value(f"SELECT count(*) FROM neardup_filing('{self.index}', ?, ?)", (first_id, last_id))
-        return rows
-
     def missing(self, first_id: int, last_id: int) -> tuple[int, int, list[int]]:
         """(expected rows, missing rows, fingerprint ids with missing rows) of fingerprints first_id to last_id."""
         sql = f"""SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks)

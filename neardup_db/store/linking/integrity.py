@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from ... import limits
-from ..asking.documents import Documents
 from ..asking.parts import Parts
 from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
@@ -19,10 +17,9 @@ SHOWN = 5
 class IntegrityChecks:
     """Each method yields the problems of one kind. The caller holds a transaction."""
 
-    def __init__(self, store: Store, documents: Documents) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.db = store.db
-        self.source = documents
 
     def report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
         """The message with the first values that a query with :limit returns; nothing without values."""
@@ -154,19 +151,6 @@ class IntegrityChecks:
             if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
         )
         yield from with_examples("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
-
-    def rows(self) -> Iterator[str]:
-        """The candidate table has as many rows, or entries, as the fingerprints need. Raises CorruptIndexError if it cannot be
-        read."""
-        table = self.store.table
-        row_count = table.count()
-        rows_each: int | None = self.store.scheme.most_rows
-        fingerprints_sql = self.store.sql("SELECT count(*) FROM {index}_fingerprint")
-        if rows_each is not None and row_count == rows_each * self.db.value(fingerprints_sql):
-            return  # keys of one fingerprint collide about once in 10^9: then all rows are counted
-        expected = sum(table.expected_rows(*ends) for ends in self.source.fingerprint_ranges(limits.CHECKED_PAGE))
-        if row_count != expected:
-            yield f"rows in {table.name}: {row_count} instead of {expected}"
 
 
 def with_examples(message: str, examples: Iterable[object]) -> Iterator[str]:

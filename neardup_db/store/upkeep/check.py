@@ -33,7 +33,7 @@ class Checker:
         self.documents = clusters.documents
         self.dismissed = clusters.dismissed
         self.joins = clusters.joins
-        self.checks = IntegrityChecks(store, clusters.documents)
+        self.checks = IntegrityChecks(store)
 
     def pages(self) -> CheckReport:
         """Check all page checksums, if the file has any. No transaction may be open."""

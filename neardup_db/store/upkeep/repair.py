@@ -31,7 +31,7 @@ class Repair:
         damaged: ids of fingerprints whose values must not be read. Returns (messages about repairs, messages about losses).
         Nothing changes if a row has an id that is never assigned.
         """
-        if list(IntegrityChecks(self.store, self.documents).ids()):
+        if list(IntegrityChecks(self.store).ids()):
             return [], []
         self.clusters.changes.restart()  # its counter may be damaged, too
         if not -MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
