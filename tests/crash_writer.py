@@ -19,7 +19,6 @@ from typing import Any
 from disks import Disk, DiskFile
 from support import WORDS
 
-import neardup_db.store.layout.schema as schema
 from neardup_db import Index, MinHash, limits
 
 Operation = list[Any]
@@ -77,8 +76,6 @@ def say(line: Any) -> None:
 def work(job: dict[str, Any]) -> None:
     """A writer's life."""
     say(f"ready {os.getpid()}")
-    if "migrations" in job:
-        schema.SCHEMA_VERSION, schema.MIGRATIONS = job["version"], job["migrations"]
     if job.get("short"):  # the log is moved often
         limits.LOG_PAGES = 30
     with DeadlyDisk(job["countdown"]), Index(job["path"], **({} if job.get("short") else {"text": WORDS})) as index:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import threading
@@ -10,16 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
-from disks import DISK_FULL, IO_ERROR, FailingDisk
 from load import in_another_thread, run_threads
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model
-from test_interrupts import interrupted_at, later
 from test_joins import contents
 
 from neardup_db import (
@@ -665,48 +661,6 @@ def test_a_time_that_no_clock_reaches_is_damage(tmp_path: Path) -> None:
                 with pytest.raises(CorruptIndexError, match=r"document 1 \('a'\).*its time of adding is out of range"):
                     index.merge(other)
                 assert len(index) == 0
-
-
-def test_wherever_a_merge_is_interrupted(parts: tuple[Index, Index], tmp_path: Path) -> None:
-    """All documents are there or none, others may write, and the same object takes the rest over."""
-    other = parts[1]
-    moment, more = 0, True
-    while more:
-        moment = later(moment, 83, more_rounds=False)
-        with Index(tmp_path / f"{moment}.db", SETS, text=WORDS, store_text=True, timeout=0.1) as index:
-            more = interrupted_at(moment, partial(index.merge, other))
-            assert len(index) in ((0, 6) if more else (6,)), f"half of it at moment {moment}"
-            assert not index.connection.in_transaction and index.check().ok
-            with Index(tmp_path / f"{moment}.db") as again:
-                again.add("x", "own words")
-            index.merge(other, if_exists="ignore")
-            assert len(index) == 7 and index.check().ok
-    assert moment > 100
-
-
-@pytest.mark.parametrize("errors", [IO_ERROR, DISK_FULL], ids=["io-error", "disk-full"])
-def test_a_merge_on_a_disk_that_fails(parts: tuple[Index, Index], tmp_path: Path, errors: dict[str, int]) -> None:
-    """Whichever call fails, all documents are there or none, or the object says that this is not known."""
-    source = parts[1].connection.filename
-    parts[1].close()
-    with FailingDisk() as disk:
-        for n in itertools.count(1, 2):
-            path = tmp_path / f"{n}.db"
-            index = Index(path, SETS, text=WORDS, store_text=True)
-            disk.arm(errors, n, False)
-            raised = None
-            try:
-                index.merge(source)
-            except NearDupError as error:
-                raised = error
-            failed = disk.disarm()
-            index.close()
-            with Index(path) as index:
-                assert len(index) == 6 if raised is None else len(index) in (0, 6)
-                assert index.check().ok
-            if not failed:
-                break
-    assert raised is None and n > 10
 
 
 def test_an_empty_index_adds_nothing(parts: tuple[Index, Index], tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -578,34 +576,6 @@ def test_coroutines_take_parts(path: Path) -> None:
             return await index.query_code(far(3))
 
     assert asyncio.run(work()) == [Match("w", 1.0, 0, 2)]
-
-
-def test_a_process_that_is_killed_leaves_whole_documents(tmp_path: Path) -> None:
-    """Whenever a writer of parts dies, each document has what its transactions brought, and every invariant holds."""
-    path = tmp_path / "codes.db"
-    program = (
-        "import sys\nfrom neardup_db import BinaryCode, Index\n"
-        "index = Index(sys.argv[1], BinaryCode(bits=64, max_distance=3))\nn = 0\n"
-        "while True:\n"
-        "    n += 1\n"
-        "    with index.transaction():\n"
-        "        for part in range(3): index.add_code(f'k{n % 50}', (n * 0x9E3779B97F4A7C15 + part * 0x632BE59BD9B4E019) % 2**64,"
-        " part=part, if_exists='replace')\n"
-        "    print(n, flush=True)\n"
-    )
-    for kills in range(4):
-        writer = subprocess.Popen([sys.executable, "-I", "-c", program, path], stdout=subprocess.PIPE)
-        assert writer.stdout is not None
-        for _ in range(20 + 30 * kills):
-            writer.stdout.readline()
-        writer.kill()
-        writer.communicate()
-        with Index(path) as index:
-            assert index.check().ok
-            for key in index:
-                numbers = [int.from_bytes(code, "big") for code in index.get(key).codes.values()]
-                steps = [(number - numbers[0]) % 2**64 for number in numbers]
-                assert steps == [part * 0x632BE59BD9B4E019 % 2**64 for part in range(3)]
 
 
 # ---- check and repair ----------------------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@
  * distance], ...]; NULL where there is none. */
 #include "sqlite/neardup.h"
 
-#include <string.h>
-
 /* ---- neardup_entries ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct entries_cursor {
@@ -48,24 +46,21 @@ const nd_table_spec nd_entries_function = {
 
 /* ---- neardup_near ---------------------------------------------------------------------------------------------------------------- */
 
-#define PAIR_BYTES 44 /* of two 64-bit numbers with brackets and commas */
-
 static void give_near(sqlite3_context *context, const nd_entries *entries, const uint8_t *code, const uint32_t *places,
     size_t count)
 {
-    char *json = sqlite3_malloc64(count * PAIR_BYTES + 2), *end = json;
-    if (json == NULL) {
-        sqlite3_result_error_nomem(context);
-        return;
-    }
+    sqlite3_str *json = sqlite3_str_new(sqlite3_context_db_handle(context));
     for (size_t i = 0; i < count; i++) {
         uint64_t distance = nd_hamming(entries->codes + places[i] * entries->code_size, code, entries->code_size);
-        sqlite3_snprintf(PAIR_BYTES, end, "%c[%lld,%lld]", i == 0 ? '[' : ',', (sqlite3_int64)nd_entries_id(entries, places[i]),
+        sqlite3_str_appendf(json, "%c[%lld,%lld]", i == 0 ? '[' : ',', (sqlite3_int64)nd_entries_id(entries, places[i]),
             (sqlite3_int64)distance);
-        end += strlen(end);
     }
-    *end++ = ']';
-    sqlite3_result_text64(context, json, (sqlite3_uint64)(end - json), sqlite3_free, SQLITE_UTF8);
+    sqlite3_str_appendchar(json, 1, ']');
+    char *text = sqlite3_str_finish(json);
+    if (text == NULL)
+        sqlite3_result_error_nomem(context);
+    else
+        sqlite3_result_text(context, text, -1, sqlite3_free);
 }
 
 static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
