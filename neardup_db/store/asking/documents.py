@@ -75,22 +75,6 @@ class Documents(Fingerprints):
         rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
         return [DocumentRow(*self.require_numbers(row)) for row in rows]
 
-    def existing_keys(self, keys: Sequence[Key], now: int = EVER) -> set[Key]:
-        """The keys that have a row visible at `now`. One statement for each key type."""
-        at_once = self.store.sql(
-            "SELECT key FROM {carray}(?) AS k CROSS JOIN {index}_document AS d WHERE d.key = k.value AND {visible}"
-        )
-        one_by_one = self.store.sql("SELECT key FROM {index}_document WHERE key = ? AND {visible}")
-        existing: set[Key] = set()
-        for kind in set(map(type, keys)):
-            typed_keys = [key for key in keys if type(key) is kind]
-            packed = _keys_array(typed_keys)
-            if packed is None:
-                existing.update(key for (key,) in self.db.rows_of_many(one_by_one, ((key, now) for key in typed_keys)))
-            else:
-                existing.update(key for (key,) in self.db.rows(at_once, (self.db.carried(packed), now)))
-        return existing
-
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
         """Expired rows, too. One statement for each key type."""
         columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"

@@ -133,8 +133,11 @@ class Fingerprints:
         sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
         return self._insert("fingerprint", sql, (group_id, value, value_hash))
 
-    def fingerprint_of(self, group_id: int, value: bytes) -> int:
-        """The id of the fingerprint with this value. A missing one is inserted without candidate rows."""
+    def fingerprint_of(self, group_id: int, value: bytes | None) -> int | None:
+        """The id of the fingerprint with this value, None for an empty text. A missing one is inserted without candidate
+        rows."""
+        if value is None:
+            return None
         value_hash = signed_hash(value)
         number = self.fingerprint_id(group_id, value, value_hash)
         return self.add_fingerprint(group_id, value, value_hash) if number is None else number

@@ -276,20 +276,17 @@ class Search:
             """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id >= ? AND id < ?
                AND {visible} ORDER BY id LIMIT +?"""
         )
-        rows: list[MatchRow] = []
-        start = 0
-        while start < len(neighbours) and len(rows) < limit:
-            end = start
-            while end < len(neighbours) and neighbours[end].similarity == neighbours[start].similarity:
-                end += 1
-            tied = [
+        best: list[MatchRow] = []
+        for _, tied in groupby(neighbours, attrgetter("similarity")):
+            rows = [
                 MatchRow(key, neighbour.similarity, neighbour.distance, number)
-                for neighbour in neighbours[start:end]
+                for neighbour in tied
                 for key, number in self.db.rows(sql, (neighbour.fingerprint_id, first_id, before_id, now, limit))
             ]
-            rows += sorted(tied, key=lambda row: row.id)
-            start = end
-        return rows[:limit]
+            best += sorted(rows, key=attrgetter("id"))
+            if len(best) >= limit:
+                break
+        return best[:limit]
 
     def closest(self, a: DocumentRow, b: DocumentRow) -> tuple[int | None, int | None]:
         if not self.store.has_parts:

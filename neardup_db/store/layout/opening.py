@@ -42,17 +42,17 @@ Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection |
 
 def open_store(
     target: Target,
-    scheme: Scheme | None,
+    scheme: Scheme | None = None,
     *,
-    text: TextRules | None,
+    text: TextRules | None = None,
     name: str,
-    store_text: bool | None,
-    record_matches: bool | None,
-    sums: bool | None,
-    window: WindowSize | None,
-    durability: Durability,
+    store_text: bool | None = None,
+    record_matches: bool | None = None,
+    sums: bool | None = None,
+    window: WindowSize | None = None,
+    durability: Durability = "full",
     read_only: bool,
-    attach: bool,
+    attach: bool = False,
     timeout: float,
 ) -> Store:
     """Open an index. A failure closes everything opened before."""
@@ -88,20 +88,7 @@ def open_other_reader(path: str, index: Store) -> Store:
     writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
     rules = index.rules if index.rules.custom else None
     try:
-        return open_store(
-            path,
-            None,
-            text=rules,
-            name=index.name,
-            store_text=None,
-            record_matches=None,
-            sums=None,
-            window=None,
-            durability="full",
-            read_only=not writable,
-            attach=False,
-            timeout=index.db.timeout,
-        )
+        return open_store(path, text=rules, name=index.name, read_only=not writable, timeout=index.db.timeout)
     except FormatError as error:
         message = str(error).replace(_NO_SCHEME, "Open the one that you mean with Index(path, name=...)")
         raise FormatError(f"{path!r}: {message}") from error

@@ -52,13 +52,11 @@ class ChangeLog:
 
     # ---- noting ------------------------------------------------------------------------------------------------------
 
-    def note_removed(self, documents: Iterable[tuple[int, Key]]) -> None:
+    def note_keys(self, documents: Iterable[tuple[int, Key]]) -> None:
+        """Note documents that were removed, or whose codes changed."""
         sql = "INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)"
         self.db.execute_many(self.store.sql(sql), list(documents))
         self._trim()
-
-    def note_codes(self, documents: Iterable[tuple[int, Key]]) -> None:
-        self.note_removed(documents)
 
     def note_moved(self, document_ids: Iterable[int]) -> None:
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)

@@ -169,7 +169,7 @@ class Clusters:
                 if self.store.dismisses:
                     self.dismissed.drop(document_id)
             if self.store.notes_changes:
-                self.changes.note_removed([(row[0], self.documents.key(row[0])) for row in rows])
+                self.changes.note_keys([(row[0], self.documents.key(row[0])) for row in rows])
             self.documents.drop([row[0] for row in rows], {row[1] for row in rows if row[1] is not None})
             removed += len(rows)
         removed_ids = set(document_ids)

@@ -92,17 +92,10 @@ def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any
     while page := db.page(page_sql, after, limits.REBUILT_PAGE):
         values = store.scheme.values([text for _, _, text in page], store.rules)
         for (document_id, group_id, _), value, count in zip(page, values.values, values.token_counts, strict=True):
-            db.execute(update, (fingerprint_of(documents, group_id, value), count, document_id))
+            db.execute(update, (documents.fingerprint_of(group_id, value), count, document_id))
         after = page[-1][0]
         done += len(page)
         step(done)
-
-
-def fingerprint_of(documents: Documents, group_id: int, value: bytes | None) -> int | None:
-    """The id of the fingerprint with this value, None for an empty text. A new fingerprint is indexed by `reindex`."""
-    if value is None:
-        return None
-    return documents.fingerprint_of(group_id, value)
 
 
 def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:

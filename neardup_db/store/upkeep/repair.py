@@ -13,7 +13,7 @@ from ..linking.allowing import exempt_unindexed, restore
 from ..linking.clusters import Clusters
 from ..linking.integrity import IntegrityChecks, with_examples
 from ..writing.window import require_window
-from .rebuild import fingerprint_of, reindex
+from .rebuild import reindex
 
 
 class Repair:
@@ -104,7 +104,7 @@ class Repair:
                 lost.append(key)
             self.db.execute(
                 self.store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"),
-                (fingerprint_of(self.documents, group_id, value), document_id),
+                (self.documents.fingerprint_of(group_id, value), document_id),
             )
         self._merge_duplicates()
         messages = [f"{len(rows) - len(lost)} documents given a sound fingerprint"] if len(rows) > len(lost) else []

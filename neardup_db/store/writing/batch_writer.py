@@ -12,7 +12,7 @@ from ...errors import DuplicateKeyError, NearDupError, ParameterError
 from ...parameters import IfExists, OnError
 from ...records import FieldNames
 from ...values import MOST_PROBLEMS, Key, Skipped
-from ..asking.documents import Documents
+from ..asking.documents import DocumentRow, Documents
 from ..layout.sketches import Sketches
 from ..layout.state import Store
 from .background import Work
@@ -112,14 +112,14 @@ class BatchWriter:
         if has_parts:
             self._write_code_batch(batch, sketches, now)
             return
-        existing_keys = self.documents.existing_keys(batch.keys)
+        existing = self.documents.rows_by_key(batch.keys)
         may_stay = self.options.if_exists == "ignore" and not batch.if_exists
-        if existing_keys and may_stay and self.outcomes is None and self.store.window.documents is None:
-            batch, sketches = self._drop_ignored(batch, sketches, existing_keys, now)
-        if not existing_keys and len(set(batch.keys)) == len(batch):
+        if existing and may_stay and self.outcomes is None and self.store.window.documents is None:
+            batch, sketches = self._drop_ignored(batch, sketches, existing, now)
+        if not existing and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)
         else:
-            self._write_runs(batch, sketches, existing_keys, now)
+            self._write_runs(batch, sketches, set(existing), now)
         if self.segment.is_full:
             self.connect(now)
 
@@ -166,15 +166,17 @@ class BatchWriter:
             self.counts["replaced"] += len(run)
         return split_seeds
 
-    def _drop_ignored(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> tuple[Batch, Sketches]:
+    def _drop_ignored(
+        self, batch: Batch, sketches: Sketches, existing: dict[Key, DocumentRow], now: int
+    ) -> tuple[Batch, Sketches]:
         """Drop the records that are ignored because their key exists, which would interrupt runs of new keys; none if a record
         has another group than its document, which is an error for this record."""
-        rows = self.documents.rows_by_key(list(existing_keys))
-        existing_groups = {key: row.group_id for key, row in rows.items() if row.is_visible(now)}
+        existing_groups = {key: row.group_id for key, row in existing.items() if row.is_visible(now)}
         group_ids = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
         if any(key in existing_groups and existing_groups[key] != group_ids[batch.group(i)] for i, key in enumerate(batch.keys)):
             return batch, sketches
-        existing_keys -= existing_groups.keys()
+        for key in existing_groups:
+            del existing[key]
         kept = [i for i, key in enumerate(batch.keys) if key not in existing_groups]
         self.counts["ignored"] += len(batch) - len(kept)
         return batch.at_indexes(kept), sketches.at_indexes(kept)

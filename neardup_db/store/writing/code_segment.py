@@ -156,7 +156,7 @@ class CodeSegment(Segment):
             values = {"metadata": record.metadata, "expires_at": record.expires_at}
             self.documents.update(document_id, {name: value for name, value in values.items() if value is not None})
         if changed and self.store.notes_changes:
-            self.clusters.changes.note_codes(dict.fromkeys(changed))
+            self.clusters.changes.note_keys(dict.fromkeys(changed))
 
     def flush(self, now: int) -> set[int]:
         """`Segment.flush`; with codes, returns the positions of those that match a visible document of another key."""

@@ -138,7 +138,7 @@ class Writer:
             new = first_new, documents.last_fingerprint_id()
             connect_codes(clusters, changed, new, LATEST, MAX_ID, now)
         if self.store.notes_changes:
-            clusters.changes.note_codes(changed_keys.items())
+            clusters.changes.note_keys(changed_keys.items())
         return matched, seeds
 
     def remove_part(self, key: Key, part: Part | None, now: int, group: Key | AnyGroup | None) -> bool:
@@ -159,7 +159,7 @@ class Writer:
         if [code.part for code in remaining] == [None]:  # a single unnamed code needs no rows
             self.documents.parts.drop([existing.id])
         if self.store.notes_changes:
-            self.clusters.changes.note_codes([(existing.id, key)])
+            self.clusters.changes.note_keys([(existing.id, key)])
         return True
 
     def _find_target(self, record: Record, now: int, if_exists: str, whole: bool = False) -> Target:
@@ -258,7 +258,7 @@ class Writer:
                 self._set_fingerprint(document, fingerprint_id)
         self.clusters.dismissed.separate([document.id])
         if self.store.notes_changes:
-            self.clusters.changes.note_codes([(document.id, record.key)])
+            self.clusters.changes.note_keys([(document.id, record.key)])
         self._update(document.id, record)
         if self.store.record_matches:
             if target.replaced is not None:  # clusters may have split
