@@ -90,7 +90,10 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of what only POSIX systems have are left out elsewhere, and counted as such."""
+    """Tests of what only POSIX systems have are left out elsewhere, and counted as such. Those with rounds are marked."""
+    for item in items:
+        if "more_rounds" in getattr(item, "fixturenames", ()):
+            item.add_marker("rounds")
     posix = [] if hasattr(os, "fork") else [item for item in items if item.get_closest_marker("posix")]
     config.hook.pytest_deselected(items=posix)
     items[:] = [item for item in items if item not in posix]

@@ -43,7 +43,7 @@ class DeadlyDisk(Disk):
 
 
 def apply(index: Index, operation: Operation) -> None:
-    """Do to an index what `Model.apply` in test_crash.py, or `effects` in processes.py, does to a dictionary."""
+    """Do to an index what `effects` in processes.py does to a dictionary."""
     name, *arguments = operation
     if name == "add":
         key, text, expires_at = arguments
@@ -52,10 +52,6 @@ def apply(index: Index, operation: Operation) -> None:
         index.add_if_new(*arguments)
     elif name == "many":
         index.add_many(arguments[0], commit_every=arguments[1])
-    elif name == "merge":
-        with Index(":memory:", index.scheme, text=index.text_rules, store_text=True) as other:
-            other.add_many(arguments[0])
-            index.merge(other, commit_every=arguments[1])
     elif name == "transaction":
         with index.transaction():
             for one in arguments[0]:
