@@ -112,9 +112,9 @@ SESSIONS: list[tuple[str, str, int, str]] = [
     ("watch --window 9", "r.jsonl", 0, "2 records"),
     # ids that have no text
     ("add n.db intervals.arrow", "", 2, "the column 'id' is month_day_nano_interval, not strings or integers"),
-    ("dedup intervals.arrow -o o.arrow --pairs p.jsonl", "", 2, "cast it to strings, or name another with --id-field"),
-    ("dedup zones.arrow -o o.arrow --mark", "", 2, "the ids of the column 'id' (timestamp[us, tz=Nowhere/Land]) cannot be"),
-    ("dedup lists.arrow -o o.arrow", "", 2, "the ids of the column 'id' (list<item: int64>) cannot be"),
+    ("dedup intervals.arrow -o o.arrow --pairs p.jsonl --json", "", 0, '"kept": 1'),
+    ("dedup zones.arrow -o o.arrow --mark --json", "", 0, '"kept": 1'),
+    ("dedup lists.arrow -o o.arrow --id-field id", "", 2, "the column 'id' is list<item: int64>, not strings or integers"),
 ]  # fmt: skip
 """A command, whose words stand between single spaces (; is a space within one), the file that is its standard input, its exit
 code and what it says."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import DuplicateKeyError, ParameterError
+from ..errors import DuplicateKeyError
 from ..index import Index
-from ..store.database.errors import system_error
-from ..store.database.files import MODE, new_file
 from ..values import AddReport
 from .command import command
 from .feed import print_report, sum_of_reports
@@ -55,13 +51,11 @@ def merge(
     with contextlib.ExitStack() as stack:
         others = [stack.enter_context(_source(path, name)) for path in sources]
         stack.enter_context(naming_file(into))
-        whole = commit_every is None and not os.path.lexists(into)
-        target = stack.enter_context(_new_target(into)) if whole else into
         stack.enter_context(removed_if_unused(into))
-        index = stack.enter_context(_target(target, name, others[0], no_record_matches))
+        index = stack.enter_context(_target(into, name, others[0], no_record_matches))
         sizes = [path.stat().st_size for path in sources]
         meter = stack.enter_context(Meter("Merge", sum(sizes)))
-        if commit_every is None and not whole:
+        if commit_every is None:
             stack.enter_context(index.transaction())
         taken = 0
         for number, (path, other) in enumerate(zip(sources, others, strict=True)):
@@ -78,23 +72,6 @@ def merge(
             taken += total
             meter.records += told.total
     print_report(report, ("replaced", "ignored"), time.monotonic() - started, as_json)
-
-
-@contextlib.contextmanager
-def _new_target(into: Path) -> Iterator[Path]:
-    path = os.path.abspath(into)
-    with contextlib.ExitStack() as stack:
-        try:
-            beside = stack.enter_context(new_file(path, MODE))
-        except OSError as error:
-            raise system_error(error, path, "created") from error
-        yield Path(beside)
-        try:
-            stack.close()
-        except FileExistsError as error:
-            raise ParameterError(f"{path!r} was created by another process meanwhile: give another path") from error
-        except OSError as error:
-            raise system_error(error, path, "created") from error
 
 
 def _source(path: Path, name: str) -> Index:

@@ -36,12 +36,6 @@ SHOWN_CHANGES, COMPARED = 3, 20_000
     help="Known near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b, as dedup --pairs writes them.",
 )
 @click.option(
-    "--rules",
-    "shown_rules",
-    type=click.Choice(list(RULES)),
-    help="Print the pairs under these rules.  [default: the advised rules]",
-)
-@click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Write a page with the pairs; - is standard output.",
@@ -54,7 +48,6 @@ def tune(
     sample: int,
     seed: int,
     truth: Path | None,
-    shown_rules: str | None,
     html: Path | None,
     force: bool,
     as_json: bool,
@@ -74,7 +67,7 @@ def tune(
     \b
     neardup tune posts.jsonl
     neardup tune posts.jsonl --html rules.html
-    neardup tune posts.csv --text-field body --truth pairs.csv --rules 'characters of 4'
+    neardup tune posts.csv --text-field body --truth pairs.csv
     """
     if html == STDOUT and as_json:
         raise click.UsageError("--html - and --json both write to standard output; name a file for the page")
@@ -94,7 +87,7 @@ def tune(
     if as_json:
         emit_json(_as_json(tuning))
     elif html != STDOUT:
-        _print(tuning, shown_rules)
+        _print(tuning)
     return 0 if tuning.best else 1
 
 
@@ -130,15 +123,14 @@ def _example_as_json(example: Example) -> dict[str, Any]:
     return {name: as_json_value(getattr(example, name)) for name in ("key_a", "key_b", "similarity")}
 
 
-def _print(tuning: Tuning, name: str | None) -> None:
+def _print(tuning: Tuning) -> None:
     compared = f"{count_text(tuning.texts, 'text')}, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
     emit(compared + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
     for line in str(tuning).split("\n"):
         emit(line)
-    if tuning.best is not None:
-        emit(_options(tuning.best))
-    trial = next((one for one in tuning.trials if one.name == name), tuning.best)
+    trial = tuning.best
     if trial is not None:
+        emit(_options(trial))
         if trial.border is not None:
             _print_removed(trial, trial.border, tuning.sample)
         emit()
