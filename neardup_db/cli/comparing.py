@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..store.database.open import open_scratch
 from ..text import TextRules
 from ..values import Key
 from .buckets import Buckets
-from .choices import KnownRecords
+from .choices import Choice, KeepRule, KnownRecords
 from .inputs.fields import ABSENT, field_value
 from .inputs.lines import Problem, RecordError
 from .inputs.passes import Passes
@@ -38,43 +39,55 @@ OF_DATABASE = (DiskFullError, apsw.FullError)
 """Exceptions raised by an index on a full disk."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The arguments of `neardup dedup`. One output may be - for standard output. shards: the output is a folder with a file for
+    each input file."""
+
+    passes: Passes
+    output: Path
+    folder: Path
+    threshold: float = 0.8
+    recall: float = 0.99
+    rules: TextRules | None = None
+    keep: KeepRule = KeepRule()
+    connected: bool = False
+    group_field: str | None = None
+    known: KnownRecords | None = None
+    mark: bool = False
+    drop_empty: bool = False
+    pairs: Path | None = None
+    clusters: Path | None = None
+    shards: bool = False
+
+    @property
+    def outputs(self) -> list[Path]:
+        """The records come last, so that they are in place only if the others are."""
+        return [path for path in (self.pairs, self.clusters, self.output) if path is not None]
+
+
 class Comparison:
-    """The records of an input and the matching rule.
+    """Finds the pairs of the records. When the index is complete, `records`, `record_bytes`, `wordless` (positions, from 0) and
+    the source's error counts are set, and `choice` knows all records that may have a near-duplicate."""
 
-    named: the index stores record ids. group: compare only records with an equal value of this field. known: selects records to
-    drop before the comparison. take: called with every record that may have a near-duplicate. When the index is complete,
-    `records`, `record_bytes`, `wordless` (positions, from 0) and the source's error counts are set.
-    """
-
-    def __init__(
-        self,
-        passes: Passes,
-        folder: Path,
-        *,
-        threshold: float = 0.8,
-        recall: float = 0.99,
-        rules: TextRules | None = None,
-        named: bool = True,
-        group: str | None = None,
-        known: KnownRecords | None = None,
-        take: Callable[[InputRecord], None] = lambda record: None,
-    ) -> None:
-        self.passes, self.folder, self.known = passes, folder, known
-        self.scheme = MinHash(threshold=threshold, recall=recall, exact=True)
-        self.rules = TextRules() if rules is None else rules
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._source = plan, plan.passes.source
+        self._scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
+        self._rules = TextRules() if plan.rules is None else plan.rules
+        self.choice = Choice(plan.keep, plan.passes)
         self.records = self.record_bytes = self.skipped = self.replaced = 0
         self.problems: list[Problem] = []
         self.wordless: list[int] = []
-        self._named, self._group, self._take = named, group, take
 
     @contextlib.contextmanager
-    def temporary_index(self) -> Iterator[Index]:
+    def index(self) -> Iterator[Index]:
+        """A temporary index; its keys are record numbers, and its metadata ids and lines if the plan wants names."""
         shared = self._shared()
         trim_memory()
-        connection = open_scratch(str(self.folder / "index.db"))
+        connection = open_scratch(str(self._plan.folder / "index.db"))
         try:
-            with Index(connection, self.scheme, text=self.rules, record_matches=False) as index:
-                with Meter("Verify", self.passes.source.size_bytes) as meter, warnings.catch_warnings():
+            with Index(connection, self._scheme, text=self._rules, record_matches=False) as index:
+                with Meter("Verify", self._source.size_bytes) as meter, warnings.catch_warnings():
                     warnings.simplefilter("ignore", ShortTextsWarning)  # these are only a part of the texts
                     index.add_many(self._candidates(shared, meter))
                 trim_memory()
@@ -82,55 +95,31 @@ class Comparison:
         finally:
             connection.close()
 
-    def _count(self, meter: Meter) -> None:
-        source = self.passes.source
-        self.records, self.record_bytes = meter.records, meter.record_bytes
-        self.skipped, self.problems, self.replaced = source.skipped, source.problems, source.replaced
-
-    def _arguments(self, record: InputRecord) -> dict[str, Any]:
-        self._take(record)
-        return {**self._grouped(record), "metadata": {"id": record.key, "line": record.line}}
-
-    def _grouped(self, record: InputRecord) -> dict[str, Any]:
-        return {
-            "key": record.number,
-            "text": record.text,
-            "group": None if self._group is None else self._group_of(record, field_value(record.fields, self._group)),
-        }
-
-    def _group_of(self, record: InputRecord, value: Any) -> Key | None:
-        if value is ABSENT or value is None or value == "" or value != value:
-            return None
-        if isinstance(value, (dict, list, tuple)):
-            what = f"--group-field: field {self._group!r} is {escaped(repr(value))[:60]}, numbers or text are needed"
-            raise RecordError(self.passes.source.problem(record, what))
-        is_key = isinstance(value, (str, bytes)) or (type(value) is int and -(2**63) <= value < 2**63)
-        return value if is_key else str(value)
-
     def _shared(self) -> Any:
         """Whether each record shares a bucket with another and matches no other index, bool[n]."""
-        with contextlib.closing(Buckets(self.scheme, self.rules, self.folder)) as buckets:
-            self._fill(buckets)
+        known = self._plan.known
+        with contextlib.closing(Buckets(self._scheme, self._rules, self._plan.folder)) as buckets:
+            self._fill(buckets, known)
             self.wordless = buckets.wordless
-            warning = buckets.token_counts.warning(self.rules.shingle)
+            warning = buckets.token_counts.warning(self._rules.shingle)
             if warning is not None:
                 warnings.warn(warning, ShortTextsWarning, stacklevel=1)
             shared = buckets.shared()
-        return shared if self.known is None else shared & ~self.known.flags
+        return shared if known is None else shared & ~known.flags
 
-    def _fill(self, buckets: Buckets) -> None:
+    def _fill(self, buckets: Buckets, known: KnownRecords | None) -> None:
         """A second thread computes the buckets of one batch while the next is read."""
 
         def take(texts: list[str] | LocatedTexts) -> None:
-            if self.known is not None:
-                self.known.search(texts)
+            if known is not None:
+                known.search(texts)
             buckets.add(texts)
 
-        source = self.passes.source
+        source = self._source
         with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
             waiting: deque[Future[None]] = deque()
             try:
-                for piece in self.passes.pieces():
+                for piece in self._plan.passes.pieces():
                     waiting.append(thread.submit(take, piece.texts))
                     meter.record_bytes += piece.size_bytes
                     meter.advance(source.position, len(piece.texts))
@@ -139,21 +128,33 @@ class Comparison:
                 for future in waiting:
                     future.result()
             except BaseException:  # the thread must end first, because the block waits for it
-                if self.known is not None:
-                    self.known.stop()
+                if known is not None:
+                    known.stop()
                 raise
-        self._count(meter)
+        self.records, self.record_bytes = meter.records, meter.record_bytes
+        self.skipped, self.problems, self.replaced = source.skipped, source.problems, source.replaced
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
-        for record in self.passes.chosen(shared):
-            meter.advance(self.passes.source.position)
-            if self._named:
-                yield self._arguments(record)
-            else:
-                self._take(record)
-                yield (record.number, record.text) if self._group is None else self._grouped(record)
+        is_named = self._plan.mark or self._plan.pairs is not None or self._plan.clusters is not None
+        for record in self._plan.passes.chosen(shared):
+            meter.advance(self._source.position)
+            self.choice.observe(record)
+            if not is_named and self._plan.group_field is None:
+                yield record.number, record.text
+                continue
+            arguments: dict[str, Any] = {"key": record.number, "text": record.text}
+            if self._plan.group_field is not None:
+                arguments["group"] = self._group(record, self._plan.group_field)
+            if is_named:
+                arguments["metadata"] = {"id": record.key, "line": record.line}
+            yield arguments
 
-
-def name_of(index: Index, number: int) -> tuple[Any, int]:
-    metadata = index.get(number).metadata
-    return metadata["id"], metadata["line"]
+    def _group(self, record: InputRecord, field: str) -> Key | None:
+        value = field_value(record.fields, field)
+        if value is ABSENT or value is None or value == "" or value != value:
+            return None
+        if isinstance(value, (dict, list, tuple)):
+            what = f"--group-field: field {field!r} is {escaped(repr(value))[:60]}, numbers or text are needed"
+            raise RecordError(self._source.problem(record, what))
+        is_key = isinstance(value, (str, bytes)) or (type(value) is int and -(2**63) <= value < 2**63)
+        return value if is_key else str(value)

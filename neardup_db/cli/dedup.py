@@ -17,8 +17,8 @@ from ..parameters import Measure
 from ..system import real_path
 from .choices import ADDED_FIELDS, KeepOption, check_fields, open_against
 from .command import command
-from .comparing import OF_DATABASE
-from .deduplicate import Plan, Summary, deduplicate
+from .comparing import OF_DATABASE, Plan
+from .deduplicate import Summary, deduplicate
 from .feed import warnings_as_notes
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.opening import open_source, passes_of, paths_named

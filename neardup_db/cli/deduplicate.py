@@ -15,48 +15,15 @@ from ..arrays import np
 from ..duplicates import Duplicates, duplicates_of
 from ..index import Index
 from ..system import is_reader_gone
-from ..text import TextRules
-from .choices import Choice, KeepRule, KnownRecords
-from .comparing import Comparison, name_of
+from .comparing import Comparison, Plan
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.lines import Problem
-from .inputs.passes import Marks, Passes
+from .inputs.passes import Marks
 from .inputs.records import format_of
 from .inputs.source import ChangedError, Source
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import open_output, replacing, room_for
 from .screen import Meter
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The arguments of `deduplicate`. One output may be - for standard output. shards: the output is a folder with a file for
-    each input file."""
-
-    passes: Passes
-    output: Path
-    folder: Path
-    threshold: float = 0.8
-    recall: float = 0.99
-    rules: TextRules | None = None
-    keep: KeepRule = KeepRule()
-    connected: bool = False
-    group_field: str | None = None
-    known: KnownRecords | None = None
-    mark: bool = False
-    drop_empty: bool = False
-    pairs: Path | None = None
-    clusters: Path | None = None
-    shards: bool = False
-
-    @property
-    def outputs(self) -> list[Path]:
-        """The records come last, so that they are in place only if the others are."""
-        return [path for path in (self.pairs, self.clusters, self.output) if path is not None]
-
-    @property
-    def names_wanted(self) -> bool:
-        return self.mark or self.pairs is not None or self.clusters is not None
 
 
 @dataclass(slots=True)
@@ -89,23 +56,11 @@ def deduplicate(plan: Plan) -> Summary:
     with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
         stack.callback(plan.passes.close)
-        choice = Choice(plan.keep, plan.passes)
-        comparison = Comparison(
-            plan.passes,
-            plan.folder,
-            threshold=plan.threshold,
-            recall=plan.recall,
-            rules=plan.rules,
-            named=plan.names_wanted,
-            group=plan.group_field,
-            known=plan.known,
-            take=choice.observe,
-        )
-        index = stack.enter_context(comparison.temporary_index())
-        source = plan.passes.source
+        comparison, source = Comparison(plan), plan.passes.source
+        index = stack.enter_context(comparison.index())
         summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
         summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
-        found = duplicates_of(index, choice.order(np.fromiter(index, np.int64)), plan.connected)
+        found = duplicates_of(index, comparison.choice.order(np.fromiter(index, np.int64)), plan.connected)
         removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
@@ -159,7 +114,7 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
     """A record's number is its position + 1."""
     removed = np.zeros(summary.records, bool)
     removed[found.gone - 1] = True
-    marks = _marks(comparison, index, summary.records) if plan.mark else None
+    marks = _marks(plan, index, summary.records) if plan.mark else None
     if marks is not None:
         for number, members in enumerate(found.clusters(), 1):
             marks.cluster[np.array(members) - 1] = number
@@ -167,9 +122,9 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
     summary.duplicates, summary.clusters = len(found.gone), len(np.unique(found.kept))
     if summary.clusters:
         summary.largest_cluster, summary.largest_similarity = found.largest()
-    if comparison.known is not None:
-        removed |= comparison.known.flags
-        summary.known = int(comparison.known.flags.sum())
+    if plan.known is not None:
+        removed |= plan.known.flags
+        summary.known = int(plan.known.flags.sum())
     summary.empty = len(comparison.wordless)
     if plan.drop_empty:
         removed[comparison.wordless] = True
@@ -178,12 +133,12 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
     return removed, marks
 
 
-def _marks(comparison: Comparison, index: Index, records: int) -> Marks:
+def _marks(plan: Plan, index: Index, records: int) -> Marks:
     def names(numbers: Sequence[int]) -> list[Any]:
         found = index.get_many(numbers)
         return [document.metadata["id"] for document in found if document is not None]
 
-    against = None if comparison.known is None else comparison.known.names
+    against = None if plan.known is None else plan.known.names
     return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), np.zeros(records), names, against)
 
 
@@ -198,7 +153,7 @@ def shard_paths(source: Source, output: Path) -> dict[Path, Path]:
 
 
 @contextlib.contextmanager
-def _table_writer(path: Path, target: Path, names: Sequence[str]) -> Iterator[Callable[..., None]]:
+def _table_writer(path: Path, target: Path, *names: str) -> Iterator[Callable[..., None]]:
     kind = format_of(target)
     with open_output(path, packing_of(target)) as raw:
         file = codecs.getwriter("utf-8")(raw)  # not closed, so that standard output stays open
@@ -215,17 +170,16 @@ def _table_writer(path: Path, target: Path, names: Sequence[str]) -> Iterator[Ca
         yield write
 
 
-def _write_pairs(index: Index, path: Path, target: Path | None) -> None:
-    with _table_writer(path, target or path, ("id_a", "id_b", "similarity", "line_a", "line_b")) as write:
+def _write_pairs(index: Index, path: Path, target: Path) -> None:
+    with _table_writer(path, target, "id_a", "id_b", "similarity", "line_a", "line_b") as write:
         for pair in index.pairs():
-            id_a, line_a = name_of(index, int(pair.key_a))
-            id_b, line_b = name_of(index, int(pair.key_b))
-            write(id_a, id_b, pair.similarity, line_a, line_b)
+            a, b = index.get(pair.key_a).metadata, index.get(pair.key_b).metadata
+            write(a["id"], b["id"], pair.similarity, a["line"], b["line"])
 
 
-def _write_clusters(index: Index, clusters: Sequence[Sequence[int]], path: Path, target: Path | None, removed: Any) -> None:
-    with _table_writer(path, target or path, ("cluster", "id", "kept", "line")) as write:
+def _write_clusters(index: Index, clusters: Sequence[Sequence[int]], path: Path, target: Path, removed: Any) -> None:
+    with _table_writer(path, target, "cluster", "id", "kept", "line") as write:
         for cluster, members in enumerate(clusters, 1):
             for number in members:
-                name, line = name_of(index, number)
-                write(cluster, name, int(not removed[number - 1]), line)
+                record = index.get(number).metadata
+                write(cluster, record["id"], int(not removed[number - 1]), record["line"])
