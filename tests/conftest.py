@@ -175,6 +175,12 @@ def texts() -> Iterator[Index]:
         yield index
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file may be; test files with an index of their own put it there."""
+    return tmp_path / "index.db"
+
+
 @pytest.fixture(params=["file", "memory"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Where an index may be."""

@@ -17,6 +17,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -154,7 +155,7 @@ def in_c(path: str, text: str) -> Iterator[Fault]:
 
 
 def choose(source: Path, seed: int, count: int) -> list[Fault]:
-    """As many of each kind and language as of each other, in the order of their ranks."""
+    """More of each kind and language than are tried, for some do not compile; by turns, in the order of their ranks."""
     tracked = subprocess.check_output(["git", "ls-files", "neardup_db", "csrc"], cwd=source, text=True).splitlines()
     found: dict[tuple[str, str], dict[str, Fault]] = {(end, kind): {} for end, kinds in KINDS.items() for kind in kinds}
     for path in tracked:
@@ -162,13 +163,8 @@ def choose(source: Path, seed: int, count: int) -> list[Fault]:
         if end in KINDS and not LEFT_OUT.search(path):
             for fault in (in_python if end == ".py" else in_c)(path, (source / path).read_text("utf-8")):
                 found[end, fault.kind].setdefault(fault.text(), fault)  # the first of equal lines
-    chosen = []
-    for (end, _), faults in found.items():
-        each = count // 2 // len(KINDS[end])
-        chosen += sorted(faults.values(), key=lambda fault: fault.rank(seed))[
-            : 2 * each
-        ]  # the second half replaces what does not compile
-    return chosen
+    ranked = [sorted(faults.values(), key=lambda fault: fault.rank(seed)) for faults in found.values()]
+    return [faults[turn] for turn in range(count) for faults in ranked if turn < len(faults)]
 
 
 # ---- trying them ---------------------------------------------------------------------------------------------------------------
@@ -208,29 +204,26 @@ class Bench:
 
     def failed(self, tests: list[str]) -> str | None:
         """The first test that fails, or what else went wrong."""
+        if "c" in tests and self.run("meson", "test", "-C", self.build)[0] != 0:
+            return "tests/c"
         limited = ["prlimit", f"--data={8 << 30}", f"--fsize={4 << 30}"]  # a fault may ask for all, or fill the disk
-        quiet = {"cwd": self.source, "capture_output": True, "text": True, "timeout": 600, "stdin": subprocess.DEVNULL}
+        paths = [path for name in tests if (self.source / (path := f"tests/test_{name}.py")).exists()]
+        options = ["-xq", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
+        code, told = self.run(*limited, self.python, self.folder / "start.py", *options, *paths)
+        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", told, re.MULTILINE)
+        return found[1] if found else None if code == 0 else told.strip()[-200:] or "a test that ends pytest"
+
+    def run(self, *command: str | Path) -> tuple[int, str]:
+        """Exit code and output of a program, which is ended after ten minutes with all that it has started."""
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        begun = subprocess.Popen(command, cwd=self.source, stdin=subprocess.DEVNULL, start_new_session=True, **output)  # type: ignore[call-overload]
         try:
-            if "c" in tests and subprocess.run(["meson", "test", "-C", self.build], **quiet).returncode != 0:  # type: ignore[call-overload]
-                return "tests/c"
-            paths = [path for name in tests if (self.source / (path := f"tests/test_{name}.py")).exists()]
-            command = [
-                *limited,
-                self.python,
-                self.folder / "start.py",
-                "-xq",
-                "-n",
-                "0",
-                "-p",
-                "no:cacheprovider",
-                "--no-header",
-                *paths,
-            ]
-            run = subprocess.run(command, **quiet)  # type: ignore[call-overload]
+            told = begun.communicate(timeout=600)[0]
         except subprocess.TimeoutExpired:
-            return "a test that hangs"
-        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", run.stdout, re.MULTILINE)
-        return found[1] if found else None if run.returncode == 0 else f"a test that ends pytest: {run.stdout.strip()[-200:]}"
+            os.killpg(begun.pid, signal.SIGKILL)
+            begun.communicate()
+            return 1, "a test that hangs"
+        return begun.returncode, told
 
     def tried(self, fault: Fault) -> str | None:
         """What notices a fault: the name of a test, or nothing; "" if it does not compile."""

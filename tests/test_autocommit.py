@@ -58,11 +58,6 @@ def opened(path: Path, autocommit: bool) -> Any:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "app.db"
-
-
-@pytest.fixture
 def other(path: Path) -> Iterator[Any]:
     """Another connection to the same file, which sees what was committed."""
     with closing(opened(path, True)) as connection:

@@ -67,12 +67,6 @@ def truth(index: Index) -> dict[Any, int | None]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
-@pytest.fixture
 def chain() -> Any:
     """Codes of which each is one bit from the next: 0 to 5."""
     with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:

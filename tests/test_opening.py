@@ -50,12 +50,6 @@ def made(path: Path, scheme: Any = None, **more: Any) -> Path:
     return path
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
 def split_commas(text: str) -> list[str]:
     """A tokenizer that a file can remember by its name."""
     return text.split(",")

@@ -32,13 +32,6 @@ from neardup_db import (
 from neardup_db.store.layout import opening
 from neardup_db.system import IS_WINDOWS
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
 # ---- a folder that cannot be written -----------------------------------------------------------------------------------
 
 

@@ -42,11 +42,6 @@ TEXT = "the quick brown fox jumps over the lazy dog"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "app.db"
-
-
-@pytest.fixture
 def app(path: Path) -> Iterator[Any]:
     """An application's connection as `connect` gives it, to a file with a table of its own."""
     connection = in_wal(path)

@@ -41,11 +41,6 @@ from neardup_db.store.layout import opening
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "app.db"
-
-
-@pytest.fixture
 def app(path: Path) -> Iterator[Any]:
     """An application's connection as `connect` gives it, to a file with a table of its own."""
     connection = in_wal(path)

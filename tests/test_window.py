@@ -33,12 +33,6 @@ NOW = round(time.time(), 3)
 """As a file has it, to the millisecond."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
 class Watch:
     """A clock that stands until it is set; milliseconds."""
 
