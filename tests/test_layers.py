@@ -34,7 +34,6 @@ LAYERS = (
     ("index",),
     ("tuning",),
     ("", "demo", "duplicates"),
-    ("duckdb_rows",),
     ("frames",),
     ("cli", "datasette", "spark", "aio"),
     ("__main__",),
