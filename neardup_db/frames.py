@@ -379,7 +379,7 @@ class _Opened:
         number = _name_beside([text])
         column = nw.maybe_reset_index(self.frame.select(text))  # Arrow's data has pandas' labels too, and not of any type
         rows = _filtered(column.with_row_index(number), present)
-        if not len(rows) or (rows.implementation.is_pandas_like() and importlib.util.find_spec("pyarrow") is None):
+        if not len(rows) or importlib.util.find_spec("pyarrow") is None:
             return list(rows.iter_rows()), number
         return rows, number
 

@@ -19,7 +19,7 @@ CONTRACT = ("core.h", "neardup_abi.h", "neardup_join.h", "neardup_limits.h", "ne
 
 OUTER = {
     "sqlite": ("neardup_abi.h", "neardup_export.h", "neardup_join.h", "neardup_limits.h"),
-    "python": ("neardup_abi.h", "neardup_export.h", "neardup_testing.h", "neardup_arrow.h"),
+    "python": ("neardup_abi.h", "neardup_export.h", "neardup_testing.h"),
 }
 """What uses the core from outside, and the headers by which it does."""
 

@@ -2,4 +2,3 @@
 #include <stdint.h>
 #include "neardup_abi.h"
 #include "neardup_testing.h"
-#include "neardup_arrow.h"

@@ -307,24 +307,9 @@ static PyObject *listed_texts(PyObject *module, PyObject *args)
     return list;
 }
 
-PyDoc_STRVAR(pointer_doc,
-    "pointer(capsule, name) -> int\n--\n\nThe address in a capsule. ValueError for a capsule of another name.");
-
-static PyObject *pointer_in(PyObject *module, PyObject *args)
-{
-    (void)module;
-    PyObject *capsule;
-    const char *name;
-    if (!PyArg_ParseTuple(args, "Os:pointer", &capsule, &name))
-        return NULL;
-    void *const address = PyCapsule_GetPointer(capsule, name);
-    return address == NULL ? NULL : PyLong_FromVoidPtr(address);
-}
-
 static PyMethodDef methods[] = {
     {"listed", listed_texts, METH_VARARGS, listed_doc},
     {"locate", locate_texts, METH_VARARGS, locate_doc},
-    {"pointer", pointer_in, METH_VARARGS, pointer_doc},
     {NULL, NULL, 0, NULL},
 };
 
