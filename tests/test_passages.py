@@ -27,6 +27,7 @@ from neardup_db import (
     Passages,
     ShortTextsWarning,
     TextRules,
+    limits,
     load,
 )
 from neardup_db.compute import shingle_hashes
@@ -454,3 +455,30 @@ def test_texts_as_bytes_and_with_lone_surrogates() -> None:
         index.add("a", "ä one two three")
         assert index.passages("\ud800 é one two three")[0][1:5] == (4, 17, 2, 15)
         assert index.passages(text_bytes("é one two three"))[0][1:3] == (2, 15)
+
+
+# ---- loads -----------------------------------------------------------------------------------------------------------------
+
+
+def passes(index: Index, records: Any) -> int:
+    """How often a load of these records writes to the candidate table."""
+    writes = 0
+
+    def trace(statement: str) -> bool:
+        nonlocal writes
+        writes += statement.startswith("INSERT OR FAIL INTO neardup_passage_hash")
+        return True
+
+    index.connection.set_exec_trace(lambda cursor, statement, bindings: trace(statement))
+    index.add_many(records)
+    index.connection.set_exec_trace(None)
+    return writes
+
+
+def test_a_load_writes_the_candidate_table_as_often_as_its_rows_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(limits, "FILING_BYTES", 1 << 20)
+    texts = [" ".join(f"w{number}-{word}" for word in range(100)) for number in range(400)]
+    with Index(":memory:", Passages()) as index:
+        assert passes(index, enumerate(texts)) == 1
+        assert 5 <= passes(index, [(1000 + number, f"{text} " * 100) for number, text in enumerate(texts[:100])]) <= 20

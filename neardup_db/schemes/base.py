@@ -155,6 +155,10 @@ class Scheme(Immutable, ABC):
         """Bytes of memory needed to sort the candidate rows of one fingerprint (`nd_filing`)."""
         return 16 + 32 * self.keys_at_once
 
+    def filing_bytes_of(self, count: int, size: int) -> float:
+        """The same of `count` fingerprints whose values have `size` bytes together."""
+        return count * self.filing_bytes
+
     def reads_values_of(self, other: Scheme) -> bool:
         """True if this scheme can use the stored values of `other` unchanged, given the same text rules."""
         return self.name == other.name and all(getattr(self, name) == getattr(other, name) for name in self.same_values)

@@ -91,6 +91,11 @@ class Passages(SetScheme):
     def keys_at_once(self) -> int:  # type: ignore[override]
         return 1024
 
+    def filing_bytes_of(self, count: int, size: int) -> float:
+        """A window selects two runs in as many as it has, and one more."""
+        rows = size / 4 * 2 / (self.shortest - self.k + 2)
+        return 48 * count + 32 * rows
+
     def query_parameters(self) -> dict[str, Any]:
         return {"shortest": self.shortest}
 

@@ -114,6 +114,16 @@ class Fingerprints:
             yield first, first + size - 1
             first = self.next_fingerprint_id(first + size)
 
+    def filing_ranges(self, most: int, from_id: int = 1) -> list[tuple[int, int]]:
+        """Ranges (first id, last id) of all fingerprints from `from_id` on, each with candidate rows that take up to `most` bytes
+        of memory to sort."""
+        each, more = (self.store.scheme.filing_bytes_of(*sizes) for sizes in ((1, 0), (0, 1)))
+        sql = """SELECT min(id), max(id) FROM (
+                     SELECT id, sum(? + ? * octet_length(value)) OVER (ORDER BY id) / ? AS part
+                     FROM {index}_fingerprint NOT INDEXED WHERE id >= ?)
+                 GROUP BY CAST(part AS INTEGER) ORDER BY 1"""
+        return self.db.rows(self.store.sql(sql), (each, more, most, from_id))
+
     def next_fingerprint_id(self, first_id: int, group_id: int = ACROSS_GROUPS) -> int | None:
         sql = f"""SELECT id FROM {{index}}_fingerprint NOT INDEXED
                   WHERE id BETWEEN :first_id AND {MAX_ID} AND {OF_GROUP} ORDER BY id LIMIT 1"""

@@ -382,7 +382,7 @@ class Joins:
         large_clusters_joined: verify the pairs inside large clusters, too; `check` needs this.
         """
         sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, ?, ?)")
-        for first, last in self.documents.fingerprint_ranges(4 * self.documents.batch_size):
+        for first, last in self.documents.filing_ranges(4 * limits.FILING_BYTES):
             yield from self.search.rows(sql, (first, last, 3 if large_clusters_joined else 0, now))
 
 

@@ -140,7 +140,7 @@ def _match_again(clusters: Clusters, now: int) -> None:
         return
     clusters.dismissed.separate(is_indexed=False)
     documents_sql = store.sql(store.frame("fingerprint_documents"))
-    for first_id, last_id in documents.fingerprint_ranges(documents.batch_size, first):
+    for first_id, last_id in documents.filing_ranges(limits.FILING_BYTES, first):
         store.table.index_rows(first_id, last_id)
         added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches:

@@ -108,7 +108,7 @@ def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], An
     store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
     done = 0
     documents_sql = store.sql(store.frame("fingerprint_documents"))
-    for first_id, last_id in documents.fingerprint_ranges(documents.batch_size):
+    for first_id, last_id in documents.filing_ranges(limits.FILING_BYTES):
         store.table.index_rows(first_id, last_id)
         added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches and store.has_parts:

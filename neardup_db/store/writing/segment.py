@@ -123,16 +123,17 @@ class Segment:
         """The first and last fingerprint without candidate rows."""
         self._unindexed_keys: list[Any] | None = []
         """Their keys for `CandidateTable.index_rows`, int64[n, 1 + most] each; None if some are missing."""
+        self._filing_bytes = 0.0
+        """Memory to sort their candidate rows."""
         self._unconnected: list[Unconnected] = []
         self._added = 0
         """Documents stored since the last `flush`."""
 
     @property
     def is_full(self) -> bool:
-        first, last = self._unindexed or (0, -1)
         window = self.store.window.documents
         return (
-            last - first + 1 >= self.documents.batch_size
+            self._filing_bytes >= limits.FILING_BYTES
             or self.unconnected_count >= limits.UNCONNECTED_MAX
             or (window is not None and self._added >= window)  # the file holds little more than twice the window
         )
@@ -201,7 +202,7 @@ class Segment:
     def _index_rows(self) -> tuple[int, int] | None:
         """Write the candidate rows of new fingerprints. Returns their first and last id."""
         unindexed, keys = self._unindexed, self._unindexed_keys
-        self._unindexed, self._unindexed_keys = None, []
+        self._unindexed, self._unindexed_keys, self._filing_bytes = None, [], 0.0
         if unindexed is not None:
             joined = np.concatenate(keys).astype("<i8", copy=False) if keys else None
             del keys  # large, as is each copy
@@ -290,6 +291,7 @@ class Segment:
                 keys = None if keys is None else keys[new]
             self.documents.insert_fingerprints(first, group_id, values, hashes)
             self._known.add(hashes, ids[new])
+            self._filing_bytes += self.store.scheme.filing_bytes_of(len(new), sum(map(len, values)))
             self._unindexed = (self._unindexed[0] if self._unindexed else first, first + len(new) - 1)
             if keys is None or self._unindexed_keys is None:
                 self._unindexed_keys = None
