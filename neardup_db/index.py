@@ -240,7 +240,7 @@ class Index(EditMethods):
         with self._alone(), self._store.writing():
             mender = Repair(self._store, self._readers.own.clusters)
             done = mender.indexes()
-            found, lost = mender.run(clock.now_ms(), checker.damaged())
+            found, lost = mender.run(clock.now_ms())
             self._store.refresh()
             report = checker.run()
             return CheckReport((*lost, *report.problems), (*done, *found), report.notes)
