@@ -166,9 +166,7 @@ def cheapest_bands(
 
 
 def _fewest_bands(threshold: float, rows: int, most: int, recall: float) -> int:
-    """The fewest bands of this many rows that reach the recall, 0 if `most` bands do not. Recall grows with the bands."""
-    if most < 1 or band_probability(threshold, most, rows) < recall:
-        return 0
+    """The fewest bands of this many rows that reach the recall, which grows with the bands; 1 or `most` if none do."""
     low, high = 1, most
     while low < high:
         middle = (low + high) // 2
