@@ -29,7 +29,6 @@ from spawned import answers
 from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
 from neardup_db.cli import main as command
 from neardup_db.cli.inputs.stream import Arrivals
-from neardup_db.cli.inputs.waiting import Waiting
 from neardup_db.clock import utc
 from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path
@@ -258,38 +257,11 @@ def test_columns_are_64_bits_wide(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- the twins -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def pipe() -> Iterator[tuple[Waiting, int]]:
-    """What waits for a pipe, and its other end."""
-    reading, writing = os.pipe()
-    with closing(Waiting(reading)) as waiting:
-        yield waiting, writing
-        os.close(writing)
-        while waiting.read():  # a thread that reads ends before its descriptor is another's
-            pass
-    os.close(reading)
-
-
-def test_a_pipe_is_waited_for(pipe: tuple[Waiting, int]) -> None:
-    """Nothing is ready until something arrives; what arrives is read in its order, and a wake ends a wait without a byte."""
-    waiting, writing = pipe
-    assert not waiting.is_ready(wait=False)
-    for piece in (b"one", b"two"):
-        os.write(writing, piece)
-        assert waiting.is_ready(wait=True) and waiting.read() == piece
-    assert not waiting.is_ready(wait=False)
-    waiting.wake()
-    assert waiting.is_ready(wait=True)
-    os.write(writing, b"more")
-    assert waiting.read() == b"more"
-
-
 def test_a_thread_tells_why_it_cannot_read() -> None:
     """A descriptor that cannot be read raises in the reader, not in the thread that reads for it."""
     _, writing = os.pipe()
-    with closing(Waiting(writing)) as waiting, pytest.raises(OSError, match="Bad file"):
-        waiting.is_ready(wait=True)
-        waiting.read()
+    with closing(Arrivals(writing, list)) as arrivals, pytest.raises(OSError, match="Bad file"):
+        arrivals.readline(99)
     os.close(writing)
 
 
@@ -298,8 +270,7 @@ def test_a_thread_reads_little_ahead() -> None:
     """Where nobody asks for more, a thread that reads leaves the rest in the pipe, whose writer waits."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    with closing(Waiting(reading)) as waiting:
-        assert waiting.is_ready(wait=False) in (True, False)
+    with closing(Arrivals(reading, list)) as arrivals:
         written, deadline = 0, time.monotonic() + 30
         while written < 100 << 20 and time.monotonic() < deadline:
             try:
@@ -308,7 +279,7 @@ def test_a_thread_reads_little_ahead() -> None:
                 break
         assert written < 100 << 20
         os.close(writing)
-        assert sum(len(piece) for piece in iter(waiting.read, b"")) == written
+        assert len(arrivals.readline(200 << 20)) == written
     os.close(reading)
 
 

@@ -55,30 +55,18 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
 
 
 _READING = {
-    apsw.SQLITE_FUNCTION,
-    apsw.SQLITE_READ,
-    apsw.SQLITE_RECURSIVE,
-    apsw.SQLITE_SAVEPOINT,
-    apsw.SQLITE_SELECT,
+    apsw.SQLITE_FUNCTION, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_SELECT,
     apsw.SQLITE_TRANSACTION,
-}
+}  # fmt: skip
 """Authorizer actions of read-only statements."""
 
 _ACTING_PRAGMAS = {"incremental_vacuum", "optimize", "shrink_memory", "wal_checkpoint"}
 """Pragmas that have an effect without a value."""
 
 _ASKING_PRAGMAS = {
-    "foreign_key_check",
-    "foreign_key_list",
-    "index_info",
-    "index_list",
-    "index_xinfo",
-    "integrity_check",
-    "quick_check",
-    "table_info",
-    "table_list",
-    "table_xinfo",
-}
+    "foreign_key_check", "foreign_key_list", "index_info", "index_list", "index_xinfo", "integrity_check", "quick_check",
+    "table_info", "table_list", "table_xinfo",
+}  # fmt: skip
 """Pragmas whose value is the subject of a report."""
 
 

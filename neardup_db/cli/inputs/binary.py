@@ -5,17 +5,19 @@ from __future__ import annotations
 HEAD_BYTES = 4096
 """The number of bytes read for detection."""
 
-_PICTURES = {
-    b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF87a": "GIF", b"GIF89a": "GIF", b"II*\0": "TIFF", b"MM\0*": "TIFF",
-}  # fmt: skip
-
-_OTHERS = {
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive (as .docx, .xlsx and .epub are)",
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Office document",
-    b"SQLite format 3\0": "an SQLite database",
-    b"\x7fELF": "a program",
-}
+_PICTURES = (
+    ("PNG", 0, b"\x89PNG\r\n\x1a\n"), ("JPEG", 0, b"\xff\xd8\xff"), ("GIF", 0, b"GIF87a"), ("GIF", 0, b"GIF89a"),
+    ("TIFF", 0, b"II*\0"), ("TIFF", 0, b"MM\0*"), ("WebP", 8, b"WEBPVP8"), ("BMP", 6, b"\0\0\0\0\x36\0\0\0"),
+    ("AVIF", 4, b"ftypavif"), ("HEIF", 4, b"ftyphei"), ("HEIF", 4, b"ftypmif1"),
+)  # fmt: skip
+_OTHERS = (
+    ("a PDF document", 0, b"%PDF-"),
+    ("a ZIP archive (as .docx, .xlsx and .epub are)", 0, b"PK\x03\x04"),
+    ("an Office document", 0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+    ("an SQLite database", 0, b"SQLite format 3\0"),
+    ("a program", 0, b"\x7fELF"),
+)
+"""Formats by the bytes at an offset."""
 
 _CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 """Control characters that text files do not use: all except backspace, tab, line ends, form feed and escape."""
@@ -39,18 +41,11 @@ def why_not_text(head: bytes) -> str | None:
 
 
 def known_kind(head: bytes) -> str | None:
-    """The same for formats with a signature that no text begins with in any encoding."""
-    if picture := _picture(head):
-        return f"this is a {picture} picture, not text: compare pictures by their codes, as docs/how-to/pictures.md shows"
-    kind = next((kind for signature, kind in _OTHERS.items() if head.startswith(signature)), None)
-    return kind and f"this is {kind}, not text: extract its text first"
-
-
-def _picture(head: bytes) -> str | None:
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "WebP"
-    if head[:2] == b"BM" and head[6:10] == b"\0\0\0\0":
-        return "BMP"
-    if head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"mif1", b"avif"):
-        return "AVIF" if head[8:12] == b"avif" else "HEIF"
-    return next((kind for signature, kind in _PICTURES.items() if head.startswith(signature)), None)
+    """The same for formats with a signature that no text has in any encoding."""
+    for kind, offset, signature in _PICTURES:
+        if head.startswith(signature, offset):
+            return f"this is a {kind} picture, not text: compare pictures by their codes, as docs/how-to/pictures.md shows"
+    for kind, offset, signature in _OTHERS:
+        if head.startswith(signature, offset):
+            return f"this is {kind}, not text: extract its text first"
+    return None

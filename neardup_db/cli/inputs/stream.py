@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +15,6 @@ from .files import STDIN, InputError, Inputs, NamedFile
 from .lines import Problem
 from .records import RecordSource
 from .source import InputRecord, ReadOptions
-from .waiting import Waiting
 
 _FIRST_LINE = 1 << 16
 """Bytes of the first line inspected to detect the format."""
@@ -21,30 +22,49 @@ _FIRST_LINE = 1 << 16
 FORMATS = ("jsonl", "csv", "tsv", "lines")
 """The formats of a stream."""
 
+_READ_BYTES, _READ_AHEAD = 1 << 16, 4
+"""The size of a read, and the reads that the thread may be ahead of the consumer."""
+
+_LOOK_AGAIN_S = 0.1
+"""The longest wait in seconds before signal handlers run: on Windows a signal does not interrupt a wait."""
+
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class Arrivals:
-    """UTF-8 lines of a file descriptor. `before_waiting` is called after all data received so far was returned. `stop`, which
-    signal handlers may call, ends the stream after the complete lines read so far."""
+    """UTF-8 lines of a file descriptor, which a thread reads, because `select` on Windows accepts only sockets.
+
+    `before_waiting` is called after all data received so far was returned. `stop`, which signal handlers may call, ends the stream
+    after the complete lines read so far.
+    """
 
     name = "standard input"
 
     def __init__(self, descriptor: int, before_waiting: Callable[[], None], encoding: str = UTF8) -> None:
-        self._waiting = Waiting(descriptor)
+        self._arrived: queue.Queue[bytes | OSError] = queue.Queue(_READ_AHEAD)
         self._before_waiting = before_waiting
         self._converter = None if encoding == UTF8 else Converter(encoding, self.name)
         self._held = bytearray()
         self._seen = 0
         """The length of the buffered prefix without a line end."""
-        self._ended = self._stopped = False
+        self._ended = self._stopped = self._closed = False
+        threading.Thread(target=self._fetch, args=(descriptor,), name="neardup-standard-input", daemon=True).start()
+
+    def _fetch(self, descriptor: int) -> None:
+        arrived: bytes | OSError = b" "
+        while arrived and not self._closed and not isinstance(arrived, OSError):
+            try:
+                arrived = os.read(descriptor, _READ_BYTES)
+            except OSError as error:
+                arrived = error
+            self._arrived.put(arrived)
 
     def close(self) -> None:
-        self._waiting.close()
+        """The descriptor stays open."""
+        self._closed = True
 
     def stop(self) -> None:
         self._stopped = True
-        self._waiting.wake()
 
     def readline(self, limit: int) -> bytes:
         """A line cut by `stop` is dropped."""
@@ -55,14 +75,22 @@ class Arrivals:
             if self._ended:  # a handler may run after the end for an earlier signal
                 return b"" if self._stopped else self._pop_bytes(len(self._held))
             self._seen = len(self._held)
-            if not self._waiting.is_ready(wait=False):
+            if self._arrived.empty():
                 self._before_waiting()
-                self._waiting.is_ready(wait=True)
+            arrived = self._wait()
             if self._stopped:
                 return b""
-            arrived = self._waiting.read()
             self._held += arrived if self._converter is None else self._converter.convert(arrived)
             self._ended = not arrived
+
+    def _wait(self) -> bytes:
+        while not self._stopped:
+            with contextlib.suppress(queue.Empty):
+                arrived = self._arrived.get(timeout=_LOOK_AGAIN_S)
+                if isinstance(arrived, OSError):
+                    raise arrived
+                return arrived
+        return b""
 
     def head(self, most: int) -> bytes:
         self._held[:0] = self.readline(most)
