@@ -34,7 +34,7 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 class Arrivals:
     """UTF-8 lines of a file descriptor, which a thread reads, because `select` on Windows accepts only sockets.
 
-    `before_waiting` is called after all data received so far was returned. `stop`, which signal handlers may call, ends the stream
+    `before_waiting` is called after all received data was returned. `stop`, which signal handlers may call, ends the stream
     after the complete lines read so far.
     """
 
