@@ -225,22 +225,49 @@ int nd_bucket_bytes(nd_bucket_join *join, int64_t id, int keep, const uint8_t **
     return ND_OK;
 }
 
-int nd_bucket_compare(const nd_bucket_join *join, const nd_bucket_item *item, const uint8_t *bytes, size_t size,
-    double *similarity, int64_t *distance)
+/* Indexes the item if it was compared last, too, else the other text, which the next items may be compared with. */
+static int compare_texts(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
+    double *similarity)
+{
+    const uint8_t *own = join->arena.at + item->offset;
+    const int by_item = join->text.last == item->id;
+    const uint8_t *indexed = by_item ? own : bytes;
+    const int64_t id = by_item ? item->id : other;
+    int status = ND_OK;
+    if (join->text.index == NULL && (join->text.index = nd_passages_new()) == NULL)
+        return ND_ERROR_MEMORY;
+    if (join->text.bytes != indexed || join->text.id != id)
+        status = nd_passages_begin(join->text.index, indexed, by_item ? item->size : size, (size_t)join->rule.shortest);
+    join->text.bytes = status == ND_OK ? indexed : NULL;
+    join->text.id = id;
+    join->text.last = item->id;
+    return status == ND_OK ? nd_passages_share(join->text.index, by_item ? bytes : own, by_item ? size : item->size, similarity)
+                           : status;
+}
+
+int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
+    double *similarity, int64_t *distance, int *matches)
 {
     const nd_scheme *rule = &join->rule;
     const uint8_t *own = join->arena.at + item->offset;
+    int status;
     *distance = -1;
+    *matches = 0;
     if (item->size == 0 || size == 0)
-        return 0;
+        return ND_OK;
     int set = rule->kind == ND_SCHEME_BOTTOMK || (rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_HASHES);
     if (set && rule->measure == ND_MEASURE_FINGERPRINT) {
         *similarity = nd_jaccard_bytes(own, item->size / 8, bytes, size / 8, rule->threshold);
-        return *similarity >= rule->threshold;
+        *matches = *similarity >= rule->threshold;
+        return ND_OK;
     }
-    if (nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance) != ND_OK)
-        return 0;
-    return *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
+    if (rule->kind == ND_SCHEME_PASSAGES)
+        status = compare_texts(join, item, other, bytes, size, similarity);
+    else
+        status = nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance);
+    if (status == ND_OK)
+        *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
+    return status;
 }
 
 void nd_bucket_free_page(nd_bucket_join *join)
@@ -252,4 +279,5 @@ void nd_bucket_free_page(nd_bucket_join *join)
     free(join->rows.all.at);
     free(join->kept.at);
     free(join->kept.arena);
+    nd_passages_free(join->text.index);
 }

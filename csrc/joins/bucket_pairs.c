@@ -76,7 +76,7 @@ int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other,
     if (status == ND_OK)
         status = nd_bucket_bytes(join, other, 1, &bytes, &size);
     if (status == ND_OK)
-        *matched = nd_bucket_compare(join, item, bytes, size, similarity, distance);
+        status = nd_bucket_compare(join, item, other, bytes, size, similarity, distance, matched);
     return status;
 }
 
@@ -96,10 +96,10 @@ int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other)
     const nd_bucket_item *item = &join->items.at[number];
     double similarity;
     int64_t distance;
-    int status = nd_bucket_watched(join, join->pairs.count);
-    if (status != ND_OK || !nd_bucket_compare(join, item, join->near, item->size, &similarity, &distance))
-        return status;
-    return add_pair(join, item->id, other, similarity, distance);
+    int matches = 0, status = nd_bucket_watched(join, join->pairs.count);
+    if (status == ND_OK)
+        status = nd_bucket_compare(join, item, other, join->near, item->size, &similarity, &distance, &matches);
+    return matches ? add_pair(join, item->id, other, similarity, distance) : status;
 }
 
 static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)
@@ -119,6 +119,7 @@ static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, 
         int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
         double similarity;
         int64_t distance;
+        int matches = 0;
         status = nd_bucket_watched(join, i);
         if (status == ND_OK && other != present) {
             status = nd_bucket_bytes(join, other, 0, &bytes, &size);
@@ -126,7 +127,9 @@ static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, 
                 status = join->reader.is_visible(join->reader.context, other, &visible);
             present = other;
         }
-        if (status == ND_OK && visible && nd_bucket_compare(join, item, bytes, size, &similarity, &distance))
+        if (status == ND_OK && visible)
+            status = nd_bucket_compare(join, item, other, bytes, size, &similarity, &distance, &matches);
+        if (matches)
             status = add_pair(join, item->id, other, similarity, distance);
     }
     return status;

@@ -93,6 +93,14 @@ struct nd_bucket_join {
         size_t count, capacity;
     } met;
 
+    /* Passages: the text that many are compared with is indexed once. */
+    struct {
+        nd_passages *index;
+        const uint8_t *bytes; /* of the text that is indexed, and its id */
+        int64_t id;
+        int64_t last; /* the item that was compared last */
+    } text;
+
     size_t failed;        /* comparisons of the present bucket that matched nothing */
     size_t tried;         /* comparisons with parts */
     nd_bucket_rare *rare; /* the others by their rarest elements; NULL until it is needed */
@@ -130,9 +138,10 @@ int nd_bucket_is_loaded_full(const nd_bucket_join *join);
 void nd_bucket_forget(nd_bucket_join *join);
 /* The bytes of any fingerprint, valid until the next call; with `keep`, until ND_KEPT_BYTES of others were read. */
 int nd_bucket_bytes(nd_bucket_join *join, int64_t id, int keep, const uint8_t **bytes, size_t *size);
-/* Whether an item and other bytes meet the rule of the scheme, and by how much; distance -1 where there is none. */
-int nd_bucket_compare(const nd_bucket_join *join, const nd_bucket_item *item, const uint8_t *bytes, size_t size,
-    double *similarity, int64_t *distance);
+/* Whether an item and the bytes of another fingerprint meet the rule of the scheme, and by how much; distance -1 where there is
+ * none. */
+int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
+    double *similarity, int64_t *distance, int *matches);
 void nd_bucket_free_page(nd_bucket_join *join);
 
 /* bucket_pairs.c */

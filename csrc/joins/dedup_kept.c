@@ -106,6 +106,7 @@ int nd_dedup_begin(nd_deduplicator *deduplicator, const uint8_t *value, size_t s
     deduplicator->value_size = deduplicator->size = size;
     deduplicator->group_id = group_id;
     deduplicator->max_distance = (uint64_t)deduplicator->scheme.max_distance;
+    deduplicator->is_indexed = 0;
     const int status = read_value(deduplicator, 0, &deduplicator->bytes, &deduplicator->size);
     return status == ND_OK && !is_packed(deduplicator) ? nd_scheme_value_check(&deduplicator->scheme, value, size) : status;
 }
@@ -130,6 +131,18 @@ static int is_near_in_size(const nd_deduplicator *deduplicator, size_t value_siz
     return needed <= own && needed <= other;
 }
 
+static int compare_texts(nd_deduplicator *deduplicator, const uint8_t *other, size_t size, double *similarity)
+{
+    int status = ND_OK;
+    if (deduplicator->text == NULL && (deduplicator->text = nd_passages_new()) == NULL)
+        return ND_ERROR_MEMORY;
+    if (!deduplicator->is_indexed)
+        status = nd_passages_begin(deduplicator->text, deduplicator->bytes, deduplicator->size,
+            (size_t)deduplicator->rule.shortest);
+    deduplicator->is_indexed = status == ND_OK;
+    return status == ND_OK ? nd_passages_share(deduplicator->text, other, size, similarity) : status;
+}
+
 /* By how much the present record and another match; *matches 0 where they do not, or less than one that is known. */
 static int compare(nd_deduplicator *deduplicator, uint32_t record, double *similarity, int64_t *distance, int *matches)
 {
@@ -147,6 +160,8 @@ static int compare(nd_deduplicator *deduplicator, uint32_t record, double *simil
     if (has_sets)
         *similarity = nd_jaccard_bytes(deduplicator->bytes, deduplicator->size / 8, other, size / 8,
             nd_dedup_bound(deduplicator));
+    else if (rule->kind == ND_SCHEME_PASSAGES)
+        status = compare_texts(deduplicator, other, size, similarity);
     else
         status = nd_scheme_similarity(rule, deduplicator->bytes, deduplicator->size, other, size, similarity, distance);
     if (status == ND_OK)

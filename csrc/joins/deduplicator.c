@@ -37,6 +37,7 @@ void nd_deduplicator_free(nd_deduplicator *deduplicator)
     free(deduplicator->places.at);
     for (int i = 0; i < 2; i++)
         free(deduplicator->numbers[i].at);
+    nd_passages_free(deduplicator->text);
     nd_keys_free(deduplicator->probed);
     nd_keys_free(deduplicator->filed);
     nd_keys_free(deduplicator->others);

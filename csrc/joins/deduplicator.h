@@ -55,6 +55,8 @@ struct nd_deduplicator {
     size_t size;
     int64_t group_id;
     ND_LIST(uint64_t) numbers[2]; /* of packed values: of the present record and of another one */
+    nd_passages *text;            /* Passages: the present record, once it is indexed */
+    int is_indexed;
     uint32_t best;
     double similarity;     /* with it */
     uint64_t max_distance; /* beyond which nothing is better */

@@ -239,17 +239,23 @@ double nd_passage_share(uint64_t covered, size_t count, uint64_t other_covered, 
     return count < other_count ? (double)covered / (double)count : (double)other_covered / (double)other_count;
 }
 
+int nd_passages_share(nd_passages *passages, const uint8_t *other, size_t size, double *similarity)
+{
+    uint64_t covered, other_covered;
+    const int status = nd_passages_compare(passages, other, size, &covered, &other_covered);
+    if (status == ND_OK)
+        *similarity = nd_passage_share(covered, passages->count, other_covered, size / 4);
+    return status;
+}
+
 int nd_passages_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, size_t shortest, double *similarity)
 {
     nd_passages *passages = nd_passages_new();
-    uint64_t covered, other_covered;
     if (passages == NULL)
         return ND_ERROR_MEMORY;
     int status = nd_passages_begin(passages, a, a_size, shortest);
     if (status == ND_OK)
-        status = nd_passages_compare(passages, b, b_size, &covered, &other_covered);
-    if (status == ND_OK)
-        *similarity = nd_passage_share(covered, a_size / 4, other_covered, b_size / 4);
+        status = nd_passages_share(passages, b, b_size, similarity);
     nd_passages_free(passages);
     return status;
 }

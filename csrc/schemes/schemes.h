@@ -115,6 +115,8 @@ static inline uint32_t nd_token_hash(const uint8_t *value, size_t token)
 int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_scratch *scratch, uint64_t **selected,
     size_t *selected_count);
 
+/* The similarity of the text asked for and another one. */
+int nd_passages_share(nd_passages *passages, const uint8_t *other, size_t size, double *similarity);
 int nd_passages_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, size_t shortest, double *similarity);
 
 /* The first 48 bits, which SQLite stores in 6 bytes. */
