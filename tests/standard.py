@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-from foreign import capable_python
 
 MODULE: Any = sqlite3
 if not hasattr(sqlite3.Connection, "enable_load_extension"):
@@ -31,6 +31,17 @@ def in_wal(path: Path | str, **options: Any) -> Any:
     connection = connect(path, **options)
     assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
     return connection
+
+
+@cache
+def capable_python() -> str | None:
+    """A Python of this version whose sqlite3 can load extensions: this one, or the system's."""
+    capable = "import sqlite3, sys; sys.exit(0 if hasattr(sqlite3.Connection, 'enable_load_extension') else 1)"
+    for python in (sys.executable, "/usr/bin/python3"):
+        version = f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}; "
+        if os.path.exists(python) and subprocess.run([python, "-c", version + capable], capture_output=True).returncode == 0:
+            return python
+    return None
 
 
 def run_elsewhere(*arguments: str) -> subprocess.CompletedProcess[str] | None:

@@ -607,3 +607,23 @@ def test_a_button_allows_texts_like_a_document(tmp_path: Path) -> None:
         assert index.allowed() == [] and len(index.clusters()) == 1 and index.check().ok
     assert [decide(file, {"a": 1, "say": say}).status_code for say in ("allow", "disallow")] == [303, 303]
     assert decide(file, {"a": 1, "say": "sing"}).status_code == 403 and decide(file, {"a": 99, "say": "allow"}).status_code == 404
+
+
+def test_a_query_ends_at_the_time_limit(tmp_path: Path) -> None:
+    """A statement that would run for seconds ends with TookTooLong, and the connection can be used again."""
+    db = foreign.ForeignDatabase(sqlite3.connect(":memory:"))
+    long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000000) SELECT count(*) FROM n"
+    with pytest.raises(foreign.TookTooLong, match="time limit"), db.time_limit(0.05):
+        db.rows(long)
+    with db.time_limit(60.0):
+        assert db.rows("SELECT 1") == [(1,)]
+
+
+def test_names_of_a_stranger_never_reach_sql(tmp_path: Path) -> None:
+    """A table whose name is no index's is not taken for one."""
+    connection = sqlite3.connect(tmp_path / "index.db")
+    for table in ('x" ; DROP TABLE y; --', "good"):
+        for part in ("setting", "fingerprint"):
+            quoted = f"{table}_{part}".replace('"', '""')
+            connection.execute(f'CREATE TABLE "{quoted}" (name, value)')
+    assert foreign.index_names(foreign.ForeignDatabase(connection)) == ["good"]

@@ -28,7 +28,7 @@ from neardup_db import (
     load,
 )
 from neardup_db.aio import AsyncIndex
-from neardup_db.datasette.foreign import ForeignDatabase, load_functions, open_reader
+from neardup_db.datasette.foreign import ForeignDatabase, open_index, similarities
 from neardup_db.store.asking.joins import Codes, Members, RangePairs
 from neardup_db.tables import columns
 
@@ -557,13 +557,9 @@ def test_delete_takes_one_part(path: Path) -> None:
 def test_pages_measure_by_the_nearest_codes(path: Path) -> None:
     """A cluster's page, on a connection of Python's sqlite3 module, gives the similarity that `explain_match` gives."""
     connection = connect(path)
-    assert load_functions(connection) is None
-    reader = open_reader(ForeignDatabase(connection), "neardup")
-    with Index(path) as index:
+    with open_index(ForeignDatabase(connection), "neardup") as index:
         found = index.explain_match("x", "y")
-        assert reader.similarities(1, [2]) == {2: (found.similarity, found.distance)} == {2: (1 - 1 / 64, 1)}
-        assert reader.query_code(far(5)) == index.query_code(far(5))
-        assert reader.get("x").codes == index.get("x").codes
+        assert similarities(index, 1, [2]) == {2: (found.similarity, found.distance)} == {2: (1 - 1 / 64, 1)}
     connection.close()
 
 

@@ -20,9 +20,8 @@ from typing import Any
 
 import apsw
 import pytest
-from foreign import capable_python
 from load import Worker, in_child, run_threads, story
-from standard import MODULE, connect, in_wal, run_elsewhere
+from standard import MODULE, capable_python, connect, in_wal, run_elsewhere
 from support import SETS, WORDS
 from test_interrupts import TEXTS, WRITES, interrupted_at, later
 from test_standard_connection import TEXT, open_files, urls

@@ -10,12 +10,13 @@ from markupsafe import Markup
 
 from ..clock import now_ms, utc
 from ..errors import MismatchError, ParameterError
+from ..index import Index
 from ..schemes import scheme_from_settings
 from ..show.difference import difference_html
 from ..show.escape import escape, shortened
 from ..store.layout.schema import sql_text
 from ..values import Key, Part
-from .foreign import ForeignDatabase, ForeignReader, load_functions, open_reader
+from .foreign import ForeignDatabase, load_functions, open_index, similarities
 
 CLUSTERS, MOST_CLUSTERS = 20, 1000
 """Clusters in an index page's table: by default, and at most."""
@@ -149,10 +150,10 @@ def form(db: ForeignDatabase, name: str) -> dict[str, Any]:
     if problem:
         return {"problem": problem}
     try:
-        reader = open_reader(db, name)
+        with open_index(db, name) as index:
+            scheme = index.scheme
     except MismatchError as error:
         return {"problem": str(error)}
-    scheme = reader.scheme
     try:
         scheme.containment_bounds(None, None)
         containment = True
@@ -289,9 +290,13 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
 
 
 def _measured(db: ForeignDatabase, name: str, head_id: int, others: list[Entry]) -> list[Entry]:
-    """The entries with their similarity to a document by the index's own rule, None if the text rules are unknown."""
+    """The entries with their similarity to a document by the index's own rule, None if the text rules are unknown or the SQL
+    functions cannot be loaded."""
+    if load_functions(db.connection):
+        return others
     try:
-        measured = open_reader(db, name).similarities(head_id, [entry.id for entry in others])
+        with open_index(db, name) as index:
+            measured = similarities(index, head_id, [entry.id for entry in others])
     except MismatchError:
         return others
     return [replace(entry, similarity=measured[entry.id][0], distance=measured[entry.id][1]) for entry in others]
@@ -324,30 +329,31 @@ def search(db: ForeignDatabase, name: str, sent: Mapping[str, str] | None) -> di
     if sent is None or context["form"]["problem"]:
         return context
     try:
-        found, text = _answer(db, name, open_reader(db, name), sent)
+        with open_index(db, name) as index:
+            found, text = _answer(db, name, index, sent)
     except ParameterError as error:
         return {**context, "error": str(error), "status": 400}
     return {**context, "entries": _compared(found, text, "your text")}
 
 
-def _answer(db: ForeignDatabase, name: str, reader: ForeignReader, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:
+def _answer(db: ForeignDatabase, name: str, index: Index, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:
     subject = sent.get("text", "").replace("\r\n", "\n")  # browsers submit \r\n at line ends
     options: dict[str, Any] = {"limit": min(_integer(sent, "limit", MATCHES), MOST_MATCHES), "group": _group(db, name, sent)}
     if sent.get("threshold", "").strip():
         options["threshold"] = _fraction(sent["threshold"])
-    if reader.scheme.takes_text:
+    if index.scheme.takes_text:
         if sent.get("measure") == "containment":
             options["measure"] = "containment"
-        matches = reader.query(subject, **options)
+        matches = index.query(subject, **options)
     else:
-        matches = reader.query_code("".join(subject.split()), **options)
+        matches = index.query_code("".join(subject.split()), **options)
     ids = {match.key: db.value(f"SELECT id FROM {name}_document WHERE key = ?", (match.key,)) for match in matches}
     entries = _entries(db, name, list(ids.values()))
     found = []
     for match in matches:
         entry = entries[ids[match.key]]
         found.append(replace(entry, similarity=match.similarity, distance=match.distance, part=match.part))
-    return found, subject if reader.scheme.takes_text else None
+    return found, subject if index.scheme.takes_text else None
 
 
 def _group(db: ForeignDatabase, name: str, sent: Mapping[str, str]) -> Key | None:

@@ -1,24 +1,19 @@
-"""Reads an index through another program's connection of sqlite3 or pysqlite3.
-
-The file is not opened a second time: the connection runs the same SQL that an `Index` runs on its own.
-"""
+"""Reads indexes through Datasette's connection of sqlite3 or pysqlite3. The file is not opened a second time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ..errors import NearDupError, ParameterError
+from ..index import Index
 from ..parameters import is_index_name
-from ..reader import Reader
 from ..store.asking.documents import DocumentRow
-from ..store.database.connection import Database
 from ..store.database.open import load
 from ..store.layout import schema
 from ..store.layout.sketches import Sketch
-from ..store.layout.state import Answer, Store
 
 _STEPS = 2000
 """SQLite instructions between two checks of the clock."""
@@ -41,54 +36,41 @@ def load_functions(connection: Any) -> str | None:
     return None
 
 
-class ForeignDatabase(Database):
-    """Another program's connection of sqlite3 or pysqlite3, with the package's connection interface."""
-
-    is_trusted = False
+class ForeignDatabase:
+    """A connection that returns plain tuples, whatever row factory Datasette has set, and NearDupError for SQLite's errors."""
 
     def __init__(self, connection: Any) -> None:
-        super().__init__(connection, owned=False, read_only=True)
+        self.connection = connection
         self._overdue = False
         self._limit_s = 0.0
 
-    def execute(self, sql: str, bindings: Any = None) -> Any:
+    def rows(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
         with self._translated():
-            cursor: Any = self.connection.cursor()
-            cursor.row_factory = None  # plain tuples, whatever the application has set
-            names = schema.parameters(sql)
-            if names and isinstance(bindings, tuple):  # Python 3.14's sqlite3 binds named parameters by name only
-                bindings = dict(zip(names, bindings, strict=True))
-            return cursor.execute(sql, () if bindings is None else bindings)
+            cursor = self.connection.cursor()
+            cursor.row_factory = None
+            return cursor.execute(sql, bindings).fetchall()  # type: ignore[no-any-return]
 
-    def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
-        with self._translated():
-            return super().rows(sql, bindings)
+    def row(self, sql: str, bindings: Any = ()) -> tuple[Any, ...] | None:
+        return next(iter(self.rows(sql, bindings)), None)
 
-    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
-        with self._translated():
-            return super().row(sql, bindings)
+    def value(self, sql: str, bindings: Any = ()) -> Any:
+        row = self.row(sql, bindings)
+        return None if row is None else row[0]
 
     @contextmanager
-    def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
-        with self._translated(), super().first_row(sql, bindings) as row:
-            yield row
-
-    @contextmanager
-    def reading(self) -> Iterator[bool]:
-        with self.lock(), self._translated():
-            began = not self.connection.in_transaction
+    def reading(self) -> Iterator[None]:
+        """One read transaction."""
+        with self._translated():
+            self.connection.execute("BEGIN")
             try:
-                if began:
-                    self.execute("BEGIN")
-                yield began
+                yield
             finally:
-                if began and self.connection.in_transaction:
-                    self.execute("COMMIT")
+                if self.connection.in_transaction:
+                    self.connection.execute("COMMIT")
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[None]:
         """Limits the total time of all statements in the block; after that they raise TookTooLong."""
-        connection: Any = self.connection
         deadline = time.monotonic() + seconds
         self._overdue, self._limit_s = False, seconds
 
@@ -96,56 +78,25 @@ class ForeignDatabase(Database):
             self._overdue = time.monotonic() > deadline
             return self._overdue
 
-        connection.set_progress_handler(is_overdue, _STEPS)
+        self.connection.set_progress_handler(is_overdue, _STEPS)
         try:
             yield
         finally:
-            connection.set_progress_handler(None, _STEPS)
+            self.connection.set_progress_handler(None, _STEPS)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        connection: Any = self.connection
         try:
             yield
-        except connection.Error as error:
-            if self._overdue:
+        except (self.connection.Error, NearDupError) as error:
+            if self._overdue and not isinstance(error, TookTooLong):
                 raise TookTooLong(
                     f"the answer took longer than the time limit of {self._limit_s:g} s: raise time_limit_s in the plugin's "
                     "settings"
                 ) from error
+            if isinstance(error, NearDupError):
+                raise
             raise NearDupError(f"SQLite: {error}") from error
-
-
-class ForeignStore(Store):
-    def __init__(self, db: ForeignDatabase, name: str) -> None:
-        super().__init__(db, name, [])
-
-    def without_transaction(self, ask: Callable[..., Answer], *arguments: Any) -> Answer:
-        with self.reading():
-            return ask(*arguments)
-
-
-class ForeignReader(Reader):
-    """An index on another program's connection: `query`, `query_code`, `get`, and similarities of cluster members."""
-
-    def similarities(self, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
-        """(similarity, distance) of a document to each of the others, by the index's own measure; (None, None) for a text without
-        shingles. Call it inside `reading`."""
-        search, head = self._readers.own.search, self._document_row(document_id)
-        measured: dict[int, tuple[float | None, int | None]] = {}
-        sketches: dict[int, Sketch] = {}  # usually only one document's
-        for number in other_ids:
-            other = self._document_row(number)
-            measured[number] = (None, None)
-            a, b = search.closest(head, other)
-            if a is not None and b is not None:
-                sketch = sketches.get(a) or sketches.setdefault(a, search.stored_sketch(a))
-                measured[number] = search.compared(sketch, search.stored_sketch(b))
-        return measured
-
-    def _document_row(self, document_id: int) -> DocumentRow:
-        sql = self._store.sql("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?")
-        return DocumentRow(*(self._store.db.row(sql, (document_id,)) or (document_id, 0, None, None)))
 
 
 def index_names(db: ForeignDatabase) -> list[str]:
@@ -153,9 +104,28 @@ def index_names(db: ForeignDatabase) -> list[str]:
     return [name for name in schema.index_names(db) if is_index_name(name)]
 
 
-def open_reader(db: ForeignDatabase, name: str) -> ForeignReader:
-    """The index of this name. Raises FormatError, MismatchError or CorruptIndexError, as opening the file read-only does."""
-    store = ForeignStore(db, name)
-    with db.reading():
-        store.load()
-    return ForeignReader(store)
+def open_index(db: ForeignDatabase, name: str) -> Index:
+    """The index of this name. Raises FormatError, MismatchError or CorruptIndexError, and ParameterError if the connection cannot
+    load the SQL functions."""
+    return Index(db.connection, name=name, read_only=True)
+
+
+def similarities(index: Index, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
+    """(similarity, distance) of a document to each of the others, by the index's own measure; (None, None) for a text without
+    shingles."""
+    store, search = index._store, index._readers.own.search
+
+    def row(number: int) -> DocumentRow:
+        sql = store.sql("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?")
+        return DocumentRow(*(store.db.row(sql, (number,)) or (number, 0, None, None)))
+
+    head = row(document_id)
+    measured: dict[int, tuple[float | None, int | None]] = {}
+    sketches: dict[int, Sketch] = {}  # usually only one document's
+    for number in other_ids:
+        measured[number] = (None, None)
+        a, b = search.closest(head, row(number))
+        if a is not None and b is not None:
+            sketch = sketches.get(a) or sketches.setdefault(a, search.stored_sketch(a))
+            measured[number] = search.compared(sketch, search.stored_sketch(b))
+    return measured

@@ -28,9 +28,6 @@ def undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
 
 
 class Database(Transactions):
-    is_trusted = True
-    """True if no SQL of the application runs on the connection."""
-
     open_reader: Callable[[], apsw.Connection] | None = None
     """Opens another read connection to the same file; None if that is impossible."""
 

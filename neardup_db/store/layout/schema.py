@@ -119,7 +119,8 @@ def temp_object_error(db: Database, name: str) -> ParameterError | None:
     )
 
 
-def index_names(db: Database) -> list[str]:
+def index_names(db: Any) -> list[str]:
+    """The indexes of a file. db: anything with `rows`."""
     sql = """SELECT substr(a.name, 1, length(a.name) - 8) FROM sqlite_schema AS a JOIN sqlite_schema AS b
              ON b.name = substr(a.name, 1, length(a.name) - 8) || '_fingerprint'
              WHERE a.type = 'table' AND b.type = 'table' AND a.name LIKE '%\\_setting' ESCAPE '\\' ORDER BY 1"""

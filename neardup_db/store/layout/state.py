@@ -90,7 +90,7 @@ class Store:
     """True if texts may be allowed and documents exempt (see `linking/allowing.py`)."""
     generation: int
     """The file's generation when the settings were read; -1 forces a reload."""
-    outlined: int | None
+    outlined: int
     """The id of the fingerprint set whose prefilter data is cached (csrc/sqlite/outlines.c), unique in this process. None
     disables the cache."""
     following: Following | None
@@ -192,8 +192,7 @@ class Store:
         self._compared_at = -1
         self._loaded_in = self.db.transaction
         self._reset_prefilters()
-        if self.db.is_trusted:
-            self._read_schema_version()
+        self._read_schema_version()
 
     def _rules(self, settings: dict[str, Any]) -> TextRules:
         """The text rules of the file. Raises MismatchError if no given rules have the functions that it names."""
@@ -254,7 +253,7 @@ class Store:
     def _detect_restore(self) -> bool:
         """Detect a file restored through the backup API: the schema version differs, and ids may belong to other fingerprints.
         The caller has an open read transaction."""
-        if not self.db.is_trusted or self.db.connection.data_version() == self._schema_checked_at:
+        if self.db.connection.data_version() == self._schema_checked_at:
             return False
         previous = self._schema_version
         self._read_schema_version()
@@ -267,7 +266,7 @@ class Store:
         self._schema_version = self.db.value("PRAGMA schema_version")
 
     def _reset_prefilters(self) -> None:
-        self.outlined, self.settled, self._begun = next(_OUTLINED) if self.db.is_trusted else None, 0, count()
+        self.outlined, self.settled, self._begun = next(_OUTLINED), 0, count()
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 
