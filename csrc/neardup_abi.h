@@ -461,15 +461,16 @@ double nd_passage_share(uint64_t covered, size_t count, uint64_t other_covered, 
  * longest first, then by start. Valid until the next call. */
 int nd_passages_find(nd_passages *passages, const uint8_t *other, size_t size, const nd_passage **out, size_t *count);
 
-/* The keys of a candidate table of passages in memory. keys: distinct. */
-typedef struct nd_key_set nd_key_set;
-nd_key_set *nd_key_set_new(const int64_t *keys, size_t count); /* NULL if memory is out */
-void nd_key_set_free(nd_key_set *set);
-/* met[i]: whether text i has one of the keys, so that it may share a passage; `work`, `values` and `keys` are scratch.
- * ND_ERROR_PARAMETER unless the plan is WINNOW. */
-int nd_key_set_meet(const nd_key_set *set, const nd_scheme *scheme, const nd_rules *rules, nd_text *work,
-    const uint8_t *const *texts, const size_t *sizes, size_t count, nd_values *values, nd_keys *keys, uint8_t *met,
-    uint64_t *token_counts);
+/* A few texts, to tell which of many others may share a passage of the scheme with one of them: add texts, fill, then ask. */
+typedef struct nd_run_filter nd_run_filter;
+nd_run_filter *nd_run_filter_new(const nd_scheme *scheme); /* NULL if memory is out */
+void nd_run_filter_free(nd_run_filter *filter);
+int nd_run_filter_add(nd_run_filter *filter, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count);
+int nd_run_filter_fill(nd_run_filter *filter);
+/* met[i]: 0 if text i shares no passage, 1 if it does, or rarely if it does not. */
+int nd_run_filter_meet(const nd_run_filter *filter, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
+    const size_t *sizes, size_t count, uint8_t *met);
 
 /* Whether a value is similar to one of `count` others, in the layout of nd_values, by the scheme's rule at its bounds; compares
  * them one by one. */

@@ -1,4 +1,4 @@
-"""Checks and compares stored values in the C core: two of them, one with many, all pairs, duplicates, sets of keys."""
+"""Checks and compares stored values in the C core: two of them, one with many, all pairs, duplicates, shared runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from . import limits
 from .arrays import Array, np
 from .located import LocatedTexts
-from .native import Values, check, copied, ffi, lib, located, new, owned, pointer, thread_buffers
+from .native import Values, check, copied, ffi, lib, located, new, owned, pointer, workspace
 
 NO_SPLIT = 2**64 - 1
 """The `split` argument of a join within one collection."""
@@ -106,22 +106,35 @@ class Deduplicator:
         return kept, similarities
 
 
-class KeySet:
-    """Keys of a candidate table of passages, to tell which of many texts may share a passage with a text that has one of them."""
+class RunFilter:
+    """Tells which of many texts may share a passage with one of a few. Add the few, then ask: no text may be added later."""
 
-    def __init__(self, keys: Array) -> None:
-        self._handle = owned(lib.nd_key_set_new(ffi.from_buffer("int64_t[]", keys), len(keys)), lib.nd_key_set_free)
+    def __init__(self, scheme: Any, rules: Any) -> None:
+        self._rules = rules
+        self._handle = owned(lib.nd_run_filter_new(scheme), lib.nd_run_filter_free)
+        self._filled = False
 
-    def meet(self, scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
-        """Which of these texts have one of the keys, bool[n], and their token counts, uint64[n], mostly without the interpreter
-        lock."""
-        mine, start = thread_buffers(), 0
-        met, tokens = np.empty(len(texts), np.bool_), np.empty(len(texts), np.uint64)
-        while start < len(texts):
-            pointers, sizes, _owners = located(texts, start)
-            end = start + len(sizes)
-            out = pointer(met[start:end], "uint8_t[]"), pointer(tokens[start:end], "uint64_t[]")
-            counts = pointers, sizes, len(sizes), mine.values, mine.keys
-            check(lib.nd_key_set_meet(self._handle, scheme, rules, mine.text, *counts, *out), "passages of texts")
-            start = end
-        return met, tokens
+    def add(self, texts: list[Any]) -> None:
+        for pointers, sizes, _ in _located_slices(texts):
+            added = lib.nd_run_filter_add(self._handle, self._rules, workspace(), pointers, sizes, len(sizes))
+            check(added, "test texts")
+
+    def meet(self, texts: list[Any] | LocatedTexts) -> Array:
+        """False for each text that shares no passage, bool[n]; the core runs without the interpreter lock."""
+        if not self._filled:
+            check(lib.nd_run_filter_fill(self._handle), "test texts")
+            self._filled = True
+        met, start = np.empty(len(texts), np.bool_), 0
+        for pointers, sizes, _ in _located_slices(texts):
+            out = pointer(met[start : start + len(sizes)], "uint8_t[]")
+            asked = lib.nd_run_filter_meet(self._handle, self._rules, workspace(), pointers, sizes, len(sizes), out)
+            check(asked, "passages of texts")
+            start += len(sizes)
+        return met
+
+
+def _located_slices(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, Any]]:
+    start = 0
+    while start < len(texts):
+        yield (found := located(texts, start))
+        start += len(found[1])

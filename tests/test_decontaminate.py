@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from neardup_db import Passages, TextRules
 from neardup_db.cli import main
+from neardup_db.comparing import RunFilter
 
 WORDS = [f"w{i}" for i in range(400)]
 SHORTEST = 13
@@ -226,3 +228,26 @@ def test_texts_shorter_than_a_passage_are_told(tmp_path: Path) -> None:
     told = run("add", index, source, "--scheme", "passages", "--shortest", 4).stdout
     assert "1 document with fewer than 4 tokens: they match nothing" in told
     assert "the text is one with fewer than 4 tokens" in run("query", index, "one two", code=1).stderr
+
+
+@pytest.mark.parametrize("shortest", [3, 4, 5, 8, 13, 25, 60, 300])
+def test_the_filter_passes_all_that_share_a_passage(shortest: int) -> None:
+    """A planted passage at any place of a text is found, in words and in Chinese characters; of texts with one token less, most
+    are not."""
+    draw, scheme, rules = random.Random(shortest), Passages(shortest=shortest), TextRules()
+    for joiner, alphabet in ((" ", [f"Wé{i}" for i in range(3000)]), ("", [chr(0x4E00 + i) for i in range(3000)])):
+
+        def text(count: int, joiner: str = joiner, alphabet: list[str] = alphabet) -> str:
+            return joiner.join(draw.choices(alphabet, k=count))
+
+        planted = [text(shortest) for _ in range(50)]
+        tests = [joiner.join([text(draw.randint(0, 20)), passage, text(draw.randint(0, 20))]) for passage in planted]
+        run_filter = RunFilter(scheme.native, rules.native)
+        run_filter.add(tests)
+        around = [(text(place), text(draw.randint(0, 30))) for place in range(50)]
+        whole = [joiner.join([before, passage, after]) for (before, after), passage in zip(around, planted, strict=True)]
+        assert run_filter.meet(whole).all()
+        cut = [one.split() if joiner else list(one) for one in planted]
+        cuts = [joiner.join([before, *part[1:], "x", after]) for (before, after), part in zip(around, cut, strict=True)]
+        assert run_filter.meet(cuts).sum() < 10
+        assert not run_filter.meet(["", text(shortest - 1), text(1000)]).any()

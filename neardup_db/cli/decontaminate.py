@@ -16,7 +16,7 @@ import click
 
 from .. import limits
 from ..arrays import np
-from ..comparing import KeySet
+from ..comparing import RunFilter
 from ..errors import ParameterError
 from ..index import Index
 from ..located import LocatedTexts
@@ -29,7 +29,7 @@ from .deduplicate import shard_paths
 from .inputs.files import STDIN, STDOUT, packing_of
 from .inputs.lines import Problem
 from .inputs.opening import open_source, passes_of, paths_named
-from .inputs.passes import Passes, TextPasses
+from .inputs.passes import Passes, TextPasses, in_pieces
 from .inputs.source import ReadOptions
 from .inputs.writing import changing, write_records
 from .options import input_options, json_option, read_options, text_options, text_rules
@@ -141,49 +141,47 @@ def decontaminate(
             scratch_index(Path(folder), Passages(shortest=shortest), rules) as index,
         ):
             test_reading = replace(reading, text_fields=test_fields or reading.text_fields, one_header=False)
-            names, skipped = _read_tests(index, test_paths, test_reading, Path(folder))
-            summary = _run(_Search(index, names), passes, output, report, drop, shards)
-            summary.tests_skipped = skipped
+            search = _Search(index)
+            search.read_tests(test_paths, test_reading, Path(folder))
+            summary = _run(search, passes, output, report, drop, shards)
     _tell(summary, source.name, drop, as_json, STDOUT in outputs, shortest)
 
 
-def _read_tests(index: Index, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> tuple[list[str | int], int]:
-    """The names of the test texts, and how many were skipped; the index has the texts under their running numbers."""
-    names: list[str | int] = []
-    skipped = 0
+class _Search:
+    """The test texts: an index, and a filter that tells which texts are worth a question."""
 
-    def records() -> Iterator[tuple[int, str]]:
-        nonlocal skipped
+    def __init__(self, index: Index) -> None:
+        self.names: list[str | int] = []
+        self.too_short = self.skipped = 0
+        self._index = index
+        self._filter = RunFilter(index.scheme.native, index.text_rules.native)
+
+    def read_tests(self, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> None:
+        """Their numbers, from 0, are the keys of the index."""
+        self._index.add_many(self._records(tests, reading, folder))
+        if not self.names:
+            raise ParameterError(f"{tests[0]}: there is no record; name test texts with --test")
+        self.found = np.zeros(len(self.names), bool)
+        self.too_short = self._index.connection.execute(
+            f"SELECT count(*) FROM {self._index.name}_document WHERE fingerprint_id IS NULL"
+        ).fetchone()[0]
+
+    def _records(self, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> Iterator[tuple[int, str]]:
         for place, path in enumerate(tests):
             below = folder / f"test-{place}"
             below.mkdir()
             source = open_source([path], reading, below)
-            for record in source:
-                names.append(record.key)
-                yield len(names) - 1, record.text
+            for piece in in_pieces(source, limits.SKETCHED_RECORDS):
+                self._filter.add([record.text for record in piece])
+                for record in piece:
+                    self.names.append(record.key)
+                    yield len(self.names) - 1, record.text
             note_problems(source.name, source.replaced, source.skipped, source.problems)
-            skipped += source.skipped
-
-    index.add_many(records())
-    if not names:
-        raise ParameterError(f"{tests[0]}: there is no record; name test texts with --test")
-    return names, skipped
-
-
-class _Search:
-    def __init__(self, index: Index, names: list[str | int]) -> None:
-        self.names, self.found = names, np.zeros(len(names), bool)
-        self.too_short: int = index.connection.execute(
-            f"SELECT count(*) FROM {index.name}_document WHERE fingerprint_id IS NULL"
-        ).fetchone()[0]
-        self._index, self._scheme = index, index.scheme
-        self._rules = self._scheme.rules_for(index.text_rules)
-        rows = index.connection.execute(f"SELECT DISTINCT hash FROM {index.name}_passage_hash")
-        self._keys = KeySet(np.fromiter((row[0] for row in rows), np.int64))
+            self.skipped += source.skipped
 
     def candidates(self, texts: list[str] | LocatedTexts) -> Any:
-        """Which texts have a selected hash of a test text, bool[n]: all that share a passage, and a few others."""
-        return self._keys.meet(self._scheme.native, self._rules.native, texts)[0]
+        """Which texts may share a passage with a test text, bool[n]: all that do, and very few others."""
+        return self._filter.meet(texts)
 
     def passages(self, text: str) -> list[Passage]:
         """`key` is the number of the test text."""
@@ -194,7 +192,7 @@ class _Search:
 
 def _run(search: _Search, passes: Passes, output: Path, report: Path | None, drop: str, shards: bool) -> Contamination:
     started, source = time.monotonic(), passes.source
-    summary = Contamination(tests=len(search.names), tests_too_short=search.too_short)
+    summary = Contamination(tests=len(search.names), tests_too_short=search.too_short, tests_skipped=search.skipped)
     targets = [path for path in (report, output) if path is not None]
     with replacing(*targets) as new:
         places = dict(zip(targets, new, strict=True))
