@@ -108,7 +108,8 @@ int nd_bucket_join_is_full(const nd_bucket_join *join)
 
 void nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id)
 {
-    int64_t most = (int64_t)(ND_PAGE_BYTES / (PROBE_BYTES * (size_t)join->scheme.bands));
+    const size_t each = join->scheme.plan == ND_PLAN_BANDS ? (size_t)join->scheme.bands : 1;
+    int64_t most = (int64_t)(ND_PAGE_BYTES / (PROBE_BYTES * each));
     most = most < (int64_t)ND_PAGE_ITEMS ? most : (int64_t)ND_PAGE_ITEMS;
     nd_bucket_join_begin(join);
     join->listed = 1;
@@ -129,6 +130,8 @@ static int end_bucket(nd_bucket_join *join)
         join->rows.all.at[join->rows.all.count++] = id;
     }
     join->rows.rows = join->rows.ids.count = 0;
+    if (status == ND_OK && join->rows.last_id > join->rows.first_id && nd_filing_memory(join->probes) >= ND_PAGE_BYTES)
+        status = ND_ERROR_CAPACITY;
     return status;
 }
 

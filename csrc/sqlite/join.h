@@ -17,7 +17,7 @@ enum join_statement {
     JOIN_VALUE,   /* id -> value, value_hash */
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
-    JOIN_ROWS,    /* of bands: group_id, key and id of all rows, in the order of the table */
+    JOIN_ROWS,    /* of bands and selected hashes: group_id, key and id of all rows, in the order of the table */
     JOIN_WALK,    /* the table in its order: sought_sql and ordered_sql in join_read.c */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
@@ -40,6 +40,7 @@ typedef struct join_reader {
     int walking; /* the table is read in its order, beside the probes: row_key is where that stands */
     int walked;  /* to the end */
     int placed;  /* at a row, or at the end */
+    int crowded; /* the bucket that was walked has rows of crowds */
     int seeking; /* only the rows under the keys of the page are read */
     int64_t row_key;
     int64_t probe_low; /* of the last probe */

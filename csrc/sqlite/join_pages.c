@@ -73,7 +73,7 @@ static int read_asked(join_reader *reader, int64_t first_id, int64_t last_id, in
     return status;
 }
 
-/* The table is read from end to end. */
+/* The table is read from end to end, again for the first half where they are too many. */
 static int read_rows(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_ROWS];
@@ -85,7 +85,9 @@ static int read_rows(join_reader *reader, int64_t first_id, int64_t last_id, int
             sqlite3_column_int64(statement, 2));
     }
     status = nd_join_end(reader, statement, code, status);
-    return status == ND_OK ? nd_bucket_join_end_rows(reader->join, next_id) : status;
+    if (status == ND_OK)
+        status = nd_bucket_join_end_rows(reader->join, next_id);
+    return status == ND_ERROR_CAPACITY ? read_rows(reader, first_id, first_id + (last_id - first_id) / 2, next_id) : status;
 }
 
 int nd_join_read_page(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
@@ -93,11 +95,11 @@ int nd_join_read_page(join_reader *reader, int64_t first_id, int64_t last_id, in
     int by_rows = 0;
     if (reader->mode == ND_BUCKETS_FOREIGN)
         return read_asked(reader, first_id, last_id, next_id);
-    if (reader->settings->scheme.plan == ND_PLAN_BANDS) {
-        int64_t end = last_id < reader->last_id ? last_id : reader->last_id;
+    const int64_t end = last_id < reader->last_id ? last_id : reader->last_id;
+    if (reader->statements[JOIN_ROWS] != NULL) {
         int status = nd_join_prefers_walk(reader, end - first_id + 1, &by_rows);
         if (status != ND_OK)
             return status;
     }
-    return (by_rows ? read_rows : read_values)(reader, first_id, last_id, next_id);
+    return by_rows ? read_rows(reader, first_id, end, next_id) : read_values(reader, first_id, last_id, next_id);
 }

@@ -51,9 +51,13 @@ static const char *const range_sql[] = {
     [ND_PLAN_WINNOW] = HASHES_OF_BUCKET("passage_hash"),
 };
 
-/* All rows of a table of bands. Without a WHERE each takes half the steps of SQLite that one of ordered_sql takes. */
-static const char rows_sql[] =
-    "SELECT group_id, bucket, fingerprint_id FROM %s_minhash_band ORDER BY bucket, group_id, crowd, fingerprint_id";
+/* All rows of a table. Without a WHERE each takes half the steps of SQLite that one of ordered_sql takes. */
+static const char *const rows_sql[] = {
+    [ND_PLAN_BANDS] = "SELECT group_id, bucket, fingerprint_id FROM %s_minhash_band "
+                      "ORDER BY bucket, group_id, crowd, fingerprint_id",
+    [ND_PLAN_WINNOW] = "SELECT group_id, hash, fingerprint_id FROM %s_passage_hash "
+                       "ORDER BY hash, group_id, crowd, fingerprint_id",
+};
 
 /* The table in its order, from a place on: ?1 key, ?2 group; of codes ?1 low. Of the plans with rows of keys also the next crowd of
  * a bucket, and the rows of a crowd. */
@@ -130,8 +134,8 @@ static int prepare_all(join_reader *reader, int *crowds)
     reader->seeking = keyed && reader->mode == ND_BUCKETS_FOREIGN;
     if (status == ND_OK && reader->seeking)
         return prepare(reader, JOIN_WALK, sought_sql[plan]);
-    if (status == ND_OK && plan == ND_PLAN_BANDS)
-        status = prepare(reader, JOIN_ROWS, rows_sql);
+    if (status == ND_OK && (plan == ND_PLAN_BANDS || plan == ND_PLAN_WINNOW))
+        status = prepare(reader, JOIN_ROWS, rows_sql[plan]);
     for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK) && status == ND_OK; i++)
         status = prepare(reader, (enum join_statement)i, ordered_sql[plan][i - JOIN_WALK]);
     return status;
@@ -281,17 +285,21 @@ static int walk_to(join_reader *reader, const nd_filed *probe)
 }
 
 /* Whether the row is one that the join compares. */
-static int is_wanted(const join_reader *reader, const nd_filed *probe)
+static int is_wanted(join_reader *reader, const nd_filed *probe)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_WALK];
     if (nd_scheme_has_buckets(&reader->settings->scheme))
         return sqlite3_column_int64(statement, 0) == probe->group_id;
-    return reader->mode != ND_BUCKETS_CONNECT || reader->crowds_joined || sqlite3_column_int64(statement, 3) == 0;
+    if (reader->mode != ND_BUCKETS_CONNECT || reader->crowds_joined || sqlite3_column_int64(statement, 3) == 0)
+        return 1;
+    reader->crowded = 1;
+    return 0;
 }
 
 static int walk_bucket(join_reader *reader, const nd_filed *probe, nd_bucket_join *join)
 {
     int status = walk_to(reader, probe);
+    reader->crowded = 0;
     while (status == ND_OK && !reader->walked && row_against(reader, probe) == 0) {
         if (is_wanted(reader, probe))
             status = take_row(reader, reader->statements[JOIN_WALK], 2, join);
@@ -356,6 +364,8 @@ static int next_crowd(void *context, const nd_filed *probe, int64_t *crowd)
 {
     join_reader *reader = context;
     sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
+    if (reader->walking && !reader->crowded)
+        return ND_DONE;
     int status = ND_DONE, code = bind_crowd(statement, probe, *crowd);
     if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
         *crowd = sqlite3_column_int64(statement, 0);
