@@ -238,7 +238,7 @@ class Index(EditMethods):
         if report.ok or not repair:
             return report
         with self._alone(), self._store.writing():
-            mender = Repair(self._store, self._readers.own.clusters)
+            mender = Repair(self._store, self._readers.own.clusters, checker)
             done = mender.indexes()
             found, lost = mender.run(clock.now_ms())
             self._store.refresh()

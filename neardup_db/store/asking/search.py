@@ -177,7 +177,7 @@ class Search:
         if sketch.value is None:
             return []
         parameters = self.parameters(sketch, group_id, now)
-        parameters["before_id"], parameters["first_id"] = before_id, first_id
+        parameters["before_id"] = before_id
         if self.store.has_parts:
             parameters["except_id"] = except_id
             rows = self.answer(self.store.query("neighbours", self._verify()), parameters)
@@ -187,7 +187,7 @@ class Search:
         neighbours = [Neighbour._make(row[:5]) for row in self.answer(query, parameters)]
         if self.store.has_large_clusters:
             for label in self.store.table.large_clusters(parameters):
-                neighbours += self._from_crowd({**parameters, "crowd": label})
+                neighbours += self._from_crowd({**parameters, "crowd": label}, first_id)
             neighbours.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
         return neighbours
 
@@ -220,14 +220,15 @@ class Search:
                 break
         return list(best.values())[:limit]
 
-    def _from_crowd(self, parameters: dict[str, Any]) -> list[Neighbour]:
-        """The first visible matches of a large cluster, or else one expired match."""
-        frame = "neighbours_since" if parameters["first_id"] > 0 else "neighbours_any"
-        query = self.store.query(frame, self._verify(), ", :crowd")
+    def _from_crowd(self, parameters: dict[str, Any], first_id: int) -> list[Neighbour]:
+        """The first visible matches of a large cluster from this id on, or else one expired match."""
+        query = self.store.query("neighbours_any", self._verify(), ", :crowd")
         visible: list[Neighbour] = []
         expired: list[Neighbour] = []
         with closing(self.stream(query.sql, query.values(parameters))) as rows:
             for *row, is_visible in rows:
+                if is_visible and row[0] < first_id:
+                    continue
                 if is_visible:
                     visible.append(Neighbour._make(row))
                     if len(visible) == limits.FROM_CROWD:

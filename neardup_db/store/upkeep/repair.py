@@ -11,17 +11,18 @@ from ..layout.candidates import MAX_GIVEN_ID
 from ..layout.state import Store
 from ..linking.allowing import exempt_unindexed
 from ..linking.clusters import Clusters
-from ..linking.integrity import IntegrityChecks, with_examples
 from ..writing.window import require_window
+from .check import Checker, with_examples
 from .rebuild import reindex
 
 
 class Repair:
     """The caller holds a write transaction of the store."""
 
-    def __init__(self, store: Store, clusters: Clusters) -> None:
+    def __init__(self, store: Store, clusters: Clusters, checker: Checker) -> None:
         self.store = store
         self.db = store.db
+        self.checker = checker
         self.clusters = clusters
         self.documents = clusters.documents
 
@@ -30,7 +31,7 @@ class Repair:
 
         Returns (messages about repairs, messages about losses). Nothing changes if a row has an id that is never assigned.
         """
-        if list(IntegrityChecks(self.store).ids()):
+        if list(self.checker.ids()):
             return [], []
         self.clusters.changes.restart()  # its counter may be damaged, too
         if not -MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
