@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, parse_qsl
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from datasette import Forbidden, Response
 from datasette.utils import actor_matches_allow, tilde_decode, tilde_encode
 from markupsafe import Markup
 
 from ..errors import NearDupError, ParameterError
+from ..index import Index
 from ..values import Key
-from . import contents, deciding
+from . import contents
 from .foreign import ForeignDatabase, index_names
 from .policy import HEADERS, STYLE
 
@@ -30,6 +31,18 @@ LONGEST_FORM = 10_000
 
 TABLES = ("setting", "document", "fingerprint", "match", "group")
 """The tables shown by the pages; a visitor needs permission to see all of them."""
+
+
+DECISIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "dismiss": (2, Index.dismiss),
+    "undismiss": (2, Index.undismiss),
+    "apart": (1, Index.dismiss),
+    "back": (1, Index.undismiss),
+    "allow": (1, lambda index, key: index.allow(key=key)),
+    "disallow": (1, lambda index, key: index.disallow(key=key)),
+    "withdraw": (0, lambda index, number: index.disallow(id=number)),
+}
+"""By button: the number of its keys, and the method. "withdraw" takes the number of an allowed text."""
 
 
 class Place(NamedTuple):
@@ -134,7 +147,7 @@ async def decide_page(datasette: Any, request: Any) -> Any:
     if db is None or not await _is_visible(datasette, request, db.name, index) or not may_write(datasette, request, db):
         raise Forbidden("This site only reads the index")
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.scope["headers"]}
-    if request.method != "POST" or not deciding.is_own_page(headers):
+    if request.method != "POST" or not _is_own_page(headers):
         raise Forbidden("Only a button of these pages can write")
     body = await _body(request, LONGEST_FORM)
     if body is None:
@@ -142,11 +155,11 @@ async def decide_page(datasette: Any, request: Any) -> Any:
     sent = dict(parse_qsl(body, keep_blank_values=True, errors="replace"))
     place = place_of(datasette, db.name, index)
     say = sent.get("say", "dismiss")
-    if say not in deciding.COMMANDS:
+    if say not in DECISIONS:
         raise Forbidden("Only a button of these pages can write")
     try:
         keys = await db.execute_fn(lambda connection: _keys(connection, db.name, index, say, sent))
-        await deciding.decide(say, db.path, index, keys)
+        await db.execute_write_fn(lambda connection: _decide(connection, index, say, keys))
         label = await db.execute_fn(lambda connection: contents.shown_cluster(ForeignDatabase(connection), index, sent))
     except contents.Unknown as error:
         return await _problem(datasette, request, "Not found", str(error), 404, place)
@@ -156,7 +169,7 @@ async def decide_page(datasette: Any, request: Any) -> Any:
         return await _problem(datasette, request, "This could not be written", str(error), 500, place)
     document, first = (_number(sent.get(name), 0, contents.MAX_NUMBER) for name in ("a", "from"))
     address = place.address if label is None else f"{place.address}/clusters/{label}"
-    if deciding.COMMANDS[say][1] == 2:
+    if DECISIONS[say][0] == 2:
         return Response.redirect(address if label is None else f"{address}?beside={document}", 303)
     page = f"from={first}&" if first and label is not None else ""
     return Response.redirect(f"{address}?{page}done={say}&document={document}", 303)
@@ -168,11 +181,23 @@ def _keys(connection: Any, database: str, index: str, say: str, sent: Any) -> li
     with foreign.reading():
         if index not in index_names(foreign):
             raise contents.Unknown(f"The database {database!r} holds no index named {index!r}.")
-        count = deciding.COMMANDS[say][1]
+        count = DECISIONS[say][0]
         numbers = [_number(sent.get(name), 0, contents.MAX_NUMBER) for name in ("a", "b")]
         if count == 0:
             return [numbers[0]]
         return [contents.key_of(foreign, index, number) for number in numbers[:count]]
+
+
+def _decide(connection: Any, name: str, say: str, keys: list[Key]) -> None:
+    with Index(connection, name=name) as index:
+        DECISIONS[say][1](index, *keys)
+
+
+def _is_own_page(headers: dict[str, str]) -> bool:
+    """Whether the browser's headers say that a page of the same site submitted a form, because other sites could submit forms to
+    a local server."""
+    host, origin = headers.get("host"), headers.get("origin")
+    return host is not None and origin is not None and urlsplit(origin).netloc == host
 
 
 def may_write(datasette: Any, request: Any, db: Any) -> bool:
