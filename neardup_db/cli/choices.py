@@ -21,7 +21,6 @@ from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Match
 from .inputs.fields import ABSENT, field_value
-from .inputs.passes import Passes
 from .inputs.source import InputRecord, Source
 from .inputs.tables import TableSource
 from .options import open_index
@@ -98,9 +97,8 @@ def _fields(record: InputRecord) -> str:
 
 
 class Choice:
-    def __init__(self, keep: KeepRule, passes: Passes) -> None:
-        self._keep = keep
-        self._passes = passes
+    def __init__(self, keep: KeepRule, source: Source) -> None:
+        self._keep, self._source = keep, source
         self._values: dict[int, Any] = {}
         """The compared value by record number; records without a value are missing."""
 
@@ -118,7 +116,7 @@ class Choice:
         comparable value come last. Ties keep input order."""
         if self._keep.rule in ("first", "last"):
             return numbers if self._keep.rule == "first" else numbers[::-1]
-        if self._passes.source.format in ("csv", "tsv") and self._keep.rule == "by":
+        if self._source.format in ("csv", "tsv") and self._keep.rule == "by":
             self._values = {number: _value_of_text(value) for number, value in self._values.items()}
         kinds: dict[str, list[int]] = {}
         for number in numbers.tolist():

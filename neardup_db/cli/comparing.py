@@ -30,8 +30,8 @@ from .buckets import Buckets
 from .choices import Choice, KeepRule, KnownRecords
 from .inputs.fields import ABSENT, field_value
 from .inputs.lines import Problem, RecordError
-from .inputs.passes import Passes
-from .inputs.source import InputRecord
+from .inputs.source import InputRecord, Source
+from .inputs.table_passes import Passes
 from .output import escaped
 from .screen import Meter
 
@@ -71,10 +71,11 @@ class Comparison:
     the source's error counts are set, and `choice` knows all records that may have a near-duplicate."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._source = plan, plan.passes.source
+        self._plan = plan
+        self._source: Source = plan.passes.source
         self._scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         self._rules = TextRules() if plan.rules is None else plan.rules
-        self.choice = Choice(plan.keep, plan.passes)
+        self.choice = Choice(plan.keep, self._source)
         self.records = self.record_bytes = self.skipped = self.replaced = 0
         self.problems: list[Problem] = []
         self.wordless: list[int] = []

@@ -26,12 +26,13 @@ from ..values import Passage
 from .command import command
 from .dedup import check_kinds, folder_for_temporary_files
 from .deduplicate import shard_paths
+from .inputs.edits import changing
 from .inputs.files import STDIN, STDOUT, packing_of
 from .inputs.lines import Problem
 from .inputs.opening import open_source, passes_of, paths_named
-from .inputs.passes import Passes, TextPasses, in_pieces
+from .inputs.passes import TextPasses, in_pieces
 from .inputs.source import ReadOptions
-from .inputs.writing import changing, write_records
+from .inputs.table_passes import Passes
 from .options import input_options, json_option, read_options, text_options, text_rules
 from .output import as_json_value, bytes_text, count_text, emit, emit_json, json_line, note_problems, print_note
 from .outputs import check_apart, check_kind, check_output, open_output, replacing, room_for, room_in
@@ -265,11 +266,11 @@ def _write_cut(
 
     everything, edit = np.ones(len(contaminated), bool), changing(passes.source, contaminated, cut)
     if not shards:
-        write_records(passes.places, everything, place, output, meter, edit)
+        passes.write_edited(everything, place, output, meter, edit)
         return
     for path, shard in shard_paths(passes.source, place).items():
-        kept = passes.places.mask_of_file(path, everything)
-        write_records(passes.places, kept, shard, shard, meter, edit)
+        kept = passes.mask_of_file(path, everything)
+        passes.write_edited(kept, shard, shard, meter, edit)
 
 
 def _tell(summary: Contamination, name: str, drop: str, as_json: bool, to_stdout: bool, shortest: int) -> None:

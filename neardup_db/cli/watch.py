@@ -19,10 +19,10 @@ from ..index import Index
 from ..schemes import MinHash
 from ..values import Key
 from .command import command
+from .inputs.edits import fields_of, require_fields
 from .inputs.lines import Problem
 from .inputs.source import InputRecord
 from .inputs.stream import Arrivals, StreamSource, stopped_by_signals
-from .inputs.writing import fields_of, require_fields
 from .options import (
     is_new,
     json_option,

@@ -12,11 +12,11 @@ from typing import cast
 
 from .encodings import UTF8, converted
 from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
-from .passes import Passes, TextPasses
+from .passes import TextPasses
 from .records import FORMATS, RecordSource, format_of, format_of_file
 from .source import ReadOptions, Source
 from .table_files import TABLE_FORMATS
-from .table_passes import TablePasses
+from .table_passes import Passes, TablePasses
 from .tables import TableSource
 
 _NOTED = {"_temporary", "_delta_log", "_spark_metadata", "_change_data"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import shutil
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,14 @@ from ... import limits
 from ...arrays import np
 from ...located import LocatedTexts
 from ...values import Key
-from .places import Places
+from ..outputs import open_output
+from .edits import Edit, fields_of, marking
+from .encodings import BOM
+from .files import InputError, InputFile, packing_of
+from .lines import RecordError
+from .numbers import Numbers
 from .records import RecordSource
-from .source import InputRecord, Source
-from .writing import fields_of, marking, write_records
+from .source import ChangedError, InputRecord, Place
 
 if TYPE_CHECKING:  # slow to import
     from ..screen import Meter
@@ -55,60 +60,140 @@ class Marks:
         return columns
 
 
-class Passes(ABC):
-    """A source that is read three times with the same records. Records are numbered 1, 2, ... in source order."""
+class TextPasses:
+    """A text source that is read three times with the same records, which are numbered 1, 2, ... in source order. Selections are
+    masks, bool[n].
 
-    source: Source
-
-    @abstractmethod
-    def pieces(self) -> Iterator[Piece]:
-        pass
-
-    @abstractmethod
-    def chosen(self, wanted: Any) -> Iterator[InputRecord]:
-        """Reread the records selected by a mask, bool[n]. Raises ChangedError if one is missing."""
-
-    @abstractmethod
-    def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        """Write the records selected by a mask, bool[n], compressed as the suffix of `target` says, with their marks if given."""
-
-    @abstractmethod
-    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        """The same with an output file, compressed like its source, for each source file."""
-
-    @abstractmethod
-    def close(self) -> None:
-        pass
-
-
-class TextPasses(Passes):
-    """A text source. The byte range of each record is stored, so that records are copied unchanged."""
+    The place of each record is stored, 24 bytes in a file in `folder`, so that records are copied unchanged and others not read.
+    """
 
     def __init__(self, source: RecordSource, folder: Path) -> None:
-        self.source: RecordSource = source
-        self.places = Places(source, folder)
+        self.source = source
+        self._places = Numbers(folder)
+        """Line, start and size of each record."""
+        self._files: list[Path] = []
+        self._first: list[int] = []
+        """The number of the first record of each file that has records."""
 
     def pieces(self) -> Iterator[Piece]:
+        """Read all texts."""
         for piece in in_pieces(self.source, limits.SKETCHED_RECORDS):
-            self.places.extend(piece)
+            places = array("Q")
+            for i, record in enumerate(piece, self._count):
+                if not self._files or record.path is not self._files[-1]:
+                    self._files.append(record.path)
+                    self._first.append(i)
+                places.extend((record.line, record.start, len(record.raw)))
+            self._places.extend(places)
             yield Piece([record.text for record in piece], sum(len(record.raw) for record in piece))
 
+    @property
+    def _count(self) -> int:
+        return len(self._places) // 3
+
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
-        return self.places.records(wanted)
+        """Reread the selected records. Raises ChangedError if one is missing."""
+        for file, numbers, places in self.batches(wanted):
+            for number, (line, start, size) in zip(numbers, places.tolist(), strict=True):
+                try:
+                    yield self.source.read_again(file, number, Place(line, start), size)
+                except RecordError as error:
+                    raise ChangedError(f"{error}; the first pass read it, so the input has changed") from error
+
+    def batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], Any]]:
+        """Batches of the selected records of a file: the open file, the numbers, and uint64[n, 3] of lines, starts and sizes."""
+        self.source.start_again()
+        for path, first, end in self.files(wanted):
+            with self.source.opened(path) as file:
+                for low in range(first, end, limits.PLACES_AT_ONCE):
+                    high = min(end, low + limits.PLACES_AT_ONCE)
+                    chosen = np.flatnonzero(wanted[low:high])
+                    if len(chosen):
+                        places = self._places.numbers_between(3 * low, 3 * high).reshape(-1, 3)
+                        yield file, (low + 1 + chosen).tolist(), places[chosen]
+
+    def files(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
+        """The files of the selected records, with the positions of their first and behind their last record."""
+        for path, first, end in zip(self._files, self._first, [*self._first, self._count][1:], strict=True):
+            if wanted[first:end].any():
+                yield path, first, end
+
+    def mask_of_file(self, path: Path, wanted: Any) -> Any:
+        chosen = np.zeros(len(wanted), bool)
+        for one, first, end in self.files(wanted):
+            if one == path:
+                chosen[first:end] = wanted[first:end]
+        return chosen
 
     def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
+        """Write the selected records, compressed as the suffix of `target` says, with their marks if given."""
         if marks is None:
-            write_records(self.places, kept, output, target, meter)
+            self.write_edited(kept, output, target, meter)
             return
         fields = fields_of(self.source, list(marks.columns([])))
-        write_records(self.places, kept, output, target, meter, marking(fields, marks.columns), fields.header)
+        self.write_edited(kept, output, target, meter, marking(fields, marks.columns), fields.header)
 
     def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
+        """The same with an output file, compressed like its source, for each source file."""
         for path, output in outputs.items():
-            self.write(self.places.mask_of_file(path, kept), output, output, meter, marks)
+            self.write(self.mask_of_file(path, kept), output, output, meter, marks)
+
+    def write_edited(
+        self, kept: Any, output: Path, target: Path, meter: Meter, edit: Edit | None = None, header: bytes | None = None
+    ) -> None:
+        """Write the selected records: files of a folder into the folder `output`, others into the file, compressed as the suffix
+        of `target` says. Without `edit` their bytes stay; without `header` that of the source."""
+        if self.source.format == "folder":
+            self._write_files(kept, output, meter, edit)
+            return
+        last = self.source.header if header is None else header
+        is_later, before = False, None
+        with open_output(output, packing_of(target)) as file:
+            file.write(last)
+            for opened, numbers, found in self.batches(kept):
+                change = None if edit is None else edit(numbers)
+                for i, (line, start, size) in enumerate(_runs(found) if change is None else found.tolist()):
+                    raw = opened.read_from(start, size)
+                    if len(raw) < size:
+                        raise ChangedError(f"{opened.name} became shorter while it was read")
+                    if is_later and start == 0:
+                        raw = raw.removeprefix(BOM)
+                    if opened is not before and last and not last.endswith(b"\n"):  # the last line of a file may have none
+                        file.write(b"\n")
+                    try:
+                        last = raw if change is None else change(i, raw)
+                    except ValueError as error:
+                        raise InputError(f"{opened.name}, line {line}: {error}") from error
+                    file.write(last)
+                    is_later, before = True, opened
+                    meter.advance(self.source.position)
+
+    def _write_files(self, kept: Any, output: Path, meter: Meter, edit: Edit | None) -> None:
+        """A file is one record."""
+        source = self.source
+        output.mkdir()
+        for path, first, _ in self.files(kept):
+            copied = output / source.relative_path(path)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            if edit is None:
+                shutil.copyfile(path, copied)
+            else:
+                with source.opened(path) as file, open_output(copied, packing_of(copied)) as new:
+                    new.write(edit([first + 1])(0, file.read(source.options.max_bytes)))
+            meter.advance(path.stat().st_size)
 
     def close(self) -> None:
-        self.places.close()
+        self._places.close()
+
+
+def _runs(places: Any) -> Iterator[tuple[int, int, int]]:
+    """Adjacent records as one, in pieces of at most `limits.COPIED_BYTES`."""
+    lines, starts, ends = places[:, 0], places[:, 1], places[:, 1] + places[:, 2]
+    cuts = np.flatnonzero(starts[1:] != ends[:-1])
+    heads, tails = np.append(0, cuts + 1), np.append(cuts, len(places) - 1)
+    for line, start, end in zip(lines[heads].tolist(), starts[heads].tolist(), ends[tails].tolist(), strict=True):
+        for at in range(start, end, limits.COPIED_BYTES):
+            yield line, at, min(end - at, limits.COPIED_BYTES)
 
 
 def in_pieces(records: Iterable[InputRecord], most: int, most_bytes: int | None = None) -> Iterator[list[InputRecord]]:

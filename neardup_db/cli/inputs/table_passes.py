@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ... import limits
 from ...arrays import np
 from .files import InputError
-from .passes import Marks, Passes, Piece
+from .passes import Marks, Piece, TextPasses
 from .source import InputRecord
 from .tables import Rows, TableSource
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ..screen import Meter
 
 
-class TablePasses(Passes):
-    """A source of rows. Rows are found again by number, so only skipped rows are recorded."""
+class TablePasses:
+    """A source of rows, with the interface of `TextPasses`. Rows are found again by number, so only skipped rows are recorded."""
 
     def __init__(self, source: TableSource) -> None:
         self.source: TableSource = source
@@ -106,6 +106,9 @@ class TablePasses(Passes):
 
     def close(self) -> None:
         pass
+
+
+Passes = TextPasses | TablePasses
 
 
 @contextlib.contextmanager

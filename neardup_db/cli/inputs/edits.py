@@ -1,4 +1,4 @@
-"""Writes selected records of a text source: unchanged, with added fields, or with another text."""
+"""Edits of records that are copied: added fields, or another text."""
 
 from __future__ import annotations
 
@@ -6,82 +6,15 @@ import csv
 import io
 import json
 import re
-import shutil
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
 
-from ... import limits
-from ...arrays import np
-from ..outputs import open_output
-from .encodings import BOM
-from .files import InputError, packing_of
-from .places import Places
+from .files import InputError
 from .records import RecordSource
-from .source import ChangedError
-
-if TYPE_CHECKING:  # slow to import
-    from ..screen import Meter
 
 Edit = Callable[[Sequence[int]], Callable[[int, bytes], bytes]]
 """Takes the record numbers of a batch, and returns a function from a position in the batch and a record's bytes to the bytes to
 write. That function raises ValueError for a record that it refuses."""
-
-
-def write_records(
-    places: Places, kept: Any, output: Path, target: Path, meter: Meter, edit: Edit | None = None, header: bytes | None = None
-) -> None:
-    """Write the records selected by the mask `kept`, bool[n]: files of a folder into the folder `output`, other records into the
-    file, compressed as the suffix of `target` says. Without `edit` their bytes stay; without `header` that of the source."""
-    if places.source.format == "folder":
-        _write_files(places, kept, output, meter, edit)
-        return
-    last = places.source.header if header is None else header
-    is_later, before = False, None
-    with open_output(output, packing_of(target)) as file:
-        file.write(last)
-        for opened, numbers, found in places.batches(kept):
-            change = None if edit is None else edit(numbers)
-            for i, (line, start, size) in enumerate(_runs(found) if change is None else found.tolist()):
-                raw = opened.read_from(start, size)
-                if len(raw) < size:
-                    raise ChangedError(f"{opened.name} became shorter while it was read")
-                if is_later and start == 0:
-                    raw = raw.removeprefix(BOM)
-                if opened is not before and last and not last.endswith(b"\n"):  # the last line of a shard may lack its line end
-                    file.write(b"\n")
-                try:
-                    last = raw if change is None else change(i, raw)
-                except ValueError as error:
-                    raise InputError(f"{opened.name}, line {line}: {error}") from error
-                file.write(last)
-                is_later, before = True, opened
-                meter.advance(places.source.position)
-
-
-def _runs(places: Any) -> Iterator[tuple[int, int, int]]:
-    """Adjacent records as one, in pieces of at most `limits.COPIED_BYTES`."""
-    lines, starts, ends = places[:, 0], places[:, 1], places[:, 1] + places[:, 2]
-    cuts = np.flatnonzero(starts[1:] != ends[:-1])
-    heads, tails = np.append(0, cuts + 1), np.append(cuts, len(places) - 1)
-    for line, start, end in zip(lines[heads].tolist(), starts[heads].tolist(), ends[tails].tolist(), strict=True):
-        for at in range(start, end, limits.COPIED_BYTES):
-            yield line, at, min(end - at, limits.COPIED_BYTES)
-
-
-def _write_files(places: Places, kept: Any, output: Path, meter: Meter, edit: Edit | None) -> None:
-    """A file is one record."""
-    source = places.source
-    output.mkdir()
-    for path, first, _ in places.files(kept):
-        copied = output / source.relative_path(path)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        if edit is None:
-            shutil.copyfile(path, copied)
-        else:
-            with source.opened(path) as file, open_output(copied, packing_of(copied)) as new:
-                new.write(edit([first + 1])(0, file.read(source.options.max_bytes)))
-        meter.advance(path.stat().st_size)
 
 
 def changing(source: RecordSource, changed: Any, change: Callable[[str], str]) -> Edit:
