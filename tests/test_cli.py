@@ -151,16 +151,6 @@ def test_other_outputs_are_written_where_a_reader_leaves(tmp_path: Path, printed
             assert written.read_bytes() == expected.read_bytes()
 
 
-def test_statements_that_write_run_to_their_end(index: Path, tmp_path: Path) -> None:
-    """`neardup sql --write ... | head` leaves out no statement; without --write the first one may end it."""
-    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 15000) SELECT i, 'row' FROM n"
-    for options in ((), ("--json",)):
-        change = f"CREATE TABLE t{len(options)} (x)"
-        assert left_by_its_reader(tmp_path, "sql", index, "--write", *options, f"{many}; {change}") == (0, "")
-        assert left_by_its_reader(tmp_path, "sql", index, *options, f"{many}; SELECT nothing") == (0, "")
-    assert good("sql", index, "SELECT count(*) FROM sqlite_schema WHERE name IN ('t0', 't1')").split()[-1] == "2"
-
-
 def test_without_a_command_the_help_is_printed() -> None:
     """`neardup` alone is no error."""
     assert good() == good("--help")

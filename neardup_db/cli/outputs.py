@@ -85,14 +85,13 @@ def check_kind(path: Path, folder: bool) -> None:
 @contextlib.contextmanager
 def replacing(*paths: Path) -> Iterator[list[Path]]:
     """A temporary path beside each path, where the block creates a file or folder. If the block succeeds, they replace the paths
-    in order; otherwise they are deleted. An error during replacement names the paths already replaced.
+    in order; otherwise they are deleted.
 
     A new file gets the mode and, if permitted, the owner of the old one. For a symbolic link the target is replaced. Streams and
     standard output are not replaced: their own path is returned.
     """
     outputs = [None if path == STDOUT or is_stream(path) else _Output(path) for path in paths]
     made = [output for output in outputs if output is not None]
-    replaced: list[Path] = []
     with contextlib.ExitStack() as stack:
         for output in made:
             stack.enter_context(output)
@@ -100,16 +99,9 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
         for output in made:
             with _naming_output(output.path):
                 output.prepare()
-        try:
-            for output in made:
-                with _naming_output(output.path):
-                    output.replace()
-                replaced.append(output.path)
-        except BaseException as error:
-            if replaced:
-                are = "is" if len(replaced) == 1 else "are"
-                add_afterword(error, f"{' and '.join(map(str, replaced))} {are} in place already")
-            raise
+        for output in made:
+            with _naming_output(output.path):
+                output.replace()
 
 
 class _Output:

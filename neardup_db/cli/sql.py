@@ -12,9 +12,8 @@ import apsw
 import click
 
 from ..errors import NearDupError, ReadOnlyError
-from ..system import is_reader_gone
 from .options import index_command, open_index
-from .output import GuardedStream, as_json_value, emit, emit_json, escape_unprintable, escaped, leave_stdout
+from .output import GuardedStream, as_json_value, emit, emit_json, escape_unprintable, escaped
 
 
 @index_command()
@@ -46,12 +45,11 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
             shell.cmdloop()
         elif as_json:
             for names, row in _rows(connection, statement):
-                with _finishing_writes(write):
-                    emit_json(dict(zip(names, map(as_json_value, row), strict=True)))
+                emit_json(dict(zip(names, map(as_json_value, row), strict=True)))
         elif sys.stdout.isatty():
             _table(connection, statement)
         else:
-            _lines(connection, statement, write)
+            _lines(connection, statement)
 
 
 _READING = {
@@ -91,16 +89,6 @@ def _reading_only(connection: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _finishing_writes(write: bool) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if not write or not is_reader_gone(error):
-            raise
-        leave_stdout()
-
-
-@contextlib.contextmanager
 def _explaining_errors(path: Path) -> Iterator[None]:
     try:
         yield
@@ -133,11 +121,10 @@ def _table(connection: Any, statement: str) -> None:
     emit(table.rstrip(), "\n\t")
 
 
-def _lines(connection: Any, statement: str, write: bool) -> None:
+def _lines(connection: Any, statement: str) -> None:
     last: list[str] | None = None
     for names, row in _rows(connection, statement):
-        with _finishing_writes(write):
-            if names != last:
-                emit("\t".join(map(escaped, names)))
-                last = names
-            emit("\t".join("" if value is None else escaped(value) for value in row))
+        if names != last:
+            emit("\t".join(map(escaped, names)))
+            last = names
+        emit("\t".join("" if value is None else escaped(value) for value in row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -105,22 +105,17 @@ def _read_sample(tuner: Tuner, source: Source) -> None:
 
 
 def _as_json(tuning: Tuning) -> dict[str, Any]:
-    trials = [_trial_as_json(trial) for trial in tuning.trials]
-    best = None if tuning.best is None else tuning.best.name
     counts = {name: getattr(tuning, name) for name in ("texts", "empty", "sample", "words", "known")}
-    return {**counts, "best": best, "advice": tuning.advice, "trials": trials}
+    trials = [{**_without_texts(trial), "rules": as_json_value(trial.rules.given)} for trial in tuning.trials]
+    return {**counts, "best": tuning.best and tuning.best.name, "advice": tuning.advice, "trials": trials}
 
 
-def _trial_as_json(trial: Trial) -> dict[str, Any]:
-    borders = []
-    for border in trial.borders:
-        pairs = {side: [_example_as_json(one) for one in getattr(border, side)] for side in ("above", "below", "samples")}
-        borders.append({**as_json_value(replace(border, above=(), below=(), samples=())), **pairs})
-    return {**as_json_value(replace(trial, borders=())), "rules": as_json_value(trial.rules.given), "borders": borders}
-
-
-def _example_as_json(example: Example) -> dict[str, Any]:
-    return {name: as_json_value(getattr(example, name)) for name in ("key_a", "key_b", "similarity")}
+def _without_texts(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_without_texts(one) for one in value]
+    if not is_dataclass(value):
+        return as_json_value(value)
+    return {one.name: _without_texts(getattr(value, one.name)) for one in fields(value) if not one.name.startswith("text_")}
 
 
 def _print(tuning: Tuning) -> None:
