@@ -1,8 +1,8 @@
 """Near-duplicates in data frames of pandas, polars (also lazy), pyarrow and DuckDB, through narwhals (the extra `frames`).
 
-Results have the type, columns and row order of the input. A lazy frame is collected once; a DuckDB relation becomes a pyarrow
-table, which DuckDB queries by its name. Texts are compared by their true Jaccard similarity unless a scheme is given. Nulls and
-texts without a word match nothing.
+Results have the type, columns and row order of the input. A lazy frame is collected once. The result for a DuckDB relation is a
+query over it, which raises an error if the relation returns other rows later. Texts are compared by their true Jaccard similarity
+unless a scheme is given. Nulls and texts without a word match nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
 
 from . import native
 from .arrays import np
+from .duckdb_rows import RelationRows
 from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
 from .index import Index
@@ -73,7 +74,7 @@ def drop_near_duplicates(
     >>> drop_near_duplicates(stories, "body")["id"].to_list()
     [1, 3]
     """
-    opened = _Opened("frame", frame)
+    opened = _Opened("frame", frame, text, order_by, group)
     rule = _Rule(threshold, scheme, rules)
     order = _Order(opened, text, keep, order_by)
     kept = np.ones(len(opened.frame), np.bool_)
@@ -110,7 +111,7 @@ def mark_near_duplicates(
     >>> mark_near_duplicates(stories, "body").rows()[1]
     ('the quick brown fox', 0, 0, 1.0)
     """
-    opened = _Opened("frame", frame)
+    opened = _Opened("frame", frame, text, order_by, group, key)
     for name in _MARKS:
         if name in opened.columns:
             raise ParameterError(f"the frame has a column {name!r} already, which would be overwritten: rename or drop it")
@@ -204,7 +205,7 @@ def _listing(
             if value is not None:
                 raise ParameterError(f"{name}={quoted(value)} is for a data frame, and source is an index: leave {name}= out")
         return _frame_of(listed(source, threshold), nw.Implementation.from_backend(backend or "pandas"), None).to_native()
-    opened = _Opened("source", source)
+    opened = _Opened("source", source, text, group, key)
     if text is None:
         raise ParameterError("source is a data frame: name the column of texts, as in pairs_frame(frame, 'body')")
     rule, names = _Rule(THRESHOLD if threshold is None else threshold, scheme, rules), opened.names(key)
@@ -311,7 +312,7 @@ def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> lis
         both = isinstance(against.scheme, SetScheme) and isinstance(rule.scheme, SetScheme)
         found = asked(against, group=ANY_GROUP, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
     else:
-        with _indexed(_Opened("against", against), text, rule) as index:
+        with _indexed(_Opened("against", against, text), text, rule) as index:
             found = asked(index)
     return [row for row, matches in zip(numbers, found, strict=True) if matches]
 
@@ -320,11 +321,11 @@ def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> lis
 
 
 class _Opened:
-    """A data frame in memory. Results have the type of the given frame.
+    """A data frame in memory (of a relation, only the named columns). Results have the type of the given frame.
 
     Raises ParameterError for anything but a data frame, and for an unsupported lazy frame."""
 
-    def __init__(self, name: str, given: Any) -> None:
+    def __init__(self, name: str, given: Any, text: Any, *compared: Any) -> None:
         try:
             opened: Any = nw.from_native(given)
         except TypeError as error:
@@ -337,29 +338,48 @@ class _Opened:
             raise ParameterError(f"{what} ({quoted(str(error))})") from error
         self._name = name
         self._is_native = not isinstance(given, (nw.DataFrame, nw.LazyFrame))
-        self._is_lazy = False
-        if isinstance(opened, nw.LazyFrame):
+        self._is_lazy = isinstance(opened, nw.LazyFrame)
+        self._rows: RelationRows | None = None
+        self.columns: list[str] = opened.collect_schema().names()
+        if self._is_lazy:
             made_by = opened.implementation
-            if not (made_by.is_polars() or made_by.is_duckdb()):
+            if made_by.is_duckdb() and text in self.columns:
+                names = [one for given in compared for one in ([given] if isinstance(given, str) else given or ())]
+                self._rows = RelationRows(opened.to_native(), text, [one for one in names if one in self.columns])
+                opened = nw.from_native(self._rows.table)
+            elif not (made_by.is_polars() or made_by.is_duckdb()):
                 raise ParameterError(f"{name} is a lazy frame of {made_by.value}: collect it into pandas, polars or pyarrow")
-            self._is_lazy = made_by.is_polars()
-            opened = opened.collect()
+            else:
+                opened = opened.collect()
         self.frame: nw.DataFrame[Any] = opened
-        self.columns: list[str] = self.frame.columns
 
     def filtered(self, rows: Any) -> Any:
-        return self._finish_frame(_filtered(self.frame, rows))
+        return self._finish_frame(
+            _filtered(self.frame, rows) if self._rows is None else nw.from_native(self._rows.filtered(rows))
+        )
 
     def extended(self, columns: dict[str, list[Any]], key: str | None) -> Any:
         """The frame with more columns of numbers or values of the column `key`; None is null."""
-        return self._finish_frame(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
+        if self._rows is None:
+            return self._finish_frame(self.frame.with_columns(*(self._series(name, columns[name], key) for name in columns)))
+        return self._finish_frame(nw.from_native(self._rows.extended(self._in_sql(columns, key))))
 
     def new_frame(self, columns: Columns, key: str | None) -> Any:
-        dtype = nw.Int64 if key is None else self.frame.schema[key]
-        return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
+        if self._rows is None:
+            dtype = nw.Int64 if key is None else self.frame.schema[key]
+            return self._finish_frame(_frame_of(columns, self.frame.implementation, dtype))
+        return self._finish_frame(nw.from_native(self._rows.from_columns(self._in_sql(columns, key))))
+
+    def _in_sql(self, columns: Columns, key: str | None) -> dict[str, tuple[str, list[Any]]]:
+        of_keys = "BIGINT" if key is None or self._rows is None else self._rows.type_of(key)
+        kinds = {nw.Int64: "BIGINT", nw.Float64: "DOUBLE"}
+        return {
+            name: (kinds[_TYPES[name]] if name in _TYPES else of_keys, values if isinstance(values, list) else values.tolist())
+            for name, values in columns.items()
+        }
 
     def _finish_frame(self, frame: Any) -> Any:
-        if self._is_lazy:
+        if self._is_lazy and not isinstance(frame, nw.LazyFrame):
             frame = frame.lazy()
         return frame.to_native() if self._is_native else frame
 

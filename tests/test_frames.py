@@ -61,7 +61,7 @@ def test_what_comes_in_goes_out(kind: str) -> None:
     """The frame has its type, its columns with their types and its order; nulls and texts without a word stay."""
     given = KINDS[kind]()
     made = drop_near_duplicates(given, "body")
-    assert type(made) is (pa.Table if kind == "duckdb" else type(given))
+    assert type(made) is type(given)
     assert [row[0] for row in rows(made)] == ["a", "b", "c", "e", "g", "i", "j"]
     if isinstance(given, pandas.DataFrame):
         pandas.testing.assert_frame_equal(made, given.iloc[[0, 1, 2, 4, 6, 8, 9]])
@@ -69,6 +69,70 @@ def test_what_comes_in_goes_out(kind: str) -> None:
         assert made.equals(given.take([0, 1, 2, 4, 6, 8, 9]))
     elif isinstance(given, polars.DataFrame):
         polars.testing.assert_frame_equal(made, given[[0, 1, 2, 4, 6, 8, 9]])
+
+
+def test_a_relation_has_its_types_and_its_connection() -> None:
+    """What Arrow has no type for is again what it was, and the relation can be joined with others of its connection."""
+    connection = duckdb.connect()
+    kinds = """n HUGEINT, "a ""b" VARCHAR, u UUID, e ENUM('x', 'y'), s STRUCT(a INTEGER, b VARCHAR[])"""
+    connection.execute(f"CREATE TABLE t ({kinds})")
+    connection.execute("INSERT INTO t SELECT i, 'a b c d', uuid(), 'y', {a: 1, b: ['z']} FROM range(3) AS r(i)")
+    given = connection.table("t")
+    made = drop_near_duplicates(given, 'a "b')
+    assert (made.columns, made.types) == (given.columns, given.types)
+    assert made.fetchall() == given.fetchall()[:1]
+    assert made.join(given.set_alias("g"), "n").aggregate("count(*)").fetchall() == [(1,)]
+    marked = mark_near_duplicates(given, 'a "b')
+    assert marked.types[:5] == given.types
+    assert [row[5:] for row in marked.fetchall()] == [(0, None, None), (0, 0, 1.0), (0, 0, 1.0)]
+    assert connection.execute("SHOW TABLES").fetchall() == [("t",)]
+
+
+def test_values_of_a_relation_stay_duckdbs() -> None:
+    """What Arrow changes is as it was, also beside names like those of the rows that are added."""
+    connection = duckdb.connect()
+    connection.execute("""CREATE TABLE t ("Row_0" VARCHAR, b BIT, z TIMETZ, i INTERVAL, v VARCHAR)""")
+    connection.execute("""INSERT INTO t VALUES ('a b c', '0101', '12:00:00+02', INTERVAL 14 MONTH, 'x'),
+        ('a b c', '1', '12:00:00-05:30', NULL, 'y'), ('d e f', '000', '23:59:59+15:59', INTERVAL 1 MICROSECOND, NULL)""")
+    given = connection.table("t")
+    wanted = given.fetchall()
+    made = drop_near_duplicates(given, "Row_0")
+    assert (made.columns, made.types, made.fetchall()) == (given.columns, given.types, [wanted[0], wanted[2]])
+    marked = mark_near_duplicates(given, "Row_0", key="v")
+    assert marked.columns == [*given.columns, "cluster", "duplicate_of", "similarity"]
+    assert marked.fetchall() == [(*wanted[0], 0, None, None), (*wanted[1], 0, "x", 1.0), (*wanted[2], None, None, None)]
+    assert pairs_frame(given, "Row_0", key="v").fetchall() == [("x", "y", 1.0, None)]
+    assert clusters_frame(given, "Row_0", key="v").types == ["BIGINT", "BIGINT", "VARCHAR", "VARCHAR"]
+
+
+def test_a_relation_is_found_by_no_name() -> None:
+    """Tables and variables of any name, and a database that is locked, change nothing; nothing is created."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE neardup_db_rows AS SELECT * FROM (VALUES (1, 'a b c'), (2, 'a b c')) AS v(id, body)")
+    connection.execute("CREATE TABLE neardup_db_like AS SELECT 9 AS id, 'x y z' AS body")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET lock_configuration = true")
+    given = connection.table("neardup_db_rows")
+    assert drop_near_duplicates(given, "body").fetchall() == [(1, "a b c")]
+    assert mark_near_duplicates(given, "body").fetchall() == [(1, "a b c", 0, None, None), (2, "a b c", 0, 0, 1.0)]
+    assert pairs_frame(given, "body").fetchall() == [(0, 1, 1.0, None)]
+    assert connection.execute("SHOW TABLES").fetchall() == [("neardup_db_like",), ("neardup_db_rows",)]
+    assert connection.table("neardup_db_like").fetchall() == [(9, "x y z")]
+
+
+def test_a_relation_that_gives_other_rows_is_an_error() -> None:
+    """What comes back is a query: where the texts are not those that were compared, it says so instead of choosing rows."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i AS id, 'word' || i || ' a b c' AS body FROM range(40) AS r(i)")
+    made = drop_near_duplicates(connection.table("t"), "body")
+    assert len(made.fetchall()) == 40
+    for change in ("INSERT INTO t VALUES (41, 'one more')", "UPDATE t SET body = body || '!' WHERE id < 20"):
+        connection.execute(f"BEGIN; {change}")
+        with pytest.raises(duckdb.Error, match=r"the relation returned other rows, or another order, .* relation.create"):
+            made.fetchall()
+        connection.execute("ROLLBACK")
+    assert len(made.fetchall()) == 40
 
 
 @pytest.mark.parametrize(
@@ -125,7 +189,7 @@ def test_marks(kind: str) -> None:
     """Three columns say the cluster, the row that stands for this one and how similar they are; the others are as they were."""
     given = KINDS[kind]()
     made = mark_near_duplicates(given, "body")
-    assert type(made) is (pa.Table if kind == "duckdb" else type(given))
+    assert type(made) is type(given)
     assert [row[:3] for row in rows(made)] == rows(given)
     marks = [row[3:] for row in rows(made)]
     assert [mark[:2] for mark in marks] == [
@@ -266,7 +330,7 @@ def test_pairs_and_clusters_of_a_frame(kind: str) -> None:
     """They have the frame's type, and name rows by number or by a column."""
     given = KINDS[kind]()
     pairs, clusters = pairs_frame(given, "body", key="id"), clusters_frame(given, "body")
-    assert type(pairs) is type(clusters) is (pa.Table if kind == "duckdb" else type(given))
+    assert type(pairs) is type(clusters) is type(given)
     assert sorted(row[:2] for row in rows(pairs)) == [("a", "h"), ("b", "d"), ("b", "f"), ("d", "f")]
     assert {row[3] for row in rows(pairs)} == {None}
     assert rows(clusters) == [(0, 3, 1, 1), (0, 3, 1, 3), (0, 3, 1, 5), (1, 2, 0, 0), (1, 2, 0, 7)]

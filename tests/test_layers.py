@@ -34,6 +34,7 @@ LAYERS = (
     ("index",),
     ("tuning",),
     ("", "demo", "duplicates"),
+    ("duckdb_rows",),
     ("frames",),
     ("cli", "datasette", "spark", "aio"),
     ("__main__",),

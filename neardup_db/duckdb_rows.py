@@ -1,0 +1,95 @@
+"""Rows of a DuckDB relation by number, for `frames`.
+
+A relation is a query, and its selected rows are another query over it; nothing is created in the database, and no table or
+variable of the caller is looked up by name. Each run of the query numbers the rows again and may return others, so each text is
+compared with the text that had its number, by 4 bits of its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .arrays import np
+
+_HASHES = 16
+
+_CHANGED = (
+    "the relation returned other rows, or another order, than when its texts were compared: store its rows with "
+    "relation.create(...), or sort them with relation.order(...), and pass the result"
+)
+
+
+class RelationRows:
+    """The rows of a relation. table: a pyarrow table with the compared columns, in row order."""
+
+    def __init__(self, relation: Any, text: str, compared: Sequence[str]) -> None:
+        import duckdb
+
+        self._duckdb, self._relation = duckdb, relation
+        self._number, self._hash = _names_beside({name.casefold() for name in relation.columns}, 2)
+        hashed = f"(hash({_quoted(text)}) % {_HASHES})::BIGINT AS {self._hash}"
+        self._numbered = relation.project(f"*, row_number() OVER () AS {self._number}, {hashed}")
+        chosen = [*map(_quoted, dict.fromkeys((text, *compared))), self._number, self._hash]
+        table = self._numbered.project(", ".join(chosen)).to_arrow_table().sort_by(self._number)
+        self._hashes = table[self._hash].to_numpy()
+        self.table = table.drop_columns([self._number, self._hash])
+
+    def type_of(self, name: str) -> str:
+        return str(dict(zip(self._relation.columns, self._relation.types, strict=True))[name])
+
+    def filtered(self, rows: Any) -> Any:
+        return self._selected_rows(rows).select(self._original_relation())
+
+    def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
+        """The relation with additional columns: (SQL type, a value for each row) by name."""
+        number = self._column(self._number)
+        new = (
+            self._function("list_extract", self._values(kind, values), number).alias(name)
+            for name, (kind, values) in columns.items()
+        )
+        return self._selected_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
+
+    def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
+        one_row = self._relation.limit(0).aggregate("count(*)")
+        new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
+        return one_row.select(*new)
+
+    def _selected_rows(self, rows: Any) -> Any:
+        duckdb, count = self._duckdb, len(self._hashes)
+        place = self._column(self._number) - self._constant(1)
+        hashes = np.zeros((count, _HASHES), np.bool_)
+        hashes[np.arange(count), self._hashes] = True
+        fits = self._bit(hashes, place * self._constant(_HASHES) + self._column(self._hash))
+        changed = self._function("error", self._constant(_CHANGED)).cast("BOOLEAN")
+        condition = duckdb.CaseExpression(place >= self._constant(count), changed)
+        return self._numbered.filter(condition.when(fits, self._bit(rows, place)).otherwise(changed))
+
+    def _bit(self, bits: Any, place: Any) -> Any:
+        constant = self._constant(np.packbits(bits).tobytes()).cast("BIT")
+        return self._function("get_bit", constant, place.cast("INTEGER")) == self._constant(1)
+
+    def _values(self, kind: str, values: Sequence[Any]) -> Any:
+        return self._constant(list(values)).cast(f"{kind}[]")
+
+    def _original_relation(self) -> Any:
+        return self._duckdb.StarExpression(exclude=[self._number, self._hash])
+
+    def _column(self, name: str) -> Any:
+        return self._duckdb.ColumnExpression(name)
+
+    def _constant(self, value: Any) -> Any:
+        return self._duckdb.ConstantExpression(value)
+
+    def _function(self, name: str, *arguments: Any) -> Any:
+        return self._duckdb.FunctionExpression(name, *arguments)
+
+
+def _names_beside(present: set[str], count: int) -> list[str]:
+    """Names that are not in `present`, which holds case-folded names."""
+    names = (f"row_{i}" for i in range(len(present) + count))
+    return [name for name in names if name not in present][:count]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
