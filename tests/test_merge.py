@@ -696,6 +696,16 @@ def test_a_persons_word_goes_with_the_documents() -> None:
         assert index.check().ok
 
 
+def test_dismissed_pairs_do_not_hold_back_commits(parts: tuple[Index, Index], tmp_path: Path) -> None:
+    """With `commit_every` another connection sees each part of a merge, also where pairs are dismissed."""
+    a, b = parts
+    b.dismiss("b1", "b2")
+    with Index(tmp_path / "a.db") as other:
+        seen: list[int] = []
+        assert a.merge(b, commit_every=2, progress=lambda done: seen.append(len(other))).added == 6
+        assert 5 in seen and len(other) == 9
+
+
 def test_a_dismissed_pair_of_another_group_is_not_taken_over() -> None:
     """A key that is here in another group is refused, and neither documents nor dismissed pairs are taken over."""
     with Index(":memory:", MinHash()) as other, Index(":memory:", MinHash()) as index:
