@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
-
-from .clock import utc
 
 Key = str | bytes | int
 """A document key: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
@@ -106,11 +104,6 @@ class Cluster:
         first = ", ".join(map(repr, self.keys[:SHOWN_KEYS]))
         return f"Cluster(representative={self.representative!r}, keys=({first}, ... {len(self) - SHOWN_KEYS:,} more))"
 
-    def _repr_html_(self) -> str:
-        more = f" … {len(self) - SHOWN_KEYS:,} more" if len(self) > SHOWN_KEYS else ""
-        keys = ", ".join(map(_label, self.keys[:SHOWN_KEYS])) + more
-        return _facts([("documents", f"{len(self):,}"), ("representative", _label(self.representative)), ("keys", keys)])
-
 
 class Passage(NamedTuple):
     """A passage that two texts share: in the text asked for from `start` to `end`, in that of document `key` from `other_start`
@@ -184,12 +177,6 @@ class Document:
             values["text"] = f"{self.text[:SHOWN_TEXT]}... ({len(self.text):,} characters)"
         return f"Document({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
-    def _repr_html_(self) -> str:
-        rows = [(name, getattr(self, name)) for name in self._repr_fields]
-        times = ("added_at", "last_seen", "expires_at")
-        shown = [(name, _utc(value) if name in times else _label(value, 1000)) for name, value in rows if value is not None]
-        return _facts(shown)
-
     @property
     def _repr_fields(self) -> tuple[str, ...]:
         """The attributes that the repr shows: `codes` only if it adds to `code`."""
@@ -217,15 +204,12 @@ class Changes:
 
 
 class Stats(dict[str, Any]):
-    """The dictionary that `Index.stats` returns. `print` shows a line for each value, a notebook a table."""
+    """The dictionary that `Index.stats` returns. `print` shows a line for each value."""
 
     def __str__(self) -> str:
         rows = list(flat_rows(self))
         width = max((len(name) for name, _ in rows), default=0)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-    def _repr_html_(self) -> str:
-        return _facts((name, _label(value)) for name, value in flat_rows(self))
 
 
 def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -239,13 +223,6 @@ def flat_rows(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield name, f"{value:,}"
         else:
             yield prefix + name, "none" if value is None else str(value)
-
-
-def _utc(seconds: float) -> str:
-    try:
-        return utc(seconds).isoformat(" ", "milliseconds")
-    except (OverflowError, ValueError):  # beyond the year 9999
-        return f"{seconds:,} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +305,9 @@ class MatchExplanation:
 
     def _repr_html_(self) -> str:
         from .show.explanation import explanation_html
+        from .show.style import fragment
 
-        return _fragment(explanation_html(self))
+        return fragment(explanation_html(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,24 +411,3 @@ class CheckReport:
         """A line for each problem (or one that says there is none), each repair and each note."""
         lines = self.problems or ("every invariant holds",)
         return "\n".join([*lines, *(f"repaired: {done}" for done in self.repaired), *(f"note: {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        return _fragment("<ul>" + "".join(f"<li>{_label(line, 500)}</li>" for line in str(self).split("\n")) + "</ul>")
-
-
-def _label(value: object, most: int = 200) -> str:
-    from .show.escape import label_html
-
-    return label_html(value, most)
-
-
-def _facts(rows: Iterable[tuple[str, str]]) -> str:
-    from .show.style import facts
-
-    return _fragment(facts(rows))
-
-
-def _fragment(body: str) -> str:
-    from .show.style import fragment
-
-    return fragment(body)

@@ -1,4 +1,4 @@
-"""Results go to pandas, polars and pyarrow as columns, with nothing lost; what a notebook shows is short, and text stays text."""
+"""Results go to pandas, polars and pyarrow as columns, with nothing lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from test_explain import ELEMENTS, HOSTILE, Text
 
 from neardup_db import AddReport, CheckReport, Cluster, Document, Index, Match, MinHash, Pair, ParameterError, Stats
 from neardup_db.tables import columns
@@ -130,20 +129,3 @@ def test_a_check_report_prints_its_problems() -> None:
     """What is wrong, then what was done about it."""
     assert str(CheckReport()) == "every invariant holds"
     assert str(CheckReport(("a row lacks",), ("rows",))) == "a row lacks\nrepaired: rows"
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        Cluster(HOSTILE, (HOSTILE,) * 20),
-        Document(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, HOSTILE, 1, 0.0, 1e15, 1, 1e300),
-        CheckReport((HOSTILE,), (HOSTILE,)),
-        Stats({HOSTILE: HOSTILE, "settings": {HOSTILE: HOSTILE}}),
-    ],
-)
-def test_notebooks_show_text_as_text(value: Any) -> None:
-    """The HTML of a value has only our elements, whatever it holds."""
-    html = value._repr_html_()
-    found = Text(html)
-    assert found.tags <= ELEMENTS and "&lt;script&gt;" in html and not any(name.startswith("on") for name in found.attributes)
-    assert "\x00" not in html and "\x1b" not in html

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
+from ..values import MatchExplanation, Passage
 from .difference import LONGEST_CHANGE, cut, difference_html
 from .escape import escape, label_html, plain_text, shortened
 from .style import facts, page
@@ -18,54 +17,11 @@ MOST_CONNECTING = 5
 """The number of documents listed between a dismissed pair."""
 
 
-class ExplainedMatch(Protocol):
-    """The interface of `neardup_db.MatchExplanation`, which this module does not import."""
-
-    @property
-    def key_a(self) -> Any: ...
-    @property
-    def key_b(self) -> Any: ...
-    @property
-    def similarity(self) -> float: ...
-    @property
-    def distance(self) -> int | None: ...
-    @property
-    def is_match(self) -> bool: ...
-    @property
-    def met(self) -> tuple[tuple[Any, ...], ...]: ...
-    @property
-    def text_a(self) -> str | None: ...
-    @property
-    def text_b(self) -> str | None: ...
-    @property
-    def shared(self) -> tuple[str, ...] | None: ...
-    @property
-    def only_a(self) -> tuple[str, ...] | None: ...
-    @property
-    def only_b(self) -> tuple[str, ...] | None: ...
-    @property
-    def scheme(self) -> str: ...
-    @property
-    def table(self) -> str | None: ...
-    @property
-    def probes(self) -> int: ...
-    @property
-    def dismissed(self) -> bool: ...
-    @property
-    def connected_by(self) -> tuple[Any, ...] | None: ...
-    @property
-    def allowed(self) -> bool: ...
-    @property
-    def passages(self) -> tuple[tuple[Any, int, int, int, int, int], ...] | None: ...
-    @property
-    def jaccard(self) -> float | None: ...
-
-
-def explanation_page(found: ExplainedMatch) -> str:
+def explanation_page(found: MatchExplanation) -> str:
     return page(" and ".join(shortened(plain_text(key), 200) for key in (found.key_a, found.key_b)), explanation_html(found))
 
 
-def verdict(found: ExplainedMatch) -> str:
+def verdict(found: MatchExplanation) -> str:
     if found.dismissed:
         return "no match: it was dismissed"
     if found.allowed:
@@ -73,7 +29,7 @@ def verdict(found: ExplainedMatch) -> str:
     return "a match" if found.is_match else "no match"
 
 
-def still_connected(found: ExplainedMatch) -> str:
+def still_connected(found: MatchExplanation) -> str:
     """How a dismissed pair is still connected, in words; "" for other pairs."""
     if found.connected_by is None:
         return ""
@@ -82,13 +38,13 @@ def still_connected(found: ExplainedMatch) -> str:
     return f"in one cluster all the same, through {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
-def shared_rows_text(found: ExplainedMatch) -> str:
+def shared_rows_text(found: MatchExplanation) -> str:
     if not found.met:
         return f"in none of {found.probes:,} places of {found.table}"
     return f"in {len(found.met):,} of {found.probes:,} places of {found.table}"
 
 
-def explanation_html(found: ExplainedMatch) -> str:
+def explanation_html(found: MatchExplanation) -> str:
     a, b = label_html(found.key_a), label_html(found.key_b)
     rows = [
         ("verdict", f"<strong>{verdict(found)}</strong>"),
@@ -117,7 +73,7 @@ def explanation_html(found: ExplainedMatch) -> str:
     return "".join(parts)
 
 
-def _passages_html(passages: tuple[tuple[Any, int, int, int, int, int], ...], text_a: str, text_b: str, a: str, b: str) -> str:
+def _passages_html(passages: tuple[Passage, ...], text_a: str, text_b: str, a: str, b: str) -> str:
     """Each passage with what stands around it in both texts, side by side."""
     heads = "".join(f'<div class="nd-side nd-key" dir="auto">{key}</div>' for key in (a, b))
     rows = [f'<div class="nd-row nd-heads">{heads}</div>']
@@ -149,7 +105,7 @@ def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) ->
     )
 
 
-def _shared_rows_html(found: ExplainedMatch) -> str:
+def _shared_rows_html(found: MatchExplanation) -> str:
     numbered = any(table for table, _ in found.met)
     rows = [(f"{table}: " if numbered else "") + plain_text(key) for table, key in found.met[:MOST_ROWS]]
     listed = "".join(f"<li><span>{label_html(row)}</span></li>" for row in rows)
