@@ -221,9 +221,9 @@ MATCHES_TOGETHER = 100
 LINE_BYTES = 1 << 20
 """Bytes of an overlong line that are skipped at a time."""
 
-SKETCHED_RECORDS, PIECES_WAITING = 2048, 2
-"""Records in a piece for the thread of `neardup dedup` that computes buckets, few enough for the CPU cache, and pieces that wait
-for this thread."""
+SKETCHED_RECORDS, SKETCHED_BYTES, PIECES_WAITING = 2048, 1 << 19, 2
+"""Records and bytes in a piece for the second thread of `neardup dedup` and `decontaminate`, few enough for the CPU cache, and
+pieces that wait for this thread."""
 
 SORTED_KEYS, SORTED_RANGES = 1 << 20, 4096
 """Bucket keys that are sorted at a time, 24 bytes of memory each, and the ranges of buckets that are merged at a time."""

@@ -38,7 +38,7 @@ SMALL_LIMITS = {
     "LOG_PAGES": 20,
     "PIECE_RECORDS": 3, "PIECE_BYTES": 100, "COMMIT_BYTES": 300, "WATCHED_TOGETHER": 3, "DEDUP_COMMIT_EVERY": 7, "LINE_BYTES": 8,
     "MATCHES_TOGETHER": 2,
-    "SKETCHED_RECORDS": 2, "PIECES_WAITING": 1, "SORTED_KEYS": 5, "SORTED_RANGES": 4,
+    "SKETCHED_RECORDS": 2, "SKETCHED_BYTES": 200, "PIECES_WAITING": 1, "SORTED_KEYS": 5, "SORTED_RANGES": 4,
     "PLACES_AT_ONCE": 4, "COPIED_BYTES": 5, "GROUP_BYTES": 200,
 }  # fmt: skip
 """Values of `neardup_db.limits` with which a handful of documents comes to every place where work is cut."""

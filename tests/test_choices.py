@@ -322,7 +322,7 @@ def test_an_error_ends_the_questions(folder: Path, monkeypatch: pytest.MonkeyPat
         return ask(*arguments, **named)
 
     monkeypatch.setattr(limits, "SKETCHED_RECORDS", 4)
-    monkeypatch.setattr(limits, "PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr(limits, "SKETCHED_BYTES", 1 << 20)
     monkeypatch.setattr(Index, "query_many", query_many)
     monkeypatch.setattr(KnownRecords, "stop", lambda known: (stop(known), stopped.set()))
     with Index("old.db", MinHash(exact=True)) as index:

@@ -9,6 +9,8 @@
 #include "schemes/schemes.h"
 #include "text/workspace.h"
 
+#define AT_ONCE 32 /* look-ups, so that the memory that they read is on its way */
+
 struct nd_run_filter {
     size_t run, step;
     ND_LIST(uint64_t) hashes; /* until nd_run_filter_fill */
@@ -86,25 +88,37 @@ int nd_run_filter_fill(nd_run_filter *filter)
     return ND_OK;
 }
 
-static inline int has(const nd_run_filter *filter, const nd_text *work, size_t at)
+static inline int has(const nd_run_filter *filter, uint64_t hash)
 {
-    const uint64_t hash = hash_run(filter, work, at), bits = bits_of(hash);
+    const uint64_t bits = bits_of(hash);
     return (filter->words[hash >> filter->shift] & bits) == bits;
+}
+
+/* Whether the run at a place, which is in the filter, is one of `step` in a row that are. */
+static int is_in_passage(const nd_run_filter *filter, const nd_text *work, size_t at, size_t runs)
+{
+    const size_t step = filter->step;
+    size_t first = at, end = at + 1;
+    while (first > 0 && end - first < step && has(filter, hash_run(filter, work, first - 1)))
+        first--;
+    while (end < runs && end - first < step && has(filter, hash_run(filter, work, end)))
+        end++;
+    return end - first == step;
 }
 
 static uint8_t may_share(const nd_run_filter *filter, const nd_text *work)
 {
     const size_t runs = count_runs(filter, work), step = filter->step;
-    for (size_t at = step - 1; at < runs; at += step) {
-        if (!has(filter, work, at))
-            continue;
-        size_t first = at, end = at + 1;
-        while (end - first < step && at - first < step - 1 && has(filter, work, first - 1))
-            first--;
-        while (end - first < step && end < runs && has(filter, work, end))
-            end++;
-        if (end - first == step)
-            return 1;
+    uint64_t hashes[AT_ONCE];
+    size_t count;
+    for (size_t start = step - 1; start < runs; start += count * step) {
+        for (count = 0; count < AT_ONCE && start + count * step < runs; count++) {
+            hashes[count] = hash_run(filter, work, start + count * step);
+            __builtin_prefetch(&filter->words[hashes[count] >> filter->shift]);
+        }
+        for (size_t i = 0; i < count; i++)
+            if (has(filter, hashes[i]) && is_in_passage(filter, work, start + i * step, runs))
+                return 1;
     }
     return 0;
 }

@@ -76,16 +76,24 @@ class TextPasses:
         """The number of the first record of each file that has records."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Read all texts."""
-        for piece in in_pieces(self.source, limits.SKETCHED_RECORDS):
-            places = array("Q")
-            for i, record in enumerate(piece, self._count):
-                if not self._files or record.path is not self._files[-1]:
-                    self._files.append(record.path)
-                    self._first.append(i)
-                places.extend((record.line, record.start, len(record.raw)))
+        """Read all texts. Records are not kept, so that their memory stays in the CPU cache."""
+        texts: list[str] = []
+        places = array("Q")
+        size_bytes = 0
+        for record in self.source:
+            if not self._files or record.path is not self._files[-1]:
+                self._files.append(record.path)
+                self._first.append(record.number - 1)
+            texts.append(record.text)
+            places.extend((record.line, record.start, len(record.raw)))
+            size_bytes += len(record.raw)
+            if len(texts) >= limits.SKETCHED_RECORDS or size_bytes >= limits.SKETCHED_BYTES:
+                self._places.extend(places)
+                yield Piece(texts, size_bytes)
+                texts, places, size_bytes = [], array("Q"), 0
+        if texts:
             self._places.extend(places)
-            yield Piece([record.text for record in piece], sum(len(record.raw) for record in piece))
+            yield Piece(texts, size_bytes)
 
     @property
     def _count(self) -> int:

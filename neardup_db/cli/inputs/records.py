@@ -156,7 +156,7 @@ class RecordSource(Source):
                 line = lines.next_line()
                 if line is END:
                     return
-                if not line.removeprefix(BOM).strip():
+                if not line.startswith(b"{") and not line.removeprefix(BOM).strip():
                     continue
                 record = self._json_record(line, Place(lines.number, lines.start))
             except RecordError as error:
@@ -248,14 +248,16 @@ class RecordSource(Source):
 
     def _record(self, fields: dict[str, Any], raw: bytes, place: Place) -> InputRecord:
         line, start = place
-        asked = [(name, field_value(fields, name)) for name in self.options.other_fields or ()]
+        others = self.options.other_fields
+        asked = {name: field_value(fields, name) for name in others} if others else {}
         text = fields.get(self._text_field)
         if type(text) is str:
             del fields[self._text_field]
         else:
             text = self._text(fields, line)
         key = self._key(fields, line)
-        fields.update((name, value) for name, value in asked if value is not ABSENT)
+        if asked:
+            fields.update((name, value) for name, value in asked.items() if value is not ABSENT)
         self._number += 1
         if key is not None:
             return InputRecord(key, text, raw, self._number, line, start, fields, self._file)
