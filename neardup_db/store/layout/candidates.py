@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import apsw
 
 from ... import limits, native
-from ...arrays import Array
+from ...arrays import Array, np
 from ..database.connection import Database
 from ..database.errors import damaged
 from .schema import sql_text
@@ -71,6 +71,9 @@ class CandidateTable(ABC):
     @abstractmethod
     def remove_rows(self, first_id: int, last_id: int) -> None:
         """Remove the candidate rows of fingerprints first_id to last_id, before the fingerprints are deleted."""
+
+    def move_rows(self, crowds: Mapping[int, int]) -> None:
+        """Give fingerprints the labels of other large clusters, and their rows, if these have labels."""
 
     @abstractmethod
     def remove_damaged(self, fingerprint_id: int) -> None:
@@ -144,6 +147,10 @@ class KeyTable(CandidateTable):
         columns = f"{column}, group_id, crowd, fingerprint_id"
         self._insert_rows = f"INSERT OR FAIL INTO {self.name} ({columns}) {self._keys.replace(':last_id', ':last_id, :keys')}"
         self._delete_rows = f"DELETE FROM {self.name} WHERE ({columns}) IN ({self._keys})"
+        rows = f"""SELECT k.low, k.group_id, k.crowd, k.fingerprint_id FROM {db.carray}(?) AS i
+                   CROSS JOIN neardup_filing('{index}', i.value, i.value) AS k"""
+        self._delete_some = f"DELETE FROM {self.name} WHERE ({columns}) IN ({rows})"
+        self._insert_some = f"INSERT OR FAIL INTO {self.name} ({columns}) {rows} ORDER BY 1, 2, 3, 4"
         self._count = f"SELECT count(*) FROM {self.name}"
         self._expected_row = f"""SELECT 1 FROM {self.name} AS t WHERE t.{column} = e.low AND t.group_id = e.group_id
                           AND t.crowd = e.crowd AND t.fingerprint_id = e.fingerprint_id"""
@@ -167,6 +174,13 @@ class KeyTable(CandidateTable):
     def remove_rows(self, first_id: int, last_id: int) -> None:
         with self._running():
             self.db.execute(self._delete_rows, {"first_id": first_id, "last_id": last_id})
+
+    def move_rows(self, crowds: Mapping[int, int]) -> None:
+        ids = self.db.carried(np.sort(np.fromiter(crowds, np.int64, len(crowds))))
+        with self._running():
+            self.db.execute(self._delete_some, (ids,))
+            self.db.execute_many(f"UPDATE {self.index}_fingerprint SET crowd = ?2 WHERE id = ?1", sorted(crowds.items()))
+            self.db.execute(self._insert_some, (ids,))
 
     def remove_damaged(self, fingerprint_id: int) -> None:
         self.db.execute(f"DELETE FROM {self.name} WHERE fingerprint_id = ?", (fingerprint_id,))

@@ -8,7 +8,7 @@ largest, queries again. That suffices, because an edge between two parts ends in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 
@@ -85,8 +85,7 @@ class Clusters:
             batch.add_copy(document_id, copy, label)
             (matched if is_visible else unsure).add(document_id)
         self.edges.record(batch.edges, now)
-        for labels, large in batch.joined():
-            self.join(labels, large=large, new_from=documents[0][0] if are_new else ALL)
+        self.join_many(batch.joined(), new_from=documents[0][0] if are_new else ALL)
         return matched, unsure - matched
 
     def join_two(self, a: int, b: int) -> None:
@@ -103,14 +102,24 @@ class Clusters:
         self._label(document_ids, None)
 
     def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
-        """Join several clusters into one, which gets the label of the largest.
+        self.join_many([(labels, large)], new_from)
+
+    def join_many(self, joined: Iterable[tuple[set[int], bool]], new_from: int) -> None:
+        """Join several clusters into one, which gets the label of the largest, for each (labels, large).
 
         If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an
         older document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
-        documents from this id on were just added, so their label is not logged as a change.
+        documents from this id on were just added, so their label is not logged as a change. A label is in one set only.
         """
+        crowds: dict[int, int] = {}
+        for labels, large in joined:
+            crowds |= self._join(labels, large, new_from)
+        self.large_clusters.move(crowds)
+
+    def _join(self, labels: set[int], large: bool, new_from: int) -> dict[int, int]:
+        """`join_many` of one set. Returns the fingerprints that move to a large cluster, with its label."""
         if len(labels) < 2:
-            return
+            return {}
         self.documents.require_numbers(labels)
         is_new = max(labels) >= ALONE + new_from
         named = {label for label in labels if label < ALONE}
@@ -122,8 +131,9 @@ class Clusters:
             largest = next(iter(named))
         else:
             largest = max(labels) - ALONE if is_new else self._new_label()
+        crowds: dict[int, int] = {}
         if large_labels or (large and is_new and self.store.table.separates_large_clusters):
-            self.large_clusters.gather(largest, labels - {largest} if largest in large_labels else labels)
+            crowds = self.large_clusters.gather(largest, labels - {largest} if largest in large_labels else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
         smaller = [label for label in named if label != largest]
         if self.store.notes_changes:
@@ -131,6 +141,7 @@ class Clusters:
                 self.changes.note_relabelled(label)
         self.db.execute_many(sql, [(largest, label) for label in smaller])
         self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
+        return crowds
 
     def _label(self, document_ids: Sequence[int], label: int | None, new_from: int = ALL) -> None:
         if self.store.notes_changes:

@@ -91,8 +91,7 @@ def connect_codes(
             partners[other].append(number)
         add(newest[number], sorted(others, key=itemgetter(1), reverse=True))
     clusters.edges.record(batch.edges, now)
-    for joined, large in batch.joined():
-        clusters.join(joined, large=large, new_from=new_from)
+    clusters.join_many(batch.joined(), new_from)
     alone = {label for label in labels.values() if label >= ALONE and not batch.joins(label)}
     return _matched(codes, older, partners, {code.document_id for code in codes if labels[code.document_id] in alone})
 

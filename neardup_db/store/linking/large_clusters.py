@@ -24,16 +24,18 @@ class LargeClusters:
                  WHERE d.cluster_id = ? LIMIT 1"""
         return {label for label in labels if self.db.value(self.store.sql(sql), (label,)) == label}
 
-    def gather(self, crowd: int, labels: Iterable[int]) -> None:
-        """Move the fingerprints of clusters and single documents into one large cluster."""
+    def gather(self, crowd: int, labels: Iterable[int]) -> dict[int, int]:
+        """The fingerprints of clusters and single documents, with the large cluster that `move` gives them."""
         if not self.store.has_large_clusters:
             self.store.set(crowds=1)
             self.store.new_generation()
         of_cluster = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
         of_document = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
+        fingerprint_ids: list[int] = []
         for label in labels:
             rows = self.db.rows(of_cluster, (label,)) if label < ALONE else self.db.rows(of_document, (label - ALONE,))
-            self._move([row[0] for row in rows], crowd)
+            fingerprint_ids += (row[0] for row in rows)
+        return dict.fromkeys(fingerprint_ids, crowd)
 
     def remove_documents(self, document_ids: Sequence[int], label: int) -> None:
         """Take unshared fingerprints of documents out of their large cluster. If they are many, they form a large cluster
@@ -45,11 +47,9 @@ class LargeClusters:
                WHERE d.id = ? AND f.crowd <> 0"""
         )
         fingerprint_ids = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
-        self._move(fingerprint_ids, label if len(fingerprint_ids) >= limits.CROWD else 0)
+        self.move(dict.fromkeys(fingerprint_ids, label if len(fingerprint_ids) >= limits.CROWD else 0))
 
-    def _move(self, fingerprint_ids: Iterable[int], label: int) -> None:
-        sql = self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?")
-        for number in fingerprint_ids:
-            self.store.table.remove_rows(number, number)
-            self.db.execute(sql, (label, number))
-            self.store.table.index_rows(number, number)
+    def move(self, crowds: dict[int, int]) -> None:
+        """Write the large cluster of each fingerprint."""
+        if crowds:
+            self.store.table.move_rows(crowds)
