@@ -18,6 +18,7 @@ from pages import LOW, NEAR, OTHER, SCRIPT, TEXT, make
 
 from neardup_db import BinaryCode, Index, ParameterError, SimHash, TextRules
 from neardup_db.datasette import foreign, routes
+from neardup_db.show.report import report_page
 
 
 @pytest.fixture
@@ -74,11 +75,12 @@ def test_every_index_of_every_database_is_listed(tmp_path: Path, file: Path) -> 
     assert get([file, other], found[1]).status_code == 200
 
 
-def test_a_page_of_an_index_has_counts_clusters_and_search(file: Path) -> None:
-    """Counts, the clusters with their sizes and a labelled search box."""
+def test_a_page_of_an_index_has_figures_charts_clusters_and_search(file: Path) -> None:
+    """Counts, four charts, the clusters with their sizes and a labelled search box."""
     html = get(file, PAGE).text
     figures = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html))
     assert figures == {"documents": "4", "clusters": "1", "duplicates": "2", "recorded matches": "2"}
+    assert html.count("<svg") == 4
     assert re.findall(r'<td class="nd-number">3</td><td><a href="(.*?)">first</a>', html) == [f"{PAGE}/clusters/2"]
     assert '<label for="text">' in html
     assert 'id="text"' in html
@@ -260,7 +262,7 @@ def test_an_index_without_texts(tmp_path: Path) -> None:
 
 
 def test_an_empty_index(tmp_path: Path) -> None:
-    """No document yet: it is said so, search answers that there is nothing."""
+    """No document yet: it is said so, search answers that there is nothing, and the charts are sentences."""
     path = tmp_path / "articles.db"
     Index(path, LOW).close()
     assert "This index is empty" in get(path, PAGE).text
@@ -438,11 +440,13 @@ def test_expired_documents_are_on_no_page(tmp_path: Path) -> None:
         for key in ("secret", "first", "second"):
             index.add(key, TEXT, expires_at=4_000_000_000)
         index.update("secret", expires_at=1_000_000_000)
+        report = report_page(index, "A report")
     cluster = get(path, f"{PAGE}/clusters/2")
     assert "first" in cluster.text and "second" in cluster.text
     pages = [cluster, get(path, PAGE), get(path, f"{PAGE}/search", sent=ASKED)]
     assert [page.status_code for page in pages] == [200, 200, 200]
     assert not [page.text for page in pages if "secret" in page.text]
+    assert "first" in report and "secret" not in report
 
 
 # ---- a person's word -------------------------------------------------------------------------------------------------------

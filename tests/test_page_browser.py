@@ -146,6 +146,23 @@ def test_markup_in_documents_stays_text(page: Any, address: str) -> None:
     assert page.locator("body").evaluate("e => getComputedStyle(e).display") != "none"
 
 
+def test_charts_are_drawn(page: Any, address: str, tmp_path: Path) -> None:
+    """Four charts with a name and a description each, wide enough to read, with bars or lines in them, and their numbers."""
+    page.goto(address)
+    charts = page.locator("figure svg[role=img]")
+    assert charts.count() == 4
+    for number in range(4):
+        box = charts.nth(number).bounding_box()
+        assert box["width"] > 300
+        assert box["height"] > 150
+        assert charts.nth(number).locator("rect, polyline").count() > 0
+        assert charts.nth(number).locator("> title").text_content()
+        assert charts.nth(number).locator("> desc").text_content()
+    page.locator("figure summary").first.click()
+    assert page.locator("figure").first.get_by_role("table").is_visible()
+    page.screenshot(path=tmp_path / "index.png", full_page=True)
+
+
 def test_keyboard_alone(page: Any, address: str) -> None:
     """Tab reaches skip link, navigation, box and button in this order, each with a visible outline; Enter and Space act."""
     page.goto(address)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from neardup_db.show import difference
 from neardup_db.show.difference import Part, difference_html, differences
-from neardup_db.show.style import CSS, page
 
 TEXTS = st.text(st.sampled_from("ab .!\n한中ไทé́\U0001f600<&\"'"), max_size=40)
 
@@ -167,32 +166,3 @@ def test_texts_beyond_all_limits_are_one_difference_and_say_so() -> None:
     compared = differences(a, b)
     assert compared.coarse and "".join(part.a for part in compared) == a
     assert differences("a" * 3_000_000, "a" * 3_000_001).coarse
-
-
-def test_a_page_needs_nothing_else() -> None:
-    """The frame escapes its title, forbids scripts and everything from elsewhere, and tells its language and width."""
-    html = page("<script>x</script>", "<p>text</p>")
-    assert "<script" not in html and "default-src 'none'" in html and '<html lang="en">' in html
-    assert 'name="viewport"' in html and "@import" not in CSS and "url(" not in CSS
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(a: str, b: str) -> float:
-    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def test_contrast_is_enough_in_light_and_dark() -> None:
-    """4.5 to 1 for text, by the formula of WCAG 2."""
-    found = re.findall(r"--nd-([a-z-]+): (#[0-9a-f]{6});", CSS)
-    half = len(found) // 2
-    assert half == 10
-    for names in (dict(found[:half]), dict(found[half:])):
-        for ground in (names["page"], names["card"]):
-            assert min(contrast(names[name], ground) for name in ("text", "quiet", "link")) >= 4.5
-        assert contrast(names["del-text"], names["del"]) >= 4.5 and contrast(names["ins-text"], names["ins"]) >= 4.5

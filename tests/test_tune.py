@@ -420,7 +420,7 @@ def test_the_table_and_the_page(tuned: Tuning) -> None:
     html = tuned.html("For my <texts>")
     assert "<script" not in html and "For my &lt;texts&gt;" in html
     assert html.count('<details class="nd-cluster"') == len(RULES) and html.count('<details class="nd-cluster" open>') == 1
-    assert all(trial.bars in html for trial in tuned.trials) and "<del>" in html
+    assert html.count("<svg") == len(RULES) and "<del>" in html
     assert "<table" in tuned._repr_html_() and "<svg" not in tuned._repr_html_()
 
 

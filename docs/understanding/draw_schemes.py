@@ -9,13 +9,14 @@ from functools import partial
 import numpy as np
 from drawing import NARROW, Picture, box, chart, circle, cross, curve, dots, grid, legend, line, words
 from sample import CHANGED, STORY, Measured, hashes, measured
-from scale import BLUE, ORANGE, Scale
 
 from neardup_db import BitSampling, BottomK, MinHash, SimHash, TextRules, compute
 from neardup_db.compute import block_tables, bottom_k, candidate_probability, hamming_distance, shingle_hashes, shingles
 from neardup_db.demo import documents
 from neardup_db.schemes.base import Scheme
 from neardup_db.schemes.plans import block_bounds
+from neardup_db.show import charts
+from neardup_db.show.charts import BLUE, ORANGE, Scale
 from neardup_db.show.theory import binomial, chances_of
 
 DASHED = 'stroke-dasharray="7 4"'
@@ -46,12 +47,13 @@ def s_curve() -> Picture:
     scheme = MinHash(threshold=0.8)
     chance = chances(scheme)
     points = [(step / 200, *chance(step / 200)) for step in range(201)]
-    return curve("s_curve", "MinHash(threshold=0.8): candidates and returned pairs.", points, 0.8, scheme.recall)
+    drawn = charts.curve(points, 0.8, scheme.recall)
+    return curve("s_curve", f"MinHash(threshold=0.8): candidates and returned pairs. {drawn.sentence}", drawn)
 
 
 def rows() -> Picture:
     """128 slots cut into bands in four ways."""
-    scale = Scale(0.0, 1.0, 1)
+    scale = Scale(0.0, 1.0, 1, whole=False)
     parts = grid(scale, (0, 0.2, 0.4, 0.6, 0.8, 1), percent=True)
     for bands, height, colour, extra in ((64, 2, BLUE, ""), (32, 4, ORANGE, DASHED), (16, 8, BLUE, DASHED), (8, 16, ORANGE, "")):
         places = [step / 200 for step in range(201)]
@@ -67,7 +69,7 @@ def rows() -> Picture:
 
 def exact() -> Picture:
     """Four schemes of one threshold."""
-    scale = Scale(0.6, 1.0, 1)
+    scale = Scale(0.6, 1.0, 1, whole=False)
     ways: Ways = (
         ("MinHash(exact=True)", BLUE, "", returned(MinHash(exact=True))),
         ("MinHash()", BLUE, DASHED, returned(MinHash())),
@@ -166,7 +168,7 @@ def one_bit() -> Picture:
     """How many of 256 bits differ, for pairs of four similarities, and the distance that is chosen."""
     scheme = BitSampling()
     top = 0.15
-    scale = Scale(0, 128, top)
+    scale = Scale(0, 128, top, whole=False)
     parts = grid(scale, (0, 32, 64, 96, 128), percent=True)
     for similarity, colour, extra in ((0.9, BLUE, ""), (0.8, ORANGE, ""), (0.6, BLUE, DASHED), (0.2, ORANGE, DASHED)):
         chance = binomial(256, (1 - similarity) / 2)[:129]
@@ -248,7 +250,7 @@ def simhash_code() -> Picture:
 
 def simhash() -> Picture:
     """Distance by similarity for the pairs of the sample, beside the theory."""
-    scale = Scale(0.3, 1.0, 32)
+    scale = Scale(0.3, 1.0, 32, whole=True)
     parts = grid(scale, (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1))
     parts.append(dots(((scale.x(pair.jaccard), scale.y(min(pair.distance, 32))) for pair in measured()), BLUE, 4))
     places = [0.3 + 0.7 * step / 100 for step in range(101)]

@@ -6,11 +6,11 @@ import math
 
 from drawing import Picture, chart, dots, grid, legend
 from sample import hashes, measured
-from scale import BLUE, ORANGE, Scale
 
 from neardup_db import TextRules
 from neardup_db.compute import jaccard
 from neardup_db.demo import documents
+from neardup_db.show.charts import BLUE, ORANGE, Scale
 
 DASHED = 'stroke-dasharray="7 4"'
 LENGTHS = (6, 8, 10, 13, 16, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
@@ -30,7 +30,7 @@ def after_a_change(text_words: list[str], rules: TextRules) -> float:
 
 def changed_word() -> Picture:
     """The mean of the first words of the sample's chapters, beside the formula."""
-    scale = Scale(0, 100, 1)
+    scale = Scale(0, 100, 1, whole=False)
     parts = grid(scale, (0, 20, 40, 60, 80, 100))
     beginnings = [text.split()[: max(LENGTHS)] for _, text in documents()[::11]]
     ways = (
@@ -65,7 +65,7 @@ def deviation(similarity: float) -> float:
 
 def estimate() -> Picture:
     """Share of equal slots by true similarity, with two standard deviations of the theory."""
-    scale = Scale(0.3, 1.0, 1)
+    scale = Scale(0.3, 1.0, 1, whole=False)
     parts = grid(scale, (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1))
     parts.append(dots(((scale.x(pair.jaccard), scale.y(pair.equal_slots)) for pair in measured()), BLUE, 4))
     places = [0.3 + 0.7 * step / 100 for step in range(101)]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import scale as charts
-from scale import BLUE, HEIGHT, ORANGE, WIDTH, Point, Scale
-
+from neardup_db.show import charts
+from neardup_db.show.charts import BLUE, HEIGHT, ORANGE, WIDTH, Chart, Scale
 from neardup_db.show.escape import escape
 
 NARROW = 420
@@ -66,15 +65,14 @@ class Picture:
 
 
 def chart(name: str, text: str, parts: Iterable[str], below: str, above: str) -> Picture:
-    """A chart drawn with `scale.Scale`; below, above: what the x and the y axis are."""
+    """A chart drawn with `neardup_db.show.charts.Scale`; below, above: what the x and the y axis are."""
     axes = [words(WIDTH / 2 + 19, HEIGHT - 6, below, "middle"), words(10, 14, above, kind="small quiet")]
     return Picture(name, text, [*parts, *axes], HEIGHT + 4, WIDTH)
 
 
-def curve(name: str, text: str, points: Sequence[Point], threshold: float, recall: float) -> Picture:
-    """The share of pairs found, by Jaccard similarity. text: followed by the similarity at which half are found."""
-    drawing, meaning = charts.curve(points, threshold, recall)
-    return Picture(name, f"{text} {meaning}", [drawing], HEIGHT + 4, WIDTH)
+def curve(name: str, text: str, drawn: Chart) -> Picture:
+    """A chart of the package as a picture."""
+    return Picture(name, text, [drawn.drawing], HEIGHT + 4, WIDTH)
 
 
 def grid(scale: Scale, ticks: Sequence[float], percent: bool = False) -> list[str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from markupsafe import Markup
 
-from ..clock import now_ms, utc
+from ..clock import now_ms
 from ..errors import MismatchError, ParameterError
 from ..index import Index
-from ..schemes import scheme_from_settings
+from ..show.charts import grid
 from ..show.difference import difference_html
 from ..show.escape import escape, shortened
+from ..show.figures import collect, largest, moment
 from ..store.layout.schema import sql_text
 from ..values import Key, Part
 from .foreign import ForeignDatabase, load_functions, open_index, similarities
@@ -83,59 +84,20 @@ class Entry:
 
 
 def overview(db: ForeignDatabase, name: str, count: int) -> dict[str, Any]:
-    """Counts, settings, search box and the largest clusters."""
-    settings = dict(db.rows(f"SELECT name, value FROM {name}_setting"))
-    settings.update(scheme_from_settings(settings).settings())  # checked, since they come from a file
-    clusters = _largest(db, name, count + 1)
+    """Figures, charts, search box and the largest clusters."""
+    figures = collect(db, name)
+    clusters = largest(db, name, count + 1)
     beginnings = {row.cluster: _beginning(db, name, row.representative) for row in clusters[:count]}
-    figures = {
-        "documents": db.value(f"SELECT count(*) FROM {name}_document WHERE {VISIBLE}", {"now": now_ms()}),
-        "clusters": clusters[0].clusters if clusters else 0,
-        "duplicates": clusters[0].duplicates if clusters else 0,
-        "recorded matches": db.value(f"SELECT count(*) FROM {name}_match"),
-    }
     return {
         "figures": figures,
-        "settings": settings,
+        "charts": Markup(grid(figures)),
         "clusters": clusters[:count],
         "beginnings": beginnings if any(beginnings.values()) else None,
         "more_clusters": min(count + 80, MOST_CLUSTERS) if len(clusters) > count and count < MOST_CLUSTERS else None,
         "allowed": allowed(db, name),
-        "recorded": bool(settings.get("record_matches")),
+        "recorded": bool(figures.settings.get("record_matches")),
         "form": form(db, name),
     }
-
-
-class ClusterRow(NamedTuple):
-    """A cluster, its earliest key, and the counts of all clusters. duplicates: their documents except the earliest of each."""
-
-    cluster: int
-    size: int
-    representative: Key
-    clusters: int
-    duplicates: int
-
-
-def _largest(db: ForeignDatabase, name: str, limit: int) -> list[ClusterRow]:
-    """The largest clusters, the earlier first in a tie."""
-    sized = f"""SELECT cluster_id, count(*) AS size, min(id) AS first FROM {name}_document
-                WHERE cluster_id IS NOT NULL AND {VISIBLE} GROUP BY cluster_id HAVING size > 1"""
-    listed = f"""SELECT cluster_id, size, first, count(*) OVER () AS clusters, sum(size - 1) OVER () AS duplicates FROM ({sized})
-                 ORDER BY size DESC, first LIMIT :limit"""
-    rows = db.rows(
-        f"""SELECT l.cluster_id, l.size, d.key, l.clusters, l.duplicates FROM ({listed}) AS l
-            JOIN {name}_document AS d ON d.id = l.first ORDER BY l.size DESC, l.first""",
-        {"now": now_ms(), "limit": limit},
-    )
-    return [ClusterRow(*row) for row in rows]
-
-
-def _moment(milliseconds: int) -> str:
-    """A stored time in UTC."""
-    try:
-        return utc(milliseconds // 1000).strftime("%Y-%m-%d %H:%M:%S")
-    except OverflowError:
-        return f"{milliseconds} ms"
 
 
 def _beginning(db: ForeignDatabase, name: str, key: Key) -> str:
@@ -258,7 +220,7 @@ def allowed(db: ForeignDatabase, name: str) -> list[tuple[int, str, str, str]]:
         return []
     rows = db.rows(f"SELECT id, allowed_at, note, substr(text, 1, {2 * BEGINNING}) FROM {name}_allowed ORDER BY id")
     beginnings = [shortened(" ".join((text or "").split()), BEGINNING) for *_, text in rows]
-    return [(number, _moment(at), note or "", text) for (number, at, note, _), text in zip(rows, beginnings, strict=True)]
+    return [(number, moment(at), note or "", text) for (number, at, note, _), text in zip(rows, beginnings, strict=True)]
 
 
 def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]:
@@ -280,7 +242,7 @@ def _entries(db: ForeignDatabase, name: str, ids: list[int]) -> dict[int, Entry]
                 id=number,
                 key=key,
                 cluster=label,
-                added_at=_moment(added),
+                added_at=moment(added),
                 times_seen=times,
                 metadata=shortened(metadata or "", LONGEST_METADATA),
                 text=text,

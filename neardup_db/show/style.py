@@ -5,7 +5,8 @@
     fragment(body)          -> HTML with its style, for use in another page, such as a notebook
     facts(rows)             -> names (text) and values (HTML) as a table
 
-Light and dark mode follow the system. Text has a contrast of at least 4.5 to 1, and colour is never the only sign.
+Light and dark mode follow the system. Text has a contrast of at least 4.5 to 1, chart lines at least 3 to 1, and colour is never
+the only sign.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ html:has(> .nd-page) { color-scheme: light dark; background: var(--nd-page); }
 .nd-figures > div { background: var(--nd-card); border: 1px solid var(--nd-line); border-radius: .5rem; padding: .6rem .8rem; }
 .nd-figures dt { color: var(--nd-quiet); font-size: .875rem; }
 .nd-figures dd { margin: 0; font-size: 1.3rem; font-weight: 600; font-variant-numeric: tabular-nums; }
+.nd-charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem; }
+.nd-charts > :only-child { max-width: 34rem; }
+.nd-chart { margin: 0; padding: .8rem; background: var(--nd-card); border: 1px solid var(--nd-line); border-radius: .5rem;
+  min-width: 0; }
+.nd-chart figcaption { font-weight: 600; margin-bottom: .3rem; }
+.nd-chart svg { display: block; width: 100%; height: auto; color: var(--nd-text); }
+.nd-chart details { font-size: .875rem; margin-top: .3rem; }
 .nd-page summary { cursor: pointer; }
 .nd-page summary:focus-visible, .nd-page a:focus-visible { outline: 2px solid var(--nd-link); outline-offset: 2px; }
 .nd-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..show.charts import histogram
 from ..show.difference import difference_html
 from ..show.escape import escape, label_html
 from ..show.style import fragment, page
@@ -159,13 +160,14 @@ def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> It
 
 
 def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> str:
-    similar = f"Pairs by similarity, from {trial.histogram[0][0]:.2g} to 1, on a logarithmic scale: {trial.bars}"
+    note = f"Pairs below {trial.histogram[0][0]:.2g} are not counted."
+    chart = histogram(trial.histogram, trial.threshold, note, of="pairs of texts")
     shown = [border for border in trial.borders if border.threshold == trial.threshold or round(border.threshold * 20) % 2 == 0]
     borders = "".join(_border(border, border.threshold == trial.threshold, compare) for border in shown)
     fits = "no threshold fits" if trial.threshold is None else f"threshold {trial.threshold:.2f}"
     return (
         f'<details class="nd-cluster"{" open" if is_best else ""}><summary><span class="nd-key">{escape(trial.name)}</span> '
-        f'<span class="nd-badge">{fits}</span></summary><p class="nd-note">{similar}</p>{borders}</details>'
+        f'<span class="nd-badge">{fits}</span></summary><div class="nd-charts">{chart.figure()}</div>{borders}</details>'
     )
 
 

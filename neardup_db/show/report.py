@@ -1,0 +1,119 @@
+"""An index report: one HTML file with key figures, charts, and the largest clusters with their differences."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .charts import grid
+from .difference import difference_html
+from .escape import escape, label_html
+from .figures import Figures, Member, by_size, collect, documents, largest, members
+from .style import page
+
+if TYPE_CHECKING:
+    from ..reader import Reader
+
+EXACT = 20_000_000
+"""Up to this many ids a report counts everything, since it may take longer than a page."""
+
+CHANGES, LONGEST = 40, 600
+"""The number of differences shown for two texts, and the characters of each; a report of hundreds of long texts has a few
+megabytes."""
+
+Group = tuple[int, list[Member]]
+"""The number of documents in a cluster, and its first documents."""
+
+
+def figures_of(index: Reader) -> Figures:
+    """The figures of an open index. If the index does not record matches, its clusters are computed."""
+    figures = collect(index.connection, index.name, most=EXACT)
+    if figures.settings["record_matches"]:
+        return figures
+    sizes, clusters, duplicates = by_size(Counter(len(cluster) for cluster in index.clusters()))
+    return replace(figures, sizes=sizes, clusters=clusters, duplicates=duplicates)
+
+
+def report_page(index: Reader, title: str, clusters: int = 20, most: int = 10) -> str:
+    """The report as an HTML document: the largest `clusters`, with the first `most` documents of each.
+
+    >>> from neardup_db import Index, MinHash
+    >>> from neardup_db.show.report import report_page
+    >>> with Index(":memory:", MinHash(), store_text=True) as index:
+    ...     matches = index.add("a", "one text of a few words"), index.add("b", "One text of a few words!")
+    ...     html = report_page(index, "A report")
+    >>> "<h1" in html, "<script" in html
+    (True, False)
+    """
+    figures = figures_of(index)
+    groups = list(_groups(index, figures, clusters, most))
+    made = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    parts = [
+        f'<h1 dir="auto">{label_html(title)}</h1>',
+        f'<p class="nd-quiet">Index {escape(index.name)}, {escape(index.scheme)}, as of {made} UTC.</p>',
+        _key_figures(figures),
+        "<h2>Charts</h2>",
+        grid(figures),
+        "<h2>The largest clusters</h2>",
+        "".join(_cluster(index, place, *group) for place, group in enumerate(groups)) or "<p>There is no cluster.</p>",
+    ]
+    if figures.clusters > len(groups):
+        parts.append(f'<p class="nd-note">The first {len(groups):,} of {figures.clusters:,} clusters.</p>')
+    return page(title, "".join(parts))
+
+
+def _groups(index: Reader, figures: Figures, clusters: int, most: int) -> Iterator[Group]:
+    connection, name = index.connection, index.name
+    if figures.settings["record_matches"]:
+        for cluster in largest(connection, name, clusters, most=EXACT):
+            yield cluster.size, members(connection, name, cluster.cluster, most)
+    else:
+        for computed in index.clusters()[:clusters]:
+            yield len(computed), documents(connection, name, computed.keys[:most])
+
+
+def _key_figures(figures: Figures) -> str:
+    share = figures.duplicates / figures.documents if figures.documents else 0.0
+    shown = {
+        "Documents": f"{figures.documents:,}",
+        "Duplicates": f"{figures.duplicates:,}",
+        "Share of duplicates": f"{share:.1%}",
+        "Clusters": f"{figures.clusters:,}",
+        "Recorded matches": f"{figures.matches:,}" if figures.settings["record_matches"] else "not kept",
+    }
+    if figures.expired:
+        shown["Expired"] = f"{figures.expired:,}"
+    cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in shown.items())
+    return f'<dl class="nd-figures">{cells}</dl>'
+
+
+def _cluster(index: Reader, place: int, size: int, group: list[Member]) -> str:
+    """One cluster: its earliest document, and the others compared with it. Only the first cluster is unfolded."""
+    if not group:
+        return ""
+    first, others = group[0], group[1:]
+    similar = {match.key: match.similarity for match in index.matches(first.key)} if first.key in index else {}
+    shown = "".join(_member(first, other, similar.get(other.key)) for other in others)
+    more = size - len(group)
+    return (
+        f'<details class="nd-cluster"{"" if place else " open"}><summary><span class="nd-badge">{size:,} documents</span> '
+        f'<span class="nd-key" dir="auto">{label_html(first.key)}</span></summary>{_metadata(first)}{shown}'
+        + (f'<p class="nd-note">and {more:,} more</p>' if more > 0 else "")
+        + "</details>"
+    )
+
+
+def _member(first: Member, other: Member, similarity: float | None) -> str:
+    near = "joined through others" if similarity is None else f"{similarity:.4f}"
+    head = f'<span class="nd-key" dir="auto">{label_html(other.key)}</span> <span class="nd-badge">{near}</span>'
+    if first.text is None or other.text is None:
+        return f'<div class="nd-member">{head}{_metadata(other)}</div>'
+    texts = difference_html(first.text, other.text, label_a=first.key, label_b=other.key, most=CHANGES, longest=LONGEST)
+    return f'<details class="nd-member" open><summary>{head}</summary>{_metadata(other)}{texts}</details>'
+
+
+def _metadata(member: Member) -> str:
+    return "" if member.metadata is None else f'<p class="nd-note" dir="auto">{label_html(member.metadata, 500)}</p>'
