@@ -31,7 +31,7 @@ LAYERS = (
     ("reader",),
     ("adding",),
     ("editing",),
-    ("index",),
+    ("index", "show.report"),
     ("tuning",),
     ("", "demo", "duplicates"),
     ("duckdb_rows",),

@@ -11,8 +11,7 @@ from ..show.report import figures_of, report_page
 from .command import command
 from .inputs.files import STDOUT
 from .options import Count, index_argument, index_files, name_option, open_index
-from .output import print_note
-from .outputs import check_output, write_text
+from .outputs import check_output, write_page
 
 
 @command()
@@ -52,27 +51,15 @@ def report(
     if output is None and svg is None:
         raise click.UsageError("Give -o FILE, --svg FOLDER or both")
     with open_index(index_path, name) as index:
-        check_page(output, force, index_path)
-        shown = {} if svg is None else charts(figures_of(index))
-        drawn = {f"{chart_name}.svg": chart for chart_name, chart in shown.items() if chart.drawing}
+        drawings: dict[Path, str] = {}
         if svg is not None:
             svg.mkdir(parents=True, exist_ok=True)
-            for file in drawn:
-                check_page(svg / file, force, index_path)
+            found = charts(figures_of(index))
+            drawings = {svg / f"{chart_name}.svg": chart.file() for chart_name, chart in found.items() if chart.drawing}
+        for path in (output, *drawings):
+            if path is not None and path != STDOUT:
+                check_output(path, force, index_files(index_path))
         if output is not None:
             write_page(output, report_page(index, title or index_path.name, clusters, members))
-        if svg is not None:
-            for file, chart in drawn.items():
-                write_text(svg / file, chart.file())
-                print_note(f"wrote {svg / file}")
-
-
-def check_page(path: Path | None, force: bool, index_path: Path) -> None:
-    if path is not None and path != STDOUT:
-        check_output(path, force, index_files(index_path))
-
-
-def write_page(path: Path, html: str) -> None:
-    write_text(path, html)
-    if path != STDOUT:
-        print_note(f"wrote {path}")
+        for path, drawing in drawings.items():
+            write_page(path, drawing)

@@ -50,6 +50,10 @@ class ForeignDatabase:
             cursor.row_factory = None
             return cursor.execute(sql, bindings).fetchall()  # type: ignore[no-any-return]
 
+    def execute(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
+        """As a connection, for the figures."""
+        return self.rows(sql, bindings)
+
     def row(self, sql: str, bindings: Any = ()) -> tuple[Any, ...] | None:
         return next(iter(self.rows(sql, bindings)), None)
 
