@@ -19,7 +19,7 @@ from tasks import PATIENCE, SCHEME, TEXTS, Gate, begun, cancelled, records, run,
 
 from neardup_db import DuplicateKeyError, Index, MinHash, NearDupError, ParameterError, limits
 from neardup_db.aio import AsyncIndex, LateResult
-from neardup_db.aio.lanes import Call
+from neardup_db.aio.threads import Call
 
 
 @pytest.fixture

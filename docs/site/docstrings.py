@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 from typing import Any
 
 import griffe
 
 EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 PAGE = re.compile(r"docs/reference/(\w+)\.md")
+MADE = re.compile(r"_(?:writing|reading|listing)\(Index\.(\w+)\)")
 ERROR = re.compile(r"(?<![`\w.\[])([A-Z]\w+(?:Error|Warning))(?![`\w])")
 
 
@@ -50,10 +52,26 @@ def show_defaults(function: griffe.Function) -> None:
             parameter.default = constant.value
 
 
+def show_coroutines(pkg: griffe.Module) -> None:
+    """Give AsyncIndex, whose methods are made of those of Index (`add = _writing(Index.add)`), their signatures."""
+    modules = [pkg[name] for name in ("reader", "querying", "passage_methods", "adding", "editing", "index")]
+    owners = [owner for module in modules for owner in module.members.values() if not owner.is_alias and owner.is_class]
+    methods = {name: each for owner in owners for name, each in owner.members.items() if each.is_function}
+    ours = pkg["aio.AsyncIndex"]
+    for name, member in [*ours.attributes.items()]:
+        found = MADE.fullmatch(str(member.value))
+        if found:
+            method = copy(methods[found[1]])
+            method.docstring = griffe.Docstring(method.docstring.value.partition("\n\n")[0], parent=method)
+            method.labels = set() if "_listing" in found[0] else {"async"}
+            ours.set_member(name, method)
+
+
 class Docstrings(griffe.Extension):
     """Rewrites each docstring when the package is loaded."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        show_coroutines(pkg)
         errors = {name for name, member in pkg["errors"].members.items() if not member.is_alias and member.is_class}
         self._rewrite(pkg, errors)
 

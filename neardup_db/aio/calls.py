@@ -1,4 +1,4 @@
-"""Calls from asyncio tasks to one Index: their threads, their order, and the results of calls whose task was cancelled."""
+"""Calls from asyncio tasks to one Index: its opening and closing, their order, transactions, and late results."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import asyncio
 import inspect
 import logging
 import os
-import weakref
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
 
 from .. import limits
-from ..errors import ClosedError, NearDupError, ParameterError
+from ..errors import BusyError, ClosedError, NearDupError, ParameterError
 from ..index import Index
 from ..parameters import check_callable, check_integer, check_timeout, quoted
 from ..store.database.transactions import current_task
-from .lanes import Call, Lane, Late, WaitQueue, no_op
+from .threads import Call, Lane, Late, no_op
+
+Opened = TypeVar("Opened", bound="Calls")
 
 _logger = logging.getLogger("neardup_db.aio")
 
@@ -38,84 +38,78 @@ def _logged(late: LateResult) -> None:
     _logger.info("%s(%s) %s after its task was cancelled", late.method, ", ".join(map(quoted, late.args[:1])), how)
 
 
-Opened = TypeVar("Opened", bound="Calls")
-
-
-class Block(Protocol):
-    task: object | None
-    line: WaitQueue
-    """The task's running call; after a cancellation it may still run."""
-    outer: Block | None
+class _RolledBackError(Exception):
+    pass
 
 
 class Calls:
     """An Index, its writing thread, its reading threads, and the event loop of the calling tasks."""
 
-    _target: Any
-    _options: dict[str, Any]
-    _readers: int | None
-    _on_late_result: Callable[[LateResult], Any] | None
+    _index: Index | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    """The loop of the last call."""
+    _has_readers = False
+    _closing: asyncio.Task[None] | None = None
+    _owner: object | None = None
+    """The task inside a transaction, and how many of its transactions are open."""
+    _depth = 0
 
-    def _begin(self) -> None:
-        """Check the arguments that Index itself does not check."""
+    def __init__(
+        self, target: Any, options: dict[str, Any], readers: int | None, on_late_result: Callable[[LateResult], Any] | None
+    ) -> None:
         try:
-            os.fspath(self._target)
+            os.fspath(target)
         except TypeError as error:
             raise ParameterError(
-                f"target={quoted(self._target)}: give a path or ':memory:'. A connection of yours would be used by other threads "
+                f"target={quoted(target)}: give a path or ':memory:'. A connection of yours would be used by other threads "
                 "than yours; open its file by the path with attach=True, or use Index(connection) in the connection's thread"
             ) from error
-        self._timeout = check_timeout(self._options["timeout"])
-        check_plain("on_late_result", self._on_late_result)
+        self._target = target
+        self._options = options
+        self._timeout = check_timeout(options["timeout"])
+        check_plain("on_late_result", on_late_result)
+        self._on_late_result = on_late_result or _logged
         most = limits.READERS_MAX
-        self._most = most if self._readers is None else check_integer("readers", self._readers, 1, most)
-        self._index: Index | None = None
-        self._process_id = os.getpid()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop in which the index was opened."""
-        self._writes: Lane
-        self._reads: Lane
-        self._closing: asyncio.Task[None] | None = None
-        self._has_readers = False
-        self._block: Block | None = None
-        """The innermost open transaction."""
+        self._most = most if readers is None else check_integer("readers", readers, 1, most)
         self._loads: dict[object, Callable[[], Awaitable[None]]] = {}
         """By task that reads the records of a load: a function that stores the pending records."""
+        self._begin()
+
+    # ---- the object --------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._process_id = os.getpid()
+        self._writes, self._reads = Lane(1, "neardup writes"), Lane(self._most, "neardup reads")
 
     async def open(self: Opened) -> Opened:
         """Open the index, unless it is open, and return it, as `async with` does. Raises the errors of `Index(...)`."""
-        self._bind()
+        if self._index is None and self._process_id != os.getpid():
+            self._begin()
+        self._require_here()
         while self._closing is not None:
             await asyncio.wait([self._closing])
-        await self._writes.enter(self._timeout, self._busy)
+        await self._enter(self._writes)
         if self._index is not None:  # opened by another task meanwhile
             self._writes.release()
-            return self
-        call = Call(self._running, self._writes, self._opened_late, self._writes.release)
-        try:
-            self._index, self._has_readers = await call.start(self._open_now).outcome()
-        except Exception:
-            self._writes.end()
-            raise
+        else:
+            await self._start(self._writes, self._open_now, self._opened_late, self._opened).outcome()
         return self
 
-    def _bind(self) -> None:
-        if self._loop is None or (self._index is None and self._process_id != os.getpid()):
-            self._loop, self._process_id = _running_loop(), os.getpid()
-            self._writes, self._reads = Lane(1, "neardup writes"), Lane(self._most, "neardup reads")
-            for lane in (self._writes, self._reads):
-                weakref.finalize(self, lane.end).atexit = False  # at exit, the threads finish their calls first
-        self._require_here()
-
-    def _open_now(self) -> tuple[Index, bool]:
+    def _open_now(self, call: Call) -> None:
         index = Index(self._target, **self._options)
-        return index, index._readers.reserve_main()
+        self._has_readers = index._readers.reserve_main()
+        self._index = index
 
-    def _opened_late(self, opened: tuple[Index, bool] | None, error: BaseException | None) -> None:
-        if opened is not None:
+    def _opened_late(self, result: None, error: BaseException | None) -> None:
+        index, self._index = self._index, None
+        if index is not None:
             with suppress(ClosedError):
-                self._writes.submit(opened[0].close)
-        self._writes.end()
+                self._writes.submit(index.close)
+
+    def _opened(self) -> None:
+        self._writes.release()
+        if self._index is None:
+            self._writes.end()
 
     async def close(self) -> None:
         """Close the index after all earlier calls; later calls raise ClosedError. Closing again does nothing. Once begun, closing
@@ -126,7 +120,7 @@ class Calls:
         if self._index is None or self._process_id != os.getpid():
             return
         self._require_here()
-        if self._own_block is not None:
+        if self._own_depth:
             raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
@@ -136,9 +130,9 @@ class Calls:
         entered: list[Lane] = []
         try:
             for lane in (self._writes, *([self._reads] * self._reads.places)):
-                await lane.enter(self._timeout, self._busy)
+                await self._enter(lane)
                 entered.append(lane)
-            await Call(self._running, self._writes, None, no_op).start(self._close_now).outcome()
+            await self._start(self._writes, self._close_now).outcome()
             self._writes.end()
             self._reads.end()
         finally:
@@ -146,12 +140,12 @@ class Calls:
             for lane in entered:
                 lane.release()
 
-    def _close_now(self) -> None:
+    def _close_now(self, call: Call) -> None:
         if self._index is not None:
             self._index.close()
             self._index = None
 
-    # ---- calls -------------------------------------------------------------------------------------------------------
+    # ---- what a call requires ----------------------------------------------------------------------------------------
 
     def _require_index(self) -> Index:
         index = self._index
@@ -169,8 +163,8 @@ class Calls:
             )
         loop = _running_loop()
         if self._loop is not loop:
-            is_there = self._index is not None and not self._running.is_closed()
-            if is_there or self._writes.taken or self._reads.taken:
+            is_in_use = self._index is not None and self._loop is not None and not self._loop.is_closed()
+            if is_in_use or self._writes.taken or self._reads.taken:
                 raise NearDupError(
                     "this AsyncIndex was opened in another event loop, which still runs, or has unfinished calls: create and "
                     "open another one in this loop, AsyncIndex(path)"
@@ -182,55 +176,87 @@ class Calls:
         if self._index is not None:
             self._require_here()
         self._require_index()
-        if self._closing is not None and self._own_block is None:
+        if self._closing is not None and not self._own_depth:
             raise ClosedError("the index is being closed: open it again with open()")
 
     @property
-    def _running(self) -> asyncio.AbstractEventLoop:
-        assert self._loop is not None
-        return self._loop
+    def _own_depth(self) -> int:
+        """In how many nested transactions this task is."""
+        return self._depth if self._depth and self._owner is current_task() else 0
 
-    @property
-    def _own_block(self) -> Block | None:
-        block = self._block
-        return block if block is not None and block.task is current_task() else None
-
-    @property
-    def _busy(self) -> str:
-        return (
-            f"the call has waited {self._timeout:g} s for calls of other tasks and did nothing: try again, or give a "
-            "larger timeout. In a transaction() call from the task that entered it: gather() and create_task() start other tasks"
-        )
+    # ---- calls -------------------------------------------------------------------------------------------------------
 
     def _late(self, method: str, *args: Any, **kwargs: Any) -> Late:
         def report(result: Any, error: BaseException | None) -> None:
             try:
-                (self._on_late_result or _logged)(LateResult(method, args, kwargs, result, error))
+                self._on_late_result(LateResult(method, args, kwargs, result, error))
             except Exception:
                 _logger.exception("on_late_result failed")
 
         return report
 
-    async def _call(self, work: Callable[[Call], Any], late: Late | None, *, reads: bool = False) -> Any:
+    async def _enter(self, lane: Lane) -> None:
+        if not await lane.enter(self._timeout):
+            raise BusyError(
+                f"the call has waited {self._timeout:g} s for calls of other tasks and did nothing: try again, or give a "
+                "larger timeout. In a transaction() call from the task that entered it: gather() and create_task() start other "
+                "tasks"
+            )
+
+    def _start(
+        self, lane: Lane, work: Callable[[Call], Any], late: Late | None = None, then: Callable[[], None] = no_op
+    ) -> Call:
+        assert self._loop is not None
+        return Call(self._loop, lane, work, late, then)
+
+    async def _call(self, work: Callable[[Index, Call], Any], late: Late | None, *, reads: bool = False) -> Any:
         """Run work in a thread and return its result. A task in a transaction sees its own writes."""
         self._require_open()
         await self._flush()
-        block = self._own_block
-        lane = self._reads if reads and block is None and self._has_readers else self._writes
-        if block is None:
-            line: WaitQueue = lane
-            await line.enter(self._timeout, self._busy)
-        else:
-            line = block.line
-            await line.enter()
-        call = Call(self._running, lane, late, line.release)
-        return await call.start(partial(work, call)).outcome()
+        lane, then = self._writes, no_op
+        if not self._own_depth:
+            if reads and self._has_readers:
+                lane = self._reads
+            await self._enter(lane)
+            then = lane.release
+        return await self._start(lane, lambda call: work(self._require_index(), call), late, then).outcome()
 
     async def _flush(self) -> None:
         """If this task reads the records of a load, store the pending records, so that its calls find them."""
         flush = self._loads.get(current_task()) if self._loads else None
         if flush is not None:
             await flush()
+
+    @asynccontextmanager
+    async def _transaction(self, begin: Callable[[Index], AbstractContextManager[Any]], late: Late) -> AsyncIterator[Any]:
+        """A transaction of this task, which occupies the writing thread until its end."""
+        self._require_open()
+        await self._flush()
+        leave = no_op
+        if not self._own_depth:
+            await self._enter(self._writes)
+            leave = self._writes.release
+        begun, is_inside = ExitStack(), False  # the stack is used in the thread
+        try:
+            await self._start(self._writes, lambda call: begun.enter_context(begin(self._require_index()))).outcome()
+            self._owner, self._depth, is_inside = current_task(), self._depth + 1, True
+            try:
+                yield self
+            finally:
+                self._depth -= 1
+                self._owner = self._owner if self._depth else None
+            is_inside = False
+            self._require_here()
+            await self._start(self._writes, lambda call: begun.close(), late).outcome()
+        except BaseException as error:
+            if self._process_id == os.getpid():  # else the transaction is the parent's
+                with suppress(ClosedError):  # at exit SQLite rolls back open transactions
+                    raised = _RolledBackError, _RolledBackError(), None
+                    call = self._start(self._writes, lambda call: begun.__exit__(*raised), None, leave)
+                    if is_inside and not isinstance(error, GeneratorExit):  # at GeneratorExit the coroutine cannot wait
+                        await call.outcome()
+            raise
+        leave()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -17,9 +17,8 @@ from ..records import check_fields
 from ..store.database.transactions import current_task
 from ..store.writing.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
-from .calls import Block, Calls
-from .lanes import is_program_ending
-from .transactions import Transaction
+from .calls import Calls
+from .threads import is_program_ending
 
 
 async def _call_on_outcome(on_outcome: Callable[..., Any], outcomes: list[tuple[Any, ...]]) -> None:
@@ -64,16 +63,19 @@ class Load:
     """`add_many` for an asynchronous iterable. The task reads the records and stores them in batches, in one transaction, or in a
     transaction for every `commit_every` records, between which other tasks write."""
 
-    def __init__(self, index: Calls, records: AsyncIterable[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, index: Calls, records: AsyncIterable[Any], options: dict[str, Any]) -> None:
         self._index = index
         self._records = records
-        self._late = index._late("add_many", records, **kwargs)
-        self._every = kwargs.pop("commit_every")
-        self._progress = kwargs.pop("progress")
-        self._on_outcome = kwargs.pop("on_outcome")
-        self._kwargs = kwargs
-        self._outer: Block | None = None
-        self._block: Transaction | None = None
+        self._late = index._late("add_many", records, **options)
+        self._every = options.pop("commit_every")
+        self._progress = options.pop("progress")
+        self._on_outcome = options.pop("on_outcome")
+        self._options = options
+        self._block = AsyncExitStack()
+        """The open transaction, if there is one."""
+        self._is_open = False
+        self._depth = 0
+        """The transactions around the load."""
         self._piece: list[Any] = []
         self._size = 0
         self._stored = 0
@@ -87,32 +89,28 @@ class Load:
         have caught it."""
 
     async def run(self) -> AddReport:
-        index, task = self._index, current_task()
-        for name, function in (("progress", self._progress), ("on_outcome", self._on_outcome)):
-            check_callable(name, function)
+        index, task, options = self._index, current_task(), self._options
+        check_callable("progress", self._progress)
+        check_callable("on_outcome", self._on_outcome)
         if self._every is not None:
             check_integer("commit_every", self._every, 1)
-        given = self._kwargs
-        check_if_exists(given["if_exists"])
-        check_choice("on_error", given["on_error"], ("raise", "skip"))
-        check_fields(*(given[name] for name in ("key", "text", "group", "metadata")))
+        check_if_exists(options["if_exists"])
+        check_choice("on_error", options["on_error"], ("raise", "skip"))
+        check_fields(*(options[name] for name in ("key", "text", "group", "metadata")))
         index._require_open()
         await index._flush()  # of an enclosing load
+        self._depth = index._own_depth
         outer = index._loads.get(task)
-        self._outer = index._own_block
         index._loads[task] = self.flush
         try:
-            await self._read_batch()
-            self._is_read = True
-            await self._commit()
-        except BaseException as error:
-            has_begun = self._block is not None or bool(self._piece)
-            if has_begun and isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+            async with self._block:
+                await self._read()
+                self._is_read = True
+                await self._commit()
+        except (asyncio.CancelledError, GeneratorExit):
+            if self._is_open or self._piece:
                 why = "the task that read the records was cancelled: what was not committed before is not stored"
                 self._late(None, NearDupError(why))
-            if self._block is not None:
-                block, self._block = self._block, None
-                await block.__aexit__(type(error), error, error.__traceback__)
             raise
         finally:
             if outer is None:
@@ -121,14 +119,7 @@ class Load:
                 index._loads[task] = outer
         return self._report
 
-    @contextmanager
-    def _loading(self, index: Index) -> Iterator[None]:
-        with index._store.db.large_cache(), index.transaction():
-            yield
-        if self._is_read:
-            index._checkpoint()
-
-    async def _read_batch(self) -> None:
+    async def _read(self) -> None:
         records = self._records.__aiter__()
         try:
             async for record in records:
@@ -148,7 +139,9 @@ class Load:
             raise
 
     def _append(self, record: Any) -> None:
-        if self._index._own_block is not (self._block or self._outer):
+        if self._error is not None:
+            raise self._error
+        if self._index._own_depth != self._depth + self._is_open:
             raise NearDupError(
                 "a transaction() that the records' iterator began is open, and its end could roll back some of the records: end "
                 "it before the next record is yielded, or begin it around add_many"
@@ -159,23 +152,25 @@ class Load:
         self._size += sum(len(value if isinstance(value, (str, bytes)) else repr(value)) for value in values)
 
     async def flush(self) -> None:
+        """Store the pending records."""
         if self._error is not None:
             raise self._error
         piece, self._piece, self._size = self._piece, [], 0
-        if not piece:
-            return
         try:
-            await self._store(piece)
+            if piece:
+                await self._store(piece)
         except BaseException as error:
             self._error = error
             raise
 
     async def _store(self, piece: list[Any]) -> None:
-        if self._block is None:
-            block = Transaction(self._index, self._loading, self._committed)
-            await block.__aenter__()
-            self._block = block
-        report = await self._add(piece)
+        index, first, options = self._index, self._stored, self._options
+        if not self._is_open:
+            await self._block.enter_async_context(index._transaction(self._begin, self._committed))
+            self._is_open = True
+        if self._on_outcome is not None:
+            options = {**options, "on_outcome": lambda *outcome: self._heard.append(outcome)}
+        report = await index._call(lambda index, call: index._add_piece(first, piece, **options), None)
         counts = {each.name: getattr(self._report, each.name) + getattr(report, each.name) for each in fields(AddReport)}
         self._report = AddReport(**{**counts, "problems": counts["problems"][:MOST_PROBLEMS]})
         self._stored += len(piece)
@@ -184,23 +179,20 @@ class Load:
             if inspect.isawaitable(answer):
                 await answer
 
-    async def _add(self, piece: list[Any]) -> AddReport:
-        kwargs, first = self._kwargs, self._stored
-        if self._on_outcome is not None:
-            kwargs = {**kwargs, "on_outcome": lambda *outcome: self._heard.append(outcome)}
-        index = self._index
-        report: AddReport = await index._call(lambda call: index._require_index()._add_piece(first, piece, **kwargs), None)
-        return report
+    @contextmanager
+    def _begin(self, index: Index) -> Iterator[None]:
+        with index._store.db.large_cache(), index.transaction():
+            yield
+        if self._is_read:
+            index._checkpoint()
 
     async def _commit(self) -> None:
         await self.flush()
-        self._in_block = 0
-        if self._block is not None:
-            block, self._block = self._block, None
-            await block.__aexit__(None, None, None)
-        while self._heard:  # outcomes are reported only after the commit
-            told, self._heard = self._heard[: limits.TASK_RECORDS], self._heard[limits.TASK_RECORDS :]
-            await _call_on_outcome(self._on_outcome, told)
+        self._in_block, self._is_open = 0, False
+        await self._block.aclose()
+        heard, self._heard = self._heard, []
+        for place in range(0, len(heard), limits.TASK_RECORDS):  # outcomes are reported only after the commit
+            await _call_on_outcome(self._on_outcome, heard[place : place + limits.TASK_RECORDS])
             await asyncio.sleep(0)
 
     def _committed(self, result: Any, error: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""Threads for the calls of asyncio tasks, and first-in, first-out queues for these threads."""
+"""Threads for the calls of asyncio tasks, and the first-in, first-out queue of the tasks that wait for one."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import asyncio
 import atexit
 import inspect
 import logging
-import os
 import threading
 import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from ..errors import BusyError, ClosedError, NearDupError
+from ..errors import ClosedError
 
 Late = Callable[[Any, "BaseException | None"], None]
-"""Receives the result or error of a call whose task no longer waits."""
+"""Receives the result or error of a call that had begun when its task was cancelled."""
 
 _LOOK_AGAIN_S = 0.5
 """The interval in seconds at which a thread waiting for a loop checks that the loop still runs."""
@@ -41,108 +41,104 @@ def no_op() -> None:
     pass
 
 
-class WaitQueue:
-    """A semaphore with first-in, first-out order, for the loop's thread only."""
+class Lane:
+    """Some places, each with a thread, started on demand. Except for `_work`, it is used in the loop's thread only."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, name: str) -> None:
         self.places = places
         self.taken = 0
-        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[bool], None] = OrderedDict()
+        self._name = name
+        self._works: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        _lanes.add(self)
 
-    async def enter(self, timeout: float | None = None, busy: str = "") -> None:
-        """Acquire a place; raises BusyError after the timeout. Cancelling the task leaves the queue."""
+    def __del__(self) -> None:
+        self.end()
+
+    async def enter(self, timeout: float) -> bool:
+        """Take a place after the tasks that wait already. False after the timeout. Cancelling the task leaves the queue."""
         if self.taken < self.places:
             self.taken += 1
-            return
+            return True
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._waiting[waiter] = None
-        timer = None if timeout is None else loop.call_later(timeout, self._expire, waiter, busy)
+        timer = loop.call_later(timeout, _answer, waiter, False)
         try:
-            await waiter
+            has_place: bool = await waiter
+            return has_place
         except BaseException:
-            if waiter not in self._waiting and not waiter.cancelled() and waiter.exception() is None:
+            if waiter.done() and not waiter.cancelled() and waiter.result():
                 self.release()  # the place was assigned just before the cancellation
-            self._waiting.pop(waiter, None)
             raise
         finally:
-            if timer is not None:
-                timer.cancel()
-
-    def _expire(self, waiter: asyncio.Future[None], busy: str) -> None:
-        if self._waiting.pop(waiter, self) is None and not waiter.done():
-            waiter.set_exception(BusyError(busy))
+            timer.cancel()
+            self._waiting.pop(waiter, None)
 
     def release(self) -> None:
         while self._waiting:
             waiter, _ = self._waiting.popitem(last=False)
-            if not waiter.done():
-                waiter.set_result(None)
+            if _answer(waiter, True):
                 return
         self.taken -= 1
 
-
-class Lane(WaitQueue):
-    """A Line of threads: each acquired place has its own thread, started on demand."""
-
-    def __init__(self, threads: int, name: str) -> None:
-        super().__init__(threads)
-        self._name = name
-        self._works: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._process_id = os.getpid()
-        _lanes.add(self)
-
     def submit(self, work: Callable[[], Any]) -> None:
-        """Run work in a thread, after earlier work. It must not raise."""
+        """Run work in a thread, after earlier work."""
         if _has_ended:
             raise ClosedError("the index is closed, since the program ends")
         if len(self._threads) < self.taken:
             thread = threading.Thread(target=_work, args=(self._works,), name=self._name, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:
-                if not self._threads:
-                    raise NearDupError(f"no thread could be started for the index ({error}), and nothing was done") from error
-            else:
-                self._threads.append(thread)
+            thread.start()
+            self._threads.append(thread)
         self._works.put(work)
 
     def end(self) -> list[threading.Thread]:
+        """End the threads after their works, and return them."""
         threads, self._threads = self._threads, []
-        if self._process_id != os.getpid():  # the threads are the parent's
-            return []
         for _ in threads:
             self._works.put(None)
         return threads
 
 
+def _answer(waiter: asyncio.Future[bool], has_place: bool) -> bool:
+    is_waiting = not waiter.done()
+    if is_waiting:
+        waiter.set_result(has_place)
+    return is_waiting
+
+
 def _work(works: SimpleQueue[Callable[[], Any] | None]) -> None:
     while (work := works.get()) is not None:
-        work()
+        try:
+            work()
+        except BaseException:  # SystemExit too: the thread has other calls to run
+            _logger.exception("on_late_result failed")
         del work
 
 
 class Call:
-    """Work in a thread, and its result for the waiting task. If the task was cancelled, `late` receives the result, on the loop,
-    or in the thread if the loop is closed. `then` runs on the loop after the work."""
+    """Work in a thread, and its outcome for the waiting task. `then` is called on the loop after the work.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lane: Lane, late: Late | None, then: Callable[[], None]) -> None:
+    If the task was cancelled, `late` receives the outcome, on the loop, or in the thread if the loop is closed; work that has not
+    begun is dropped. Without `late` the work is done in any case.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, lane: Lane, work: Callable[[Call], Any], late: Late | None,
+        then: Callable[[], None],
+    ) -> None:
         self._loop = loop
-        self._lane = lane
         self._late = late
         self._then = then
         self._over: asyncio.Future[None] = loop.create_future()
         self._done: tuple[Any, BaseException | None] = None, None
         self._is_left = False
-
-    def start(self, work: Callable[[], Any]) -> Call:
         try:
-            self._lane.submit(partial(copy_context().run, self._run, work))
+            lane.submit(partial(copy_context().run, self._run, work))
         except BaseException:
-            self._then()
+            then()
             raise
-        return self
 
     async def outcome(self) -> Any:
         try:
@@ -164,20 +160,20 @@ class Call:
     def is_abandoned(self) -> bool:
         return self._is_left or self._over.cancelled()
 
-    def _run(self, work: Callable[[], Any]) -> None:
+    def _run(self, work: Callable[[Call], Any]) -> None:
         result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:
-            error = raised
+        if self._late is not None and self.is_abandoned:
+            self._late = None
+        else:
+            try:
+                result = work(self)
+            except BaseException as raised:
+                error = raised
         del work  # it may refer to this call
         try:
             self._loop.call_soon_threadsafe(self._end, result, error)
         except RuntimeError:  # the loop is closed
-            try:
-                self._report_late(result, error)
-            except BaseException:  # SystemExit too: the thread has other calls to run
-                _logger.exception("on_late_result failed")
+            self._report_late(result, error)
         finally:
             del self, result, error  # the traceback refers to this frame
 
@@ -199,20 +195,19 @@ class Call:
         """From the thread: call a function on the loop, await its result if possible, and raise its exception. Does nothing if
         the task no longer waits."""
         if self.is_abandoned or self._loop.is_closed():
-            return None
-        done, work = threading.Event(), _error_of_callback(function, args)
+            return
+        work = _error_of_callback(function, args)
         try:
-            told = asyncio.run_coroutine_threadsafe(work, self._loop)
+            answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # closed just now
-            return work.close()
-        told.add_done_callback(lambda _: done.set())
-        while not done.wait(_LOOK_AGAIN_S):
+            work.close()
+            return
+        while not wait([answer], _LOOK_AGAIN_S).done:
             if _has_ended or self._loop.is_closed():
-                return None
-        error = None if told.cancelled() else told.result()
+                return
+        error = None if answer.cancelled() else answer.result()
         if error is not None:
             raise error
-        return None
 
 
 async def _error_of_callback(function: Callable[..., Any], args: tuple[Any, ...]) -> BaseException | None:
