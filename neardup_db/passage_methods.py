@@ -28,6 +28,9 @@ class PassageMethods(QueryMethods):
         is its first place there. key: only with this document, whether it matches or not. shortest: only passages of so many
         tokens, at least the index's `shortest`. limit: the most passages (None: all). group: the group to search, without `key`.
 
+        All matching documents are compared, whatever the limit. Where thousands share a footer, ask by `key` about some of them,
+        the keys of `query(text, limit=10, any=True)`.
+
         Places are characters of both texts; in the document's text tokens, if the index does not store texts. Raises
         ParameterError for an index of another scheme or with a tokenizer of your own, KeyNotFoundError.
 
@@ -77,7 +80,7 @@ class PassageMethods(QueryMethods):
         at_least = check_integer("at_least", at_least, 2, remedy="texts that share a passage")
         limit = check_limit(limit)
         with self._readers.reading() as reader:
-            return common_passages(reader.search, at_least, limit)
+            return common_passages(reader.search, at_least, limit, clock.now_ms())
 
 
 def _shortest(store: Store, shortest: int | None) -> int | None:

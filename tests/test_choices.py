@@ -296,6 +296,15 @@ def test_what_an_index_contains_is_left_out(folder: Path, scheme: Any) -> None:
     assert not known & {row[name] for row in read(folder / "p.jsonl") for name in ("id_a", "id_b")}
 
 
+def test_an_index_of_passages_knows_texts_by_its_own_rule(folder: Path) -> None:
+    """--threshold is a Jaccard similarity, which says nothing about passages: one passage is enough."""
+    json_lines(folder / "in.jsonl", [{"id": "quotes", "text": f"{FOX} {texts(3)[2]}"}, {"id": "other", "text": texts(3)[1]}])
+    with Index("old.db", Passages(shortest=12)) as index:
+        index.add("a", f"{FOX} and {texts(9, seed=2)[8]}")
+    good("dedup", "in.jsonl", "-o", "out.jsonl", "--against", "old.db")
+    assert [record["id"] for record in read(folder / "out.jsonl")] == ["other"]
+
+
 def test_several_indexes_are_asked_one_after_another(folder: Path) -> None:
     """A record that one of them knows is left out; the indexes stay as they were."""
     made = records(40)

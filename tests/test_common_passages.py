@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from neardup_db import Index, Passages
+import pytest
+
+from neardup_db import Index, Passages, clock
 
 
 def test_texts_that_share_less_than_a_passage_with_most_others() -> None:
@@ -34,3 +36,20 @@ def test_each_group_has_its_passages() -> None:
         for key in range(7):
             index.add(key, f"{key}x {footer} {key}y", group="a" if key < 3 else "b")
         assert [(common.key, common.texts) for common in index.common_passages(2)] == [(3, 4), (0, 3)]
+
+
+def test_an_expired_document_is_neither_named_nor_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A passage is named by a document that is still there, and counts the texts of such documents."""
+    footer = " ".join(f"word{number}" for number in range(12))
+    with Index(":memory:", Passages(shortest=12), store_text=True) as index:
+        for key in range(5):
+            index.add(key, f"{key}x {footer} {key}y", ttl=10 if key in (0, 3) else None)
+        index.add("copy", f"0x {footer} 0y")
+        assert [(common.key, common.texts) for common in index.common_passages(2)] == [(0, 5)]
+        later = clock.now_ms() + 20_000
+        monkeypatch.setattr(clock, "now_ms", lambda: later)
+        assert [(common.key, common.texts) for common in index.common_passages(2)] == [("copy", 4)]
+        assert index.common_passages(5) == []
+        for key in (1, 2, 4, "copy"):
+            index.delete(key)
+        assert index.common_passages(2) == []

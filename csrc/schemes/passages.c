@@ -8,7 +8,6 @@
 
 #include "schemes/schemes.h"
 
-#define BASE UINT64_C(0xD6E8FEB86659FD93)
 #define NONE UINT32_MAX
 
 /* Where the windows of one content stand. */
@@ -20,7 +19,7 @@ typedef struct slot {
 struct nd_passages {
     const uint8_t *value;
     size_t count, shortest, windows;
-    uint64_t highest; /* BASE^(shortest - 1) */
+    uint64_t highest; /* of runs of `shortest` tokens */
     slot *slots;
     size_t slots_capacity, mask;
     ND_LIST(uint32_t) first; /* of each window, the first one of the same content, */
@@ -55,23 +54,9 @@ void nd_passages_free(nd_passages *passages)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------ */
 
-static inline uint64_t first_sum(const uint8_t *value, size_t shortest)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < shortest; i++)
-        sum = sum * BASE + nd_token_hash(value, i);
-    return sum;
-}
-
-/* From the sum of the window at `place` to that of the next. */
-static inline uint64_t next_sum(const nd_passages *passages, const uint8_t *value, uint64_t sum, size_t place)
-{
-    return (sum - nd_token_hash(value, place) * passages->highest) * BASE + nd_token_hash(value, place + passages->shortest);
-}
-
 static inline uint64_t hash_of(uint64_t sum)
 {
-    sum = (sum ^ sum >> 32) * BASE;
+    sum = (sum ^ sum >> 32) * ND_RUN_BASE;
     return sum ^ sum >> 29;
 }
 
@@ -139,14 +124,12 @@ int nd_passages_begin(nd_passages *passages, const uint8_t *value, size_t size, 
     passages->shortest = shortest;
     passages->windows = windows;
     passages->comparison = 0;
-    passages->highest = 1;
-    for (size_t i = 1; i < shortest; i++)
-        passages->highest *= BASE;
-    uint64_t sum = windows > 0 ? first_sum(value, shortest) : 0;
+    passages->highest = nd_run_highest(shortest);
+    uint64_t sum = windows > 0 ? nd_run_first(value, shortest) : 0;
     uint32_t *const first = passages->first.at, *const next = passages->next.at;
     for (size_t place = 0; place < windows; place++) {
         if (place > 0)
-            sum = next_sum(passages, value, sum, place - 1);
+            sum = nd_run_next(value, shortest, passages->highest, sum, place - 1);
         /* Where the window before repeats an earlier one, and the token behind it too, so does this one. */
         uint32_t known = NONE;
         if (place > 0 && first[place - 1] != place - 1 &&
@@ -194,12 +177,12 @@ static int meet(nd_passages *passages, const uint8_t *other, size_t size)
         memset(passages->seen.at, 0, passages->windows * sizeof(uint32_t));
         passages->comparison = 1;
     }
-    uint64_t sum = first_sum(other, shortest);
+    uint64_t sum = nd_run_first(other, shortest);
     uint32_t before = NONE;
     int status = ND_OK, repeats = 0;
     for (size_t at = 0; at < windows; at++) {
         if (at > 0)
-            sum = next_sum(passages, other, sum, at - 1);
+            sum = nd_run_next(other, shortest, passages->highest, sum, at - 1);
         before = find_window(passages, before, sum, other, at);
         if (before == NONE)
             continue;

@@ -111,6 +111,32 @@ static inline uint32_t nd_token_hash(const uint8_t *value, size_t token)
     return hash;
 }
 
+/* The sum of a run of tokens is a polynomial in this; the next run's follows from it. */
+#define ND_RUN_BASE UINT64_C(0xD6E8FEB86659FD93)
+
+/* ND_RUN_BASE^(tokens - 1). */
+static inline uint64_t nd_run_highest(size_t tokens)
+{
+    uint64_t highest = 1;
+    for (size_t i = 1; i < tokens; i++)
+        highest *= ND_RUN_BASE;
+    return highest;
+}
+
+static inline uint64_t nd_run_first(const uint8_t *value, size_t tokens)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < tokens; i++)
+        sum = sum * ND_RUN_BASE + nd_token_hash(value, i);
+    return sum;
+}
+
+/* The sum of the run that begins behind `place`, from that of the run that begins there. */
+static inline uint64_t nd_run_next(const uint8_t *value, size_t tokens, uint64_t highest, uint64_t sum, size_t place)
+{
+    return (sum - nd_token_hash(value, place) * highest) * ND_RUN_BASE + nd_token_hash(value, place + tokens);
+}
+
 /* The hashes that winnowing selects, in their order; a hash that is selected at two places is there twice. */
 int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_scratch *scratch, uint64_t **selected,
     size_t *selected_count);

@@ -5,29 +5,25 @@
 #include "schemes/schemes.h"
 
 #define SPREAD UINT64_C(0x9E3779B97F4A7C15)
-#define BASE UINT64_C(0xD6E8FEB86659FD93)
 
-/* The hash of a run from its polynomial in BASE. */
+/* The hash of a run from its sum. */
 static inline uint64_t mix(uint64_t sum)
 {
     sum *= SPREAD;
-    sum = (sum ^ sum >> 32) * BASE;
-    sum = (sum ^ sum >> 32) * BASE;
+    sum = (sum ^ sum >> 32) * ND_RUN_BASE;
+    sum = (sum ^ sum >> 32) * ND_RUN_BASE;
     return sum ^ sum >> 32;
 }
 
 /* The hash of each run. */
 static void hash_runs(const uint8_t *value, size_t k, size_t runs, uint64_t *hashes)
 {
-    uint64_t sum = 0, highest = 1; /* BASE^(k - 1) */
-    for (size_t i = 1; i < k; i++) {
-        highest *= BASE;
-        sum = sum * BASE + nd_token_hash(value, i - 1);
-    }
-    for (size_t run = 0; run < runs; run++) {
-        sum = sum * BASE + nd_token_hash(value, run + k - 1);
+    const uint64_t highest = nd_run_highest(k);
+    uint64_t sum = nd_run_first(value, k);
+    hashes[0] = mix(sum);
+    for (size_t run = 1; run < runs; run++) {
+        sum = nd_run_next(value, k, highest, sum, run - 1);
         hashes[run] = mix(sum);
-        sum -= nd_token_hash(value, run) * highest;
     }
 }
 

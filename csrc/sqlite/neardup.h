@@ -147,7 +147,7 @@ typedef struct nd_table_spec {
         int rows;                      /* as estimated for the planner */
     } columns;
     nd_reads reads;
-    int with_rules;      /* whether the settings include the text rules */
+    int with_rules;      /* whether it reads texts: the settings include the text rules, and there is a workspace */
     const char *pointer; /* the type of the first input where that is a pointer; else NULL */
     struct {
         size_t size;                    /* it begins with an nd_cursor; the rest is zeros at first */
@@ -164,7 +164,7 @@ struct nd_table {
     const nd_table_spec *spec;
     nd_settings_cache cache;
     nd_keys *spare_keys;     /* a closed cursor's, for the next one */
-    nd_workspace *workspace; /* of neardup_search */
+    nd_workspace *workspace; /* NULL unless it reads texts */
 };
 
 static inline nd_table *nd_table_of(const nd_cursor *cursor)

@@ -266,14 +266,6 @@ static int find_allowed(nd_table *table, const nd_question *q, int *like)
     return code;
 }
 
-static int search_open(nd_cursor *cursor)
-{
-    nd_table *table = nd_table_of(cursor);
-    if (table->workspace == NULL)
-        table->workspace = nd_workspace_new(table->cache.db);
-    return table->workspace == NULL ? SQLITE_NOMEM : SQLITE_OK;
-}
-
 static void search_close(nd_cursor *base)
 {
     search_cursor *cursor = (search_cursor *)base;
@@ -322,5 +314,5 @@ const nd_table_spec nd_search_function = {
     .columns = {4, 2, ND_SEARCH_INPUTS, 10},
     .reads = ND_READS_INDEX,
     .with_rules = 1,
-    .cursor = {sizeof(search_cursor), search_open, search_close, search_fill, NULL, search_column},
+    .cursor = {sizeof(search_cursor), NULL, search_close, search_fill, NULL, search_column},
 };

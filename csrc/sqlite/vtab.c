@@ -82,7 +82,10 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 
 static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
 {
-    const nd_table_spec *spec = ((nd_table *)base)->spec;
+    nd_table *table = (nd_table *)base;
+    const nd_table_spec *spec = table->spec;
+    if (spec->with_rules && table->workspace == NULL && (table->workspace = nd_workspace_new(table->cache.db)) == NULL)
+        return SQLITE_NOMEM;
     nd_cursor *cursor = sqlite3_malloc64(spec->cursor.size);
     if (cursor == NULL)
         return SQLITE_NOMEM;

@@ -316,12 +316,9 @@ static int passages_fill(nd_cursor *base)
 
 static int passages_open(nd_cursor *base)
 {
-    nd_table *table = nd_table_of(base);
     passages_cursor *cursor = (passages_cursor *)base;
     cursor->passages = nd_passages_new();
-    if (table->workspace == NULL)
-        table->workspace = nd_workspace_new(table->cache.db);
-    return table->workspace == NULL || cursor->passages == NULL ? SQLITE_NOMEM : SQLITE_OK;
+    return cursor->passages == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
 static void passages_close(nd_cursor *base)

@@ -247,7 +247,7 @@ def _naming_options() -> Iterator[None]:
 
 
 def _query_arguments(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:
-    """The arguments of `Index.query_many`. A threshold is passed only to schemes with the same measure."""
+    """The arguments of `Index.query_many`. A threshold is passed only to schemes with the same measure, Jaccard similarity."""
     scheme = index.scheme
     if not scheme.takes_text:
         raise ParameterError("the index holds codes, and records have texts: name an index of texts for --against")

@@ -352,8 +352,8 @@ class Scheme(Immutable, ABC):
         return usual.threshold if threshold is None else check_fraction("threshold", threshold), usual.max_distance
 
 
-class SetScheme(Scheme):
-    """A scheme that measures Jaccard similarity, with a threshold and no distance."""
+class ThresholdScheme(Scheme):
+    """A scheme with a threshold and no distance."""
 
     always_shown: ClassVar[tuple[str, ...]] = ("threshold",)
     threshold: float
@@ -371,6 +371,10 @@ class SetScheme(Scheme):
                 f"ask for {usual.lowest} or more, or rebuild the index with a lower threshold"
             )
         return asked, usual.max_distance
+
+
+class SetScheme(ThresholdScheme):
+    """A scheme that measures Jaccard similarity: a threshold means the same to each."""
 
 
 def native_scheme(settings: Mapping[str, Any]) -> Any:

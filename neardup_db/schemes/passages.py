@@ -13,7 +13,7 @@ from ..immutable import records_given
 from ..parameters import check_fraction, check_integer
 from ..settings import StoredSettings
 from ..text import TextRules
-from .base import EXPECTED_MAX, SetScheme, fingerprint_array, values_of
+from .base import EXPECTED_MAX, ThresholdScheme, fingerprint_array, values_of
 
 _SHORTEST_MIN: int = native.lib.ND_SHORTEST_MIN
 _SHORTEST_MAX: int = native.lib.ND_SHORTEST_MAX
@@ -23,7 +23,7 @@ _USUAL_RUN = 8
 select more of them."""
 
 
-class Passages(SetScheme):
+class Passages(ThresholdScheme):
     """Match texts that share a passage: a run of at least `shortest` consecutive tokens. No such pair is missed, none is false.
 
     shortest: 3 to 1,000 tokens, which are the words or characters of the index's `TextRules`; their `shingle` is not used. A

@@ -54,7 +54,7 @@ def _shared(search: Search, given: dict[str, Any], shortest: int | None, limit: 
     return [Passage(*row) for row in search.rows(_SHARED, parameters)]
 
 
-def common_passages(search: Search, at_least: int, limit: int | None) -> list[CommonPassage]:
+def common_passages(search: Search, at_least: int, limit: int | None, now: int) -> list[CommonPassage]:
     """The passages that at least so many texts have, the most frequent first."""
     shortest = require_passages(search.store).shortest
     frequent = search.store.sql(
@@ -69,10 +69,10 @@ def common_passages(search: Search, at_least: int, limit: int | None) -> list[Co
             break
         if (group_id, hash) in known:
             continue
-        document_id, value = _common_stretch(search, hash, group_id, shortest)
+        document_id, value = _common_stretch(search, hash, group_id, shortest, now)
         if not value:
             continue
-        texts = _count(search, hash, group_id, value)
+        texts = _count(search, hash, group_id, value, now)
         if texts >= at_least:
             bisect.insort(found, _describe(search, document_id, value, texts), key=_order)
             known.update((group_id, low) for (low,) in search.rows(keys, (value,)))
@@ -83,12 +83,18 @@ def _order(passage: CommonPassage) -> tuple[int, int]:
     return -passage.texts, -passage.tokens
 
 
-def _common_stretch(search: Search, hash: int, group_id: int, shortest: int) -> tuple[int, bytes]:
+def _common_stretch(search: Search, hash: int, group_id: int, shortest: int, now: int) -> tuple[int, bytes]:
     """Of the texts with a selected hash, a document of the first one, and its tokens around the hash that half of the others
     share with it; b"" if these are no passage."""
-    sql = """SELECT (SELECT min(d.id) FROM {index}_document AS d WHERE d.fingerprint_id = h.fingerprint_id), h.fingerprint_id
-             FROM {index}_passage_hash AS h WHERE h.hash = ? AND h.group_id = ? ORDER BY h.fingerprint_id LIMIT ?"""
-    (document_id, first), *others = search.rows(search.store.sql(sql), (hash, group_id, 1 + _SAMPLED))
+    sql = """SELECT min(d.id), h.fingerprint_id
+             FROM {index}_passage_hash AS h CROSS JOIN {index}_document AS d ON d.fingerprint_id = h.fingerprint_id
+             WHERE h.hash = :hash AND h.group_id = :group_id AND {visible}
+             GROUP BY h.fingerprint_id ORDER BY h.fingerprint_id LIMIT :most"""
+    sampled = {"hash": hash, "group_id": group_id, "now": now, "most": 1 + _SAMPLED}
+    rows = search.rows(search.store.sql(sql), sampled)
+    if not rows:  # all have expired
+        return 0, b""
+    (document_id, first), *others = rows
     value = search.documents.value(first)
     sharing = np.zeros(len(value) // 4 + 2, np.int64)  # for each token, the texts that share it
     for other_id, _ in others:
@@ -106,13 +112,15 @@ def _common_stretch(search: Search, hash: int, group_id: int, shortest: int) -> 
     return document_id, b""
 
 
-def _count(search: Search, hash: int, group_id: int, passage: bytes) -> int:
+def _count(search: Search, hash: int, group_id: int, passage: bytes, now: int) -> int:
     """How many texts have the whole passage."""
     sql = """SELECT count(*) FROM {index}_passage_hash AS h CROSS JOIN {index}_fingerprint AS f
-             WHERE h.hash = ? AND h.group_id = ? AND f.id = h.fingerprint_id
-                 AND neardup_passage_containment(f.value, ?, ?) = 1.0"""
+             WHERE h.hash = :hash AND h.group_id = :group_id AND f.id = h.fingerprint_id
+                 AND neardup_passage_containment(f.value, :passage, :shortest) = 1.0
+                 AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id AND {visible})"""
     shortest = min(len(passage) // 4, native.lib.ND_SHORTEST_MAX)
-    count: int = search.rows(search.store.sql(sql), (hash, group_id, passage, shortest))[0][0]
+    places = {"hash": hash, "group_id": group_id, "passage": passage, "shortest": shortest, "now": now}
+    count: int = search.rows(search.store.sql(sql), places)[0][0]
     return count
 
 
