@@ -280,6 +280,11 @@ class Documents(Fingerprints):
             raise self._damaged(f"the fingerprint of document {document_id}", "not the one that was written")
         return bytes(row[0])
 
+    def value_of(self, row: DocumentRow) -> bytes | None:
+        """The value of a document, exempt or not; None for an empty text."""
+        value = self.exempt_value(row.id)
+        return self.value(row.fingerprint_id) if value is None and row.fingerprint_id is not None else value
+
     def drop(self, document_ids: Iterable[int], fingerprint_ids: set[int]) -> None:
         """Delete documents, and their fingerprints unless others use them."""
         document_ids = list(document_ids)

@@ -71,11 +71,9 @@ def explain_pair(
     similarity, distance, is_match = 0.0, None, False
     probes = 0
     met: tuple[tuple[Any, ...], ...] = ()
-    exempt_value = [search.documents.exempt_value(one.id) for one in documents]
-    allowed = any(value is not None for value in exempt_value)
+    allowed = any(search.documents.exempt_value(one.id) is not None for one in documents)
     if allowed:
-        sketches = [_compared(search, one, value) for one, value in zip((a, b), exempt_value, strict=True)]
-        similarity, distance = search.compared(*sketches)
+        similarity, distance = search.compared(*(search.sketch_of(search.documents.value_of(one)) for one in (a, b)))
     if a.fingerprint_id is not None and b.fingerprint_id is not None:
         first, second = search.stored_sketch(a.fingerprint_id), search.stored_sketch(b.fingerprint_id)
         similarity, distance = search.compared(first, second)
@@ -122,45 +120,20 @@ def _passages(search: Search, a: DocumentRow, b: DocumentRow) -> tuple[Passage, 
     return tuple(passages_of_documents(search, a, b, None))
 
 
-def _compared(search: Search, documents: DocumentRow, exempt_value: bytes | None) -> Sketch:
-    """The sketch of a document, ignoring allowed texts; exempt_value: its value if it is exempt."""
-    if exempt_value is not None:
-        return search.sketch_of(exempt_value)
-    if documents.fingerprint_id is None:
-        return Sketch(None, None, search.store.epoch)
-    return search.stored_sketch(documents.fingerprint_id)
-
-
 def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> tuple[Key, ...] | None:
-    """The keys on a shortest path of matching visible documents between two documents, or None.
-
-    Searches from both ends, the smaller frontier first, so a path through one document costs two queries.
-    """
-    before: tuple[dict[int, int], dict[int, int]] = {a.id: a.id}, {b.id: b.id}
-    ends = [[a.id], [b.id]]
-    keys: dict[int, Key] = {}
-    while ends[0] and ends[1]:
-        side = 0 if len(ends[0]) <= len(ends[1]) else 1
-        visited, opposite = before[side], before[1 - side]
-        frontier = []
-        for document_id in ends[side]:
-            for row in search.stored_matches(document_id, now):
-                if row.id in visited:
-                    continue
-                visited[row.id], keys[row.id] = document_id, row.key
-                if row.id in opposite:
-                    path = [*reversed(_path_back(before[0], row.id)), *_path_back(before[1], row.id)[1:]]
-                    return tuple(keys[number] for number in path[1:-1])
-                frontier.append(row.id)
-        ends[side] = frontier
+    """The keys on a shortest path of matching visible documents between two documents, or None. A path through one document
+    costs two queries."""
+    last = {row.id for row in search.stored_matches(b.id, now)}
+    paths: dict[int, tuple[Key, ...]] = {a.id: ()}
+    queue = [a.id]
+    for document_id in queue:  # it grows
+        for row in search.stored_matches(document_id, now):
+            if row.id not in paths:
+                paths[row.id] = (*paths[document_id], row.key)
+                if row.id in last:
+                    return paths[row.id]
+                queue.append(row.id)
     return None
-
-
-def _path_back(before: dict[int, int], document_id: int) -> list[int]:
-    path = [document_id]
-    while before[path[-1]] != path[-1]:
-        path.append(before[path[-1]])
-    return path
 
 
 def _text(store: Store, search: Search, name: str, key: Key, documents: DocumentRow, given: str | None) -> str | None:
@@ -168,9 +141,6 @@ def _text(store: Store, search: Search, name: str, key: Key, documents: Document
     stored = search.documents.text(documents.id)
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
-    value = search.documents.exempt_value(documents.id)
-    if value is None and documents.fingerprint_id is not None:
-        value = search.documents.value(documents.fingerprint_id)
-    if given != stored and store.scheme.values([given], store.rules).values[0] != value:
+    if given != stored and store.scheme.values([given], store.rules).values[0] != search.documents.value_of(documents):
         raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
     return given

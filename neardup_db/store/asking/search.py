@@ -306,5 +306,5 @@ class Search:
     def stored_sketch(self, fingerprint_id: int) -> Sketch:
         return self.sketch_of(self.documents.value(fingerprint_id))
 
-    def sketch_of(self, value: bytes) -> Sketch:
+    def sketch_of(self, value: bytes | None) -> Sketch:
         return Sketch(value, None, self.store.epoch)

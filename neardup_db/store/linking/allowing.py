@@ -28,10 +28,7 @@ def sketch_of(store: Store, text: str | bytes) -> Sketch:
 
 
 def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
-    documents = clusters.documents
-    value = documents.exempt_value(row.id)
-    if value is None and row.fingerprint_id is not None:
-        value = documents.value(row.fingerprint_id)
+    value = clusters.documents.value_of(row)
     return Sketch(value, None, -1 if value is None else clusters.store.epoch)
 
 
