@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -27,27 +28,35 @@ def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     return asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
+class Stop:
+    """A function for a thread, which waits in it: `entered` is set then, and `leave` lets it go on."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.leave = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self.entered.set)
+        assert self.leave.wait(PATIENCE)
+
+
 class Gate:
     """Keeps the thread that writes busy until it is opened."""
 
     def __init__(self, index: AsyncIndex) -> None:
         self.index = index
-        self.entered = asyncio.Event()
-        self._leave = threading.Event()
-
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_soon_threadsafe(self.entered.set)
-        assert self._leave.wait(PATIENCE)
+        self.stop = Stop()
 
     async def __aenter__(self) -> Gate:
-        loop = asyncio.get_running_loop()
-        self.task = asyncio.create_task(self.index.run(lambda index: self._wait(loop)))
-        await self.entered.wait()
+        self.task: asyncio.Task[None] = asyncio.create_task(self.index.run(self.stop))
+        await self.stop.entered.wait()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._leave.set()
-        await self.task
+        self.stop.leave.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
 
 
 async def begun(*tasks: asyncio.Task[Any]) -> None:
@@ -80,3 +89,14 @@ async def records(count: int, start: int = 0) -> AsyncIterator[tuple[int, str]]:
         if number % 7 == 0:
             await asyncio.sleep(0)
         yield number, story(number)
+
+
+class Hears:
+    """An `on_outcome` and `progress` that is awaited."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    async def __call__(self, *given: Any) -> None:
+        await asyncio.sleep(0)
+        self.heard.append(given[0])

@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 import pytest
-from tasks import SCHEME, TEXTS, Gate, begun, nobody_works, records, run, story, threads
+from tasks import SCHEME, TEXTS, Gate, Hears, begun, nobody_works, run, story, threads
 
 from neardup_db import (
     BusyError,
@@ -46,37 +46,25 @@ def path(tmp_path: Path) -> Path:
 
 # ---- the same methods --------------------------------------------------------------------------------------------------
 
-OTHER_NAMES = {"__contains__": "contains", "__len__": "length", "__iter__": "__aiter__", "__enter__": "__aenter__"}
-MORE = {"open", "run", "contains", "length"}
+OTHER_NAMES = {"open", "run", "contains", "length"}
 
 
-def public(owner: type) -> set[str]:
-    """Names of methods and properties."""
-    return {name for name in dir(owner) if not name.startswith("_")}
+def signature(function: Any) -> list[tuple[str, Any, Any]]:
+    """Names, kinds and defaults of the parameters."""
+    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
 
 
-def test_no_method_is_missing() -> None:
-    """What Index offers AsyncIndex offers, `connection` by `run`; dunder methods that cannot be coroutines have a name."""
-    assert public(AsyncIndex) == public(Index) - {"connection"} | MORE
-    assert all(hasattr(AsyncIndex, name) for name in OTHER_NAMES.values())
-
-
-@pytest.mark.parametrize("name", sorted(public(Index) - {"connection", "name", "scheme", "text_rules", "window"}))
-def test_signatures_are_the_same(name: str) -> None:
-    """Each method takes the same arguments with the same defaults, and is a coroutine function unless `async for` or `async with`
-    takes what it returns."""
-    ours, theirs = getattr(AsyncIndex, name), getattr(Index, name)
-    mine, other = (inspect.signature(one).parameters.values() for one in (ours, theirs))
-    assert [(one.name, one.kind, one.default) for one in mine] == [(one.name, one.kind, one.default) for one in other]
-    assert inspect.iscoroutinefunction(ours) or name in ("dismissed", "pairs", "pairs_with", "transaction")
-    assert inspect.getdoc(ours)
-
-
-def test_the_constructor_takes_the_arguments_of_index() -> None:
-    """AsyncIndex(...) has every option of Index, in the same order, and two of its own behind."""
-    mine, other = (list(inspect.signature(one).parameters.values()) for one in (AsyncIndex, Index))
-    assert [(one.name, one.default) for one in mine[:-2]] == [(one.name, one.default) for one in other]
-    assert [one.name for one in mine[-2:]] == ["readers", "on_late_result"]
+def test_the_methods_are_those_of_index() -> None:
+    """AsyncIndex has each method of Index, with its arguments and a docstring, as a coroutine function unless `async for` or
+    `async with` takes what it returns; the constructor has two more arguments."""
+    ours, theirs = ({name for name in dir(owner) if not name.startswith("_")} for owner in (AsyncIndex, Index))
+    assert ours == theirs - {"connection"} | OTHER_NAMES
+    for name in theirs - {"connection", "name", "scheme", "text_rules", "window"}:
+        method = getattr(AsyncIndex, name)
+        assert signature(method) == signature(getattr(Index, name)) and inspect.getdoc(method)
+        assert inspect.iscoroutinefunction(method) == (name not in ("dismissed", "pairs", "pairs_with", "transaction"))
+    assert signature(AsyncIndex)[:-2] == signature(Index)
+    assert [name for name, _, _ in signature(AsyncIndex)[-2:]] == ["readers", "on_late_result"]
 
 
 RULES = TextRules(shingle=2)
@@ -101,45 +89,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_answers_are_those_of_index(name: str, target: Any, tmp_path: Path) -> None:
-    """Each method gives what that of Index gives, and leaves the same documents behind."""
-
-    async def mine() -> tuple[Any, ...]:
-        async with AsyncIndex(target, SCHEME, text=RULES, store_text=True) as index:
-            await index.add_many(TEXTS.items())
-            return (
-                await CALLS[name](index), [key async for key in index], [pair async for pair in index.pairs()],
-                await index.length(), await index.contains("a"), index.name, await index.scheme, await index.text_rules,
-            )  # fmt: skip
-
-    with Index(tmp_path / "other.db", SCHEME, text=RULES, store_text=True) as index:
-        index.add_many(TEXTS.items())
-        theirs = (CALLS[name](index), list(index), list(index.pairs()), len(index), "a" in index)
-        assert run(mine) == (*theirs, index.name, index.scheme, index.text_rules)
-
-
-def test_outcomes_windows_and_other_indexes(tmp_path: Path) -> None:
-    """Outcomes come on the loop in the order of the records, a window is awaited, and another AsyncIndex can be merged."""
-
-    async def main() -> None:
-        thread, told = threading.get_ident(), []
-
-        def hear(key: Any, outcome: str, match: Any) -> None:
-            told.append((threading.get_ident(), key, outcome))
-
-        async with AsyncIndex(tmp_path / "a.db", SCHEME, window=5) as index, AsyncIndex(tmp_path / "b.db", SCHEME) as other:
-            assert await index.window == 5 and await other.window is None
-            records = [*TEXTS.items(), *((f"{key}2", text) for key, text in TEXTS.items())]
-            await index.add_many(records, only_new=True, on_outcome=hear)
-            assert told == [(thread, key, "duplicate" if key.endswith("2") else "added") for key, _ in records]
-            assert (await other.merge(index)).added == await index.length() == len(TEXTS)
-
-    run(main)
-
-
 def test_files_and_codes(tmp_path: Path) -> None:
-    """Methods that write or read other files, and those of codes, work too."""
+    """Methods that write or read other files or indexes, and those of codes, work too."""
 
     async def main() -> None:
         async with AsyncIndex(tmp_path / "a.db", SCHEME) as index, AsyncIndex(tmp_path / "b.db", SCHEME) as other:
@@ -148,11 +99,13 @@ def test_files_and_codes(tmp_path: Path) -> None:
             assert (await other.import_fingerprints(tmp_path / "a.parquet")).added == 3
             found = [(pair.key_a, pair.key_b) async for pair in index.pairs_with(other)]
             assert sorted(found) == [("a", "a"), ("b", "b"), ("c", "c")]
+            assert (await other.merge(index, if_exists="ignore")).ignored == 3
             await index.backup(tmp_path / "copy.db")
             assert await index.compact() >= 0 and (await index.stats())["documents"] == 3
             assert (await index.explain(TEXTS["a"])).matches
             assert (await index.get("a")).key == "a"
-        async with AsyncIndex(":memory:", SimHash()) as codes:
+        async with AsyncIndex(":memory:", SimHash(), window=5) as codes:
+            assert await codes.window == 5
             assert (await codes.add_codes(["a", "b"], [1, 3])).added == 2
             assert [match.key for match in await codes.add_code("c", 0xFF00FF)] == []
             assert [match.key for match in await codes.query_code(1)] == ["a", "b"]
@@ -213,27 +166,36 @@ def watched(called: set[str]) -> Iterator[None]:
         gc.enable()
 
 
-@pytest.mark.parametrize("name", [*CALLS, "life"])
-def test_nothing_of_the_index_runs_on_the_loop(name: str, target: Any) -> None:
-    """The loop's thread only gives calls and takes outcomes: it opens, asks, writes, lists, ends and closes nothing itself."""
+@pytest.mark.parametrize("name", CALLS)
+def test_answers_are_those_of_index(name: str, target: Any, tmp_path: Path) -> None:
+    """Each method gives what that of Index gives, and leaves the same documents behind. The loop's thread only gives calls and
+    takes outcomes: it opens, asks, writes, lists, ends and closes nothing itself."""
 
-    async def main() -> None:
+    answers: list[Any] = []
+
+    async def mine() -> None:
         async with AsyncIndex(target, SCHEME, text=RULES, store_text=True) as index:
-            await index.add_many(TEXTS.items())
-            if name == "life":
-                async with index.transaction():
-                    await index.add_many(records(5))
-                await asyncio.gather(index.contains("a"), index.length(), index.scheme)
-                assert [key async for key in index] and [pair async for pair in index.pairs()]
-                await index.run(lambda index: index.connection.execute("SELECT 1").fetchall())
-            else:
-                await CALLS[name](index)
+            async with index.transaction():
+                await index.add_many(story async for story in texts())
+            await index.run(lambda index: index.connection.execute("SELECT 1").fetchall())
+            answers[:] = (
+                await CALLS[name](index), [key async for key in index], [pair async for pair in index.pairs()],
+                await index.length(), await index.contains("a"), index.name, await index.scheme, await index.text_rules,
+            )  # fmt: skip
 
-    called: set[str] = set()
-    asyncio.run(asyncio.sleep(0))  # what asyncio imports
-    with watched(called):
-        run(main)
-    assert called - ON_THE_LOOP == set()
+    async def texts() -> AsyncIterator[tuple[str, str]]:
+        for text in TEXTS.items():
+            yield text
+
+    with Index(tmp_path / "other.db", SCHEME, text=RULES, store_text=True) as index:
+        index.add_many(TEXTS.items())
+        theirs = (CALLS[name](index), list(index), list(index.pairs()), len(index), "a" in index)
+        called: set[str] = set()
+        asyncio.run(asyncio.sleep(0))  # what asyncio imports
+        with watched(called):
+            run(mine)
+        assert called - ON_THE_LOOP == set()
+        assert answers == [*theirs, index.name, index.scheme, index.text_rules]
 
 
 def test_the_watch_sees_calls() -> None:
@@ -306,22 +268,33 @@ def test_threads_are_bounded(path: Path) -> None:
         run(partial(main, readers))
 
 
-@pytest.mark.parametrize("readers", [0, -1, limits.READERS_MAX + 1, 1.5, "2", True])
-def test_wrong_readers(readers: Any) -> None:
-    """The number of readers is checked before anything is opened."""
-    with pytest.raises(ParameterError, match="readers="):
-        AsyncIndex(":memory:", SCHEME, readers=readers)
+async def coroutine(*_: Any) -> None:
+    """What is called where nobody awaits it."""
 
 
-@pytest.mark.parametrize("more", [{"on_late_result": 5}, {"timeout": -1}], ids=str)
+WRONG = [
+    *({"readers": readers} for readers in (0, -1, limits.READERS_MAX + 1, 1.5, "2", True)),
+    *({"on_late_result": wrong} for wrong in (5, coroutine, Hears())), {"timeout": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", WRONG, ids=str)
 def test_wrong_arguments(more: dict[str, Any]) -> None:
-    """So are the other arguments that the loop's side uses."""
-    with pytest.raises(ParameterError, match=next(iter(more))):
+    """Arguments that the loop's side uses are checked before anything is opened."""
+    with pytest.raises(ParameterError, match=f"{next(iter(more))}="):
         AsyncIndex(":memory:", SCHEME, **more)
 
 
-def test_a_connection_is_refused() -> None:
-    """A connection of the caller's would be used by other threads: the message says what to do."""
+def test_what_other_threads_cannot_use_is_refused(target: Any) -> None:
+    """A connection of the caller's, and a coroutine function for `run`: the message says what to do."""
+
+    async def main() -> None:
+        async with AsyncIndex(target, SCHEME) as index:
+            for wrong in (coroutine, Hears(), 5):
+                with pytest.raises(ParameterError, match="function=.*give a "):
+                    await index.run(wrong)  # type: ignore[arg-type]
+
+    run(main)
     with pytest.raises(ParameterError, match="open its file by the path"):
         AsyncIndex(apsw.Connection(":memory:"), SCHEME)  # type: ignore[arg-type]
 
@@ -519,83 +492,6 @@ def test_sql_by_run(target: Any) -> None:
     run(main)
 
 
-def test_outcomes_are_told_with_each_commit() -> None:
-    """What was committed before an error is told, and a source may wait for it."""
-
-    async def main() -> None:
-        told: list[Any] = []
-        heard = asyncio.Event()
-
-        def hear(key: Any, outcome: str, match: Any) -> None:
-            told.append(key)
-            heard.set()
-
-        async def waiting() -> AsyncIterator[Any]:
-            for number in range(3):
-                heard.clear()
-                yield number, f"{TEXTS['a']} {number}"
-                await heard.wait()
-
-        async with AsyncIndex(":memory:", SCHEME) as index:
-            await index.add_many(waiting(), commit_every=1, on_outcome=hear)
-            assert told == [0, 1, 2]
-            with pytest.raises(ParameterError):
-                await index.add_many([(3, "a text"), (4, "another"), (5, 5)], commit_every=2, on_outcome=hear)
-            assert told == [0, 1, 2, 3, 4] and await index.length() == 5
-
-    run(main)
-
-
-class Hears:
-    """An `on_outcome` and `progress` that is awaited."""
-
-    def __init__(self) -> None:
-        self.heard: list[Any] = []
-
-    async def __call__(self, *given: Any) -> None:
-        await asyncio.sleep(0)
-        self.heard.append(given[0])
-
-
-@pytest.mark.parametrize("way", ["object", "function"])
-def test_coroutines_hear_of_a_load(way: str) -> None:
-    """progress= and on_outcome= may be coroutine functions, or objects with an asynchronous __call__: they are awaited before the
-    load ends, and what they raise ends it."""
-
-    async def fails(*_: Any) -> None:
-        raise LookupError("enough")
-
-    async def main() -> None:
-        async with AsyncIndex(":memory:", SCHEME) as index:
-            for number, source in enumerate((records(3), [(10, story(10)), (11, story(11)), (12, story(12))])):
-                hears, tells = Hears(), Hears()
-                given: Any = (hears, tells) if way == "object" else (hears.__call__, tells.__call__)
-                await index.add_many(source, on_outcome=given[0], progress=given[1])
-                assert hears.heard == [number * 10 + each for each in range(3)] and tells.heard == [3]
-                for wrong in ({"progress": fails}, {"on_outcome": 5}):
-                    with pytest.raises((LookupError, ParameterError)):
-                        await index.add_many([(20, story(20))], **wrong)  # type: ignore[arg-type]
-            assert await index.length() == 6
-
-    run(main)
-
-
-def test_a_coroutine_function_where_nobody_would_await_it() -> None:
-    """The function of `run`, and on_late_result=, are plain functions; another kind is refused, and nothing is done."""
-
-    async def coroutine(*_: Any) -> None: ...
-
-    async def main() -> None:
-        async with AsyncIndex(":memory:", SCHEME) as index:
-            for wrong in (coroutine, Hears(), 5):
-                with pytest.raises(ParameterError, match="function=.*give a "):
-                    await index.run(wrong)  # type: ignore[arg-type]
-                with pytest.raises(ParameterError, match="on_late_result=.*give a "):
-                    AsyncIndex(":memory:", SCHEME, on_late_result=wrong)  # type: ignore[arg-type]
-
-    run(main)
-
-
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
 
@@ -629,7 +525,6 @@ def test_calls_see_the_context_of_their_task(target: Any) -> None:
             async with Gate(index) as gate:
                 gate.task.cancel()
                 await begun(gate.task)
-                gate.task = asyncio.create_task(asyncio.sleep(0))
             await index.run(lambda _: None)
         assert late == ["late"]
 
@@ -652,52 +547,6 @@ def test_transactions_that_end_in_the_wrong_order(target: Any) -> None:
             async with index.transaction():
                 await index.add(3, story(3))
             assert [key async for key in index] == [3]
-
-    run(main)
-
-
-def test_other_tasks_write_between_the_commits_of_a_load(target: Any) -> None:
-    """A load with commit_every= holds nobody up while its records are long in coming: another task writes between two commits."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-            turn = asyncio.Event()
-
-            async def slow() -> AsyncIterator[tuple[int, str]]:
-                for number in range(6):
-                    if number == 4:
-                        await turn.wait()
-                    yield number, story(number)
-
-            load = asyncio.create_task(index.add_many(slow(), commit_every=2))
-            await begun(load)
-            await index.add("between", story("between"))
-            async with index.transaction():
-                await index.add("block", story("block"))
-            turn.set()
-            assert (await load).added == 6
-            keys = [key async for key in index]
-            assert len(keys) == 8 and max(keys.index("between"), keys.index("block")) < keys.index(4)
-
-    run(main)
-
-
-def test_records_keep_their_numbers(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many pieces an asynchronous iterable is stored in: reports, outcomes and errors name each record by its number."""
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 2)
-
-    async def wrong() -> AsyncIterator[Any]:
-        for number in range(9):
-            yield (number, 5 if number in (3, 7) else story(number))
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-            told: list[Any] = []
-            report = await index.add_many(wrong(), on_error="skip", on_outcome=lambda *outcome: told.append(outcome))
-            assert [each.record for each in report.problems] == [3, 7] and (report.added, report.skipped) == (7, 2)
-            assert [key for key, _, _ in told] == [*range(9)] and told[7][2].record == 7
-            with pytest.raises(ParameterError, match="^record 3: "):
-                await index.add_many(wrong(), if_exists="replace")
 
     run(main)
 

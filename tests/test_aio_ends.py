@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks import PATIENCE, SCHEME, TEXTS, Gate, begun, cancelled, nobody_works, records, run, story
+from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, nobody_works, records, run, story
 
 from neardup_db import (
     BusyError,
@@ -62,12 +62,7 @@ def test_an_index_that_is_not_open_says_so(path: Path) -> None:
             await index.close()
             await index.close()
         with pytest.raises(TypeError, match="send the path"):
-            copy_of(index)
-
-    def copy_of(index: AsyncIndex) -> None:
-        import copy
-
-        copy.copy(index)
+            copy.copy(index)
 
     run(main)
 
@@ -95,24 +90,24 @@ def test_opening_that_is_cancelled(path: Path, monkeypatch: pytest.MonkeyPatch) 
     """An index that opens when its task is gone is closed again."""
 
     async def main() -> None:
-        gate, entered, loop, made = threading.Event(), asyncio.Event(), asyncio.get_running_loop(), []
+        stop, made = Stop(), []
 
         def slow(*args: Any, **kwargs: Any) -> Index:
-            loop.call_soon_threadsafe(entered.set)
-            assert gate.wait(PATIENCE)
+            stop()
             made.append(Index(*args, **kwargs))
             return made[-1]
 
         monkeypatch.setattr(calls, "Index", slow)
         index = AsyncIndex(path, SCHEME)
         task = asyncio.create_task(index.open())
-        await entered.wait()
+        await stop.entered.wait()
         await cancelled(task)
-        gate.set()
+        stop.leave.set()
         while not (made and made[0]._closed):
             await asyncio.sleep(0.001)
         await index.close()
         assert repr(index).endswith(", closed>")
+        await nobody_works()
 
     run(main)
 
@@ -150,16 +145,16 @@ def test_closing_waits_for_questions(path: Path) -> None:
         index = AsyncIndex(path, SCHEME, readers=1)
         await index.open()
         await index.add("a", TEXTS["a"])
-        gate, below = threading.Event(), await index.run(lambda below: below)
-        below.stats = lambda: gate.wait(PATIENCE)  # type: ignore[method-assign, assignment]
+        stop, below = Stop(), await index.run(lambda below: below)
+        below.stats = stop  # type: ignore[method-assign, assignment]
         asked = [asyncio.create_task(index.stats()), *(asyncio.create_task(index.query(TEXTS["a"])) for _ in range(10))]
-        await begun(*asked)
+        await stop.entered.wait()
         closing = asyncio.create_task(index.close())
         await begun(closing)
         assert not closing.done()
-        gate.set()
+        stop.leave.set()
         answers = await asyncio.gather(*asked)
-        assert answers[0] is True and all([match.key for match in found] == ["a"] for found in answers[1:])
+        assert all([match.key for match in found] == ["a"] for found in answers[1:])
         await closing
 
     run(main)
@@ -242,35 +237,24 @@ def test_system_exit_in_functions_of_the_caller(path: Path) -> None:
         yield "never", TEXTS["c"]
         leaves()
 
-    async def outcome(call: Any) -> BaseException | None:
-        """As a task of its own it would end the loop."""
-        try:
-            await call
-        except SystemExit as error:
-            return error
-        return None
-
     async def main() -> None:
-        late: list[LateResult] = []
+        async with AsyncIndex(path, SCHEME) as index:
 
-        def hook(result: LateResult) -> None:
-            late.append(result)
-            raise ValueError("of the hook")
+            async def ends(call: Any) -> None:
+                with pytest.raises(SystemExit):  # as a task of its own it would end the loop
+                    await call
 
-        async with AsyncIndex(path, SCHEME, on_late_result=hook) as index:
-            await index.add("a", TEXTS["a"])
-            for hears in ("progress", "on_outcome"):  # outcomes come after the commit
-                for given in (records(600), [("never", TEXTS["c"])]):
-                    assert isinstance(await outcome(index.add_many(given, **{hears: leaves})), SystemExit)  # type: ignore[arg-type]
-                    assert await index.length() == 1 or hears == "on_outcome"
-                    await index.keep_newest(0)
-                    await index.add("a", TEXTS["a"])
-            assert isinstance(await outcome(index.add_many(each())), SystemExit)
-            assert isinstance(await outcome(index.run(leaves)), SystemExit)
+            await ends(index.add_many(records(600), progress=leaves))
+            await ends(index.add_many([("never", TEXTS["c"])], progress=leaves))
+            await ends(index.add_many(each()))
+            await ends(index.run(leaves))
             async with index.transaction():
-                assert isinstance(await outcome(index.run(leaves)), SystemExit)
-                await index.add("b", TEXTS["b"])
-            assert [key async for key in index] == ["a", "b"]
+                await ends(index.run(leaves))
+                await index.add("a", TEXTS["a"])
+            assert [key async for key in index] == ["a"]
+            for given in (records(1), [(0, story(0))]):  # outcomes come after the commit
+                await ends(index.add_many(given, on_outcome=leaves, if_exists="replace"))
+            assert [key async for key in index] == ["a", 0]
 
     run(main)
 
@@ -357,18 +341,6 @@ task = loop.create_task(main())
 loop.run_forever()
 print("over", flush=True)
 """,
-    "an error": """
-async def main():
-    async with AsyncIndex(path, MinHash()) as index:
-        await index.add("acknowledged", TEXT)
-        tasks = [asyncio.create_task(index.add(number, TEXT)) for number in range(50)]
-        await asyncio.sleep(0)
-        raise ValueError("of the caller's")
-try:
-    asyncio.run(main())
-except ValueError:
-    print("over", flush=True)
-""",
     "Ctrl-C": """
 async def main():
     async with AsyncIndex(path, MinHash()) as index:
@@ -388,11 +360,24 @@ async def begin():
     await index.open()
     await index.add("acknowledged", TEXT)
     await index.query(TEXT)
+async def records():
+    yield "b", TEXT
+async def block():
+    async with index.transaction():
+        raise AssertionError
+async def listing():
+    async for _ in index.pairs():
+        raise AssertionError
 async def in_child():
-    try:
-        await index.length()
-    except ClosedError as error:
-        assert "after the fork" in str(error)
+    calls = [index.open, index.length, index.stats, index.expire, block, listing]
+    calls += [lambda: index.add("b", TEXT), lambda: index.add_many(records()), lambda: index.run(len), lambda: index.query(TEXT)]
+    for call in calls:
+        try:
+            await call()
+        except ClosedError as error:
+            assert "opened in the parent process: create another in the child" in str(error)
+        else:
+            raise AssertionError(call)
     await index.close()
     async with AsyncIndex(path) as other:
         await other.add("of the child", TEXT)
@@ -427,39 +412,6 @@ async def look():
     async with AsyncIndex(path) as other:
         assert [key async for key in other if key != "acknowledged"] in (["child", "parent"], ["parent", "child"])
 asyncio.run(look())
-print("over", flush=True)
-""",
-    "each method in a forked child": """
-index = AsyncIndex(path, MinHash())
-async def begin():
-    await index.open()
-    await index.add("acknowledged", TEXT)
-async def records():
-    yield "b", TEXT
-async def block():
-    async with index.transaction():
-        raise AssertionError
-async def listing():
-    async for _ in index.pairs():
-        raise AssertionError
-async def in_child():
-    calls = [index.open, index.length, index.stats, index.expire, block, listing]
-    calls += [lambda: index.add("b", TEXT), lambda: index.add_many(records()), lambda: index.run(len), lambda: index.query(TEXT)]
-    for call in calls:
-        try:
-            await call()
-        except ClosedError as error:
-            assert "opened in the parent process: create another in the child" in str(error)
-        else:
-            raise AssertionError(call)
-    await index.close()
-asyncio.run(begin())
-child = os.fork()
-if child == 0:
-    asyncio.run(in_child())
-    sys.exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-asyncio.run(index.close())
 print("over", flush=True)
 """,
     "a hook that raises SystemExit": """
