@@ -379,3 +379,95 @@ def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
     ):
         assert told in refused("dedup", "in.jsonl", "-o", "out.jsonl", *arguments.split())
     assert sorted(path.name for path in folder.iterdir()) == ["codes.db", "in.jsonl", "old.db"]
+<<<<<<< HEAD
+=======
+
+
+# ---- questions of records ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["", "--limit 1", "--limit 3", "--limit 500", "--threshold 0.9", "--measure containment"])
+def test_records_are_asked_for_as_single_texts(folder: Path, options: str) -> None:
+    """The lines of `query --from` are the answers of `Index.query` to each record, with its id before them."""
+    name, _, value = options.removeprefix("--").partition(" ")
+    question: dict[str, Any] = {name: value if name == "measure" else json.loads(value)} if name else {}
+    made = records(60)
+    json_lines(folder / "in.jsonl", made)
+    with Index("old.db", MinHash(threshold=0.6, exact=True)) as index:
+        index.add_many([*enumerate(texts(60)[:40]), *((f"copy {number}", FOX) for number in range(5))])
+        expected = [(record["id"], match) for record in made for match in index.query(record["text"], **question)]
+    lines = [line.split("\t") for line in good("query", "old.db", "--from", "in.jsonl", *options.split()).splitlines()]
+    assert lines == [[name, f"{match.similarity:.4f}", "", str(match.key)] for name, match in expected]
+    told = [json.loads(line) for line in good("query", "old.db", "--from", "in.jsonl", "--json", *options.split()).splitlines()]
+    assert told == [{"id": name, "key": match.key, "similarity": match.similarity, "distance": None} for name, match in expected]
+    assert len(expected) >= 39
+
+
+def test_records_with_codes_are_asked_for(folder: Path) -> None:
+    """In an index of codes the text of a record is its code; a wrong one is named by its line, or left out."""
+    with Index("codes.db", BinaryCode(bits=64, max_distance=3)) as index:
+        index.add_codes(["a", "b"], [1, 0xFF00])
+    lines = [{"id": n, "text": text} for n, text in enumerate(["0000000000000000", "zz", " 000000000000ff01\n"])]
+    json_lines(folder / "in.jsonl", lines)
+    assert "in.jsonl, line 2: " in (told := refused("query", "codes.db", "--from", "in.jsonl", "--json").replace("\t", " "))
+    assert "hex" in told
+    result = run("query", "codes.db", "--from", "in.jsonl", "--on-error", "skip")
+    assert result.stdout == "0\t0.9844\t1\ta\n2\t0.9844\t1\tb\n" and "1 record skipped" in result.stderr
+    assert "requires texts" in refused("query", "codes.db", "--from", "in.jsonl", "--measure", "containment")
+
+
+def test_questions_without_an_answer_end_with_exit_code_1(folder: Path) -> None:
+    """Exit code 1 and no line where no record matches; options of inputs without --from are an error."""
+    with Index("old.db", MinHash()) as index:
+        index.add("a", FOX)
+    json_lines(folder / "in.jsonl", [{"text": "nothing like that at all"}, {"text": "!!!"}])
+    result = run("query", "old.db", "--from", "in.jsonl")
+    assert (result.exit_code, result.output) == (1, "")
+    json_lines(folder / "more.jsonl", copies(1))
+    assert good("query", "old.db", "--from", "in.jsonl", "--from", "more.jsonl") == "k0\t1.0000\t\ta\n"
+    assert "--text-field requires --from" in refused("query", "old.db", "fox", "--text-field", "body")
+    assert "Give one of TEXT, --file, --key and --from" in refused("query", "old.db", "fox", "--from", "in.jsonl")
+    assert "--threshold nan: give a number" in refused("query", "old.db", "--from", "in.jsonl", "--threshold", "nan")
+    assert "no such file" in refused("query", "old.db", "--from", "nowhere.jsonl")
+
+
+# ---- pairs of records ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["", "--threshold 0.5", "--tokens chars --threshold 0.7"])
+def test_pairs_of_records_are_those_of_an_index(folder: Path, options: str) -> None:
+    """The pairs of a file are those of an exact index of its records, under their ids."""
+    made = records(60)
+    json_lines(folder / "in.jsonl", made)
+    good("add", "all.db", "in.jsonl", "--exact", *options.split())
+    of_index, of_records = (sorted(good("pairs", *words).splitlines()) for words in (["all.db"], ["in.jsonl", *options.split()]))
+    assert of_records == of_index and len(of_index) > 5
+    told = [json.loads(line) for line in good("pairs", "in.jsonl", "--json", *options.split()).splitlines()]
+    assert sorted(f"{row['similarity']:.4f}\t\t{row['key_a']}\t{row['key_b']}" for row in told) == of_index
+    assert good("pairs", "in.jsonl", "--limit", 1, *options.split()).count("\n") == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["all.db", "in.jsonl"]
+
+
+def test_an_index_is_told_by_its_first_bytes(folder: Path) -> None:
+    """A database is an index whatever its name; what is none is records; each refuses the options of the other."""
+    json_lines(folder / "in.jsonl", copies(1, 2))
+    good("add", "odd.jsonl", "in.jsonl")
+    assert good("pairs", "odd.jsonl") == good("pairs", "in.jsonl") == "1.0000\t\tk0\tk1\n"
+    json_lines(folder / "more.jsonl", copies(1))
+    of_both = "1.0000\t\tk0\tk1\n1.0000\t\tk0\tk0\n1.0000\t\tk1\tk0\n"
+    for paths in (["in.jsonl", "more.jsonl"], ["[im]*.jsonl"], ["[im]*", "--format", "jsonl"]):
+        assert sorted(good("pairs", *paths).splitlines()) == sorted(of_both.splitlines())
+    assert "no file fits this pattern" in refused("pairs", "nothing*")
+    Path("in.jsonl").rename("records")
+    assert good("pairs", "records", "--format", "jsonl") == "1.0000\t\tk0\tk1\n"
+    assert "its name does not show the format" in refused("pairs", "records")
+    assert "--recall is for records, and this is an index" in refused("pairs", "odd.jsonl", "--recall", 0.9)
+    assert "--shingle is for records" in refused("pairs", "odd.jsonl", "--shingle", 2)
+    assert "--name is for an index" in refused("pairs", "records", "--format", "jsonl", "--name", "x")
+    assert "create an index with" in refused("pairs", "nowhere.db")
+    assert "nowhere.jsonl: no such file or folder" in refused("pairs", "nowhere.jsonl")
+    for wrong in ("nan", "0", "1.5"):
+        assert "give a number above 0" in refused("pairs", "records", "--format", "jsonl", "--threshold", wrong)
+    json_lines(folder / "none.jsonl", [{"text": "one text"}, {"text": "another text"}])
+    assert (run("pairs", "none.jsonl").exit_code, run("pairs", "none.jsonl").output) == (1, "")
+>>>>>>> 0032e752 (neardup pairs compares the records of files again)

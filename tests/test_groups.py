@@ -439,6 +439,9 @@ def test_commands_about_one_group(path: Path, tmp_path: Path) -> None:
     assert run("delete", path, "--whole-group", "de")[0] == 1
     with Index(path) as index:
         assert list(index) == ["d", "e"] and index.check().ok
+    records = tmp_path / "a.jsonl"
+    records.write_text('{"id": "a", "text": "b"}\n')
+    assert run("pairs", records, "--group", "de")[0] == 2
 
 
 def test_add_refuses_the_key_of_another_group(path: Path, tmp_path: Path) -> None:

@@ -53,6 +53,16 @@ def table_file(path: Path, **columns: list[object]) -> Path:
     return path
 
 
+# ---- pairs of records --------------------------------------------------------------------------------------------------
+
+
+def test_pairs_reads_each_file_of_csv_by_its_own_columns(tmp_path: Path) -> None:
+    """A record that is read again has the text of its own file's column, whatever the columns of the first file."""
+    one = csv_file(tmp_path / "a.csv", ["id", "text"], [1, FOX], [2, CAT])
+    other = csv_file(tmp_path / "b.csv", ["text", "id", "more"], [FOX, 3, ""], [OWL, 4, ""])
+    assert good("pairs", one, other).stdout == "1.0000\t\t1\t3\n"
+
+
 # ---- what stays --------------------------------------------------------------------------------------------------------
 
 
@@ -97,6 +107,14 @@ def test_a_record_with_a_key_has_no_id_to_choose_by(tmp_path: Path) -> None:
 
 
 # ---- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_file_of_lines_has_no_pairs(tmp_path: Path) -> None:
+    """A .txt is lines of text also where it is empty, or not there: it is not taken for an index."""
+    path = tmp_path / "a.txt"
+    assert "no such file or folder" in refused("pairs", path)
+    path.touch()
+    assert run("pairs", path).exit_code == 1 and run("pairs", path).output == ""
 
 
 @pytest.mark.parametrize("options", [[], ["--id-field", "uid"], ["--text-field", "body"], ["--keep", "by:n"]])

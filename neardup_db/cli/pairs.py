@@ -1,0 +1,129 @@
+"""`neardup pairs`: all near-duplicate pairs of an index, or of the records of an input."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..values import Pair
+from .command import command
+from .comparing import OF_DATABASE, Comparison, Plan
+from .feed import warnings_as_notes
+from .inputs.files import STDIN, is_stream
+from .inputs.opening import open_source, passes_of
+from .inputs.records import format_of_file
+from .options import (
+    INPUT_NAMES,
+    TEXT_NAMES,
+    NumberRange,
+    group_listed,
+    group_option,
+    input_options,
+    json_option,
+    limit_option,
+    name_option,
+    open_index,
+    read_options,
+    refuse_given,
+    text_options,
+    text_rules,
+)
+from .output import emit_result, escaped, note_problems
+from .outputs import room_in
+from .wording import in_options
+
+_DATABASE = b"SQLite format 3\0"
+"""The first bytes of a SQLite database."""
+
+_TMPDIR = "name a folder for temporary files on another one with the variable TMPDIR"
+
+
+@command()
+@click.argument("paths", metavar="INDEX | IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@name_option
+@click.option("--threshold", type=float, help="Minimum similarity, at least an index's own.  [default for records: 0.8]")
+@click.option(
+    "--recall",
+    type=NumberRange(0, 1, min_open=True, max_open=True),
+    default=0.99,
+    show_default=True,
+    help="For records: recall of pairs at the threshold.",
+)
+@limit_option
+@group_option
+@text_options
+@input_options
+@json_option
+@click.pass_context
+def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) -> int:
+    """Print all pairs of near-duplicates.
+
+    Compares the documents of INDEX, or the records of IN, which may be any input of neardup dedup. Record pairs are verified by
+    their exact similarity; text rules, --recall and input options apply to records only. Both documents of a pair are in one
+    group; without --group the pairs of every group are printed.
+
+    Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty if the scheme has none),
+    the earlier key, the later key; for records their ids. With --json each line is a JSON object. Exit code 1 if there is no
+    pair.
+
+    \b
+    neardup pairs articles.db --threshold 0.9
+    neardup pairs posts.jsonl --tokens chars --threshold 0.6
+    """
+    is_index = len(paths) == 1 and options["format_"] is None and _is_index(paths[0])
+    if is_index:
+        refuse_given(context, ("recall", *TEXT_NAMES, *INPUT_NAMES), "is for records, and this is an index")
+    else:
+        refuse_given(context, ("name", "group"), "is for an index, and these are records")
+    count = 0
+    with _index_pairs(paths[0], options) if is_index else _record_pairs(paths, options) as found:
+        for pair in itertools.islice(found, options["limit"]):
+            count += 1
+            distance = "" if pair.distance is None else str(pair.distance)
+            line = f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}"
+            emit_result(pair, line, as_json=options["as_json"])
+    return 0 if count else 1
+
+
+def _is_index(path: Path) -> bool:
+    """Whether a path without a format is an index. A missing path is one, unless it looks like an input."""
+    if path == STDIN or is_stream(path) or path.is_dir():
+        return False
+    if not path.exists():
+        return format_of_file(path) is None and not has_magic(str(path))
+    with open(path, "rb") as file:
+        return file.read(len(_DATABASE)) == _DATABASE or (format_of_file(path) is None and path.stat().st_size == 0)
+
+
+@contextlib.contextmanager
+def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
+    with open_index(path, options["name"]) as index:
+        yield index.pairs(options["threshold"], group=group_listed(index, options["group"]))
+
+
+@contextlib.contextmanager
+def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
+    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
+    threshold = 0.8 if options["threshold"] is None else options["threshold"]
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
+        with room_in(folder.parent, _TMPDIR, (OSError, *OF_DATABASE)):
+            passes = passes_of(open_source(paths, reading, folder), folder)
+            stack.callback(passes.close)
+            with in_options(), warnings_as_notes():
+                comparison = Comparison(Plan(passes, folder, folder, threshold, options["recall"], rules, pairs=folder))
+                index = stack.enter_context(comparison.index())
+        yield (
+            replace(pair, key_a=index.get(pair.key_a).metadata["id"], key_b=index.get(pair.key_b).metadata["id"])
+            for pair in index.pairs()
+        )
+        passes.source.require_unchanged()
+    note_problems(passes.source.name, comparison.replaced, comparison.skipped, comparison.problems)
