@@ -215,6 +215,9 @@ WATCHED_TOGETHER = 256
 DEDUP_COMMIT_EVERY = 20_000
 """Records in a transaction of `neardup boilerplate`."""
 
+MATCHES_TOGETHER = 100
+"""Matches of each record of a piece that `neardup query --from` holds; records with more are queried again, one by one."""
+
 LINE_BYTES = 1 << 20
 """Bytes of an overlong line that are skipped at a time."""
 

@@ -87,6 +87,7 @@ def test_other_binary_files_are_refused(tmp_path: Path, kind: str) -> None:
         ("add", tmp_path / "i.db", path),
         ("dedup", path, "-o", tmp_path / "out.txt", "--encoding", "latin-1"),
         ("query", tmp_path / "i.db", "--file", path),
+        ("query", tmp_path / "i.db", "--from", path),
         ("tune", path),
     ):
         assert f"a.txt: this is {kind}" in refused(*arguments), arguments

@@ -379,8 +379,6 @@ def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
     ):
         assert told in refused("dedup", "in.jsonl", "-o", "out.jsonl", *arguments.split())
     assert sorted(path.name for path in folder.iterdir()) == ["codes.db", "in.jsonl", "old.db"]
-<<<<<<< HEAD
-=======
 
 
 # ---- questions of records ------------------------------------------------------------------------------------------------
@@ -470,4 +468,3 @@ def test_an_index_is_told_by_its_first_bytes(folder: Path) -> None:
         assert "give a number above 0" in refused("pairs", "records", "--format", "jsonl", "--threshold", wrong)
     json_lines(folder / "none.jsonl", [{"text": "one text"}, {"text": "another text"}])
     assert (run("pairs", "none.jsonl").exit_code, run("pairs", "none.jsonl").output) == (1, "")
->>>>>>> 0032e752 (neardup pairs compares the records of files again)

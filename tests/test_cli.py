@@ -182,7 +182,7 @@ def test_bad_usage_is_one_sentence() -> None:
     assert "No such command 'qery'. Did you mean 'query'? See: " in refused("qery")
     assert "query --help" in refused("query", "--nope", "x")
     assert "Missing argument 'INDEX'" in refused("query")
-    assert "Give one of TEXT, --file and --key" in refused("query", "x.db", "text", "--key", "a")
+    assert "Give one of TEXT, --file, --key and --from" in refused("query", "x.db", "text", "--key", "a")
 
 
 # ---- what a terminal sees ------------------------------------------------------------------------------------------------

@@ -387,7 +387,7 @@ def path(tmp_path: Path) -> Path:
 NOTE = "neardup: the index has groups, and only documents without a group were searched: give --group NAME"
 
 
-def test_query_says_which_group_it_asks(path: Path) -> None:
+def test_query_says_which_group_it_asks(path: Path, tmp_path: Path) -> None:
     """`neardup query` on an index with groups notes that documents without a group alone were asked; it takes one or all."""
     code, out, note = run("query", path, TEXT)
     assert (code, note) == (0, f"{NOTE}, or --all-groups\n")
@@ -395,6 +395,11 @@ def test_query_says_which_group_it_asks(path: Path) -> None:
     for options, keys in (("--group", "de"), "ab"), (("--group", 7), "cd"), (("--all-groups",), "abcde"), (("--group", "fr"), ""):
         code, out, note = run("query", path, TEXT, *options)
         assert (code, note) == (0 if keys else 1, "") and "".join(line.split()[-1] for line in out.splitlines()) == keys
+    lines = tmp_path / "new.txt"
+    lines.write_text(TEXT + "\n")
+    code, out, note = run("query", path, "--from", lines, "--all-groups")
+    assert (code, note, out.count("\n")) == (0, "", 5)
+    assert run("query", path, "--from", lines)[2] == f"{NOTE}, or --all-groups\n"
     code, out, note = run("query", path, "--key", "a", "--all-groups")
     assert (code, note, out.count("\n")) == (0, "", 4)
     assert run("query", path, "--key", "a")[2] == ""

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
 from .inputs.binary import HEAD_BYTES, why_not_text
+from .inputs.lines import RecordError
+from .inputs.opening import open_source
+from .inputs.passes import in_pieces
+from .inputs.source import InputRecord, Source
 from .options import (
+    INPUT_NAMES,
     Count,
     all_groups_option,
     group_listed,
     group_option,
     group_to_query,
     index_command,
+    input_options,
     key_type_option,
     limit_option,
     measure_option,
     open_index,
     parse_key,
+    read_options,
+    refuse_given,
 )
 from .output import (
     as_json_value,
@@ -33,16 +44,27 @@ from .output import (
     emit,
     emit_json,
     escaped,
+    note_problems,
     print_note,
     similarity_text,
     without_words,
 )
+from .outputs import room_in
+from .wording import in_command_terms
 
 
 @index_command()
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="Query with a stored document instead of a text.")
+@click.option(
+    "--from",
+    "sources",
+    metavar="IN",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Query with each record of an input: a file, a folder, or - for standard input.",
+)
 @key_type_option
 @click.option("--threshold", type=float, help="Minimum similarity, at or above the index's threshold.")
 @click.option("--max-distance", type=int, help="Maximum number of differing bits, at or below the index's.")
@@ -51,20 +73,38 @@ from .output import (
 @click.option("--any", "any_", is_flag=True, help="With --limit: return the first matches found, not the best.")
 @group_option
 @all_groups_option
-def query(index_path: Path, text: str | None, file: Path | None, key: str | None, **options: Any) -> int:
+@input_options
+@click.pass_context
+def query(
+    context: click.Context,
+    /,
+    index_path: Path,
+    text: str | None,
+    file: Path | None,
+    key: str | None,
+    sources: tuple[Path, ...],
+    **options: Any,
+) -> int:
     """Print the near-duplicates of TEXT, best first.
 
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has the similarity,
     the distance if the scheme has one, the key and the part of a named code. Documents of a group are searched only with --group
     or --all-groups. Exit code 1 if nothing matches.
 
+    --from IN queries each record of an input in any format of neardup add. Each match is a line of tab-separated columns: the
+    record's id, similarity, distance (empty if the scheme has none), key, part. With --json each match is an object.
+
     \b
     neardup query articles.db "It was a bright cold day in April"
     neardup query articles.db --file new.txt --limit 5 --json
     neardup query articles.db --file quotation.txt --measure containment --threshold 0.9
+    neardup query articles.db --from new.jsonl --limit 1 --all-groups
     """
-    if sum(source is not None for source in (text, file, key)) != 1:
-        raise click.UsageError("Give one of TEXT, --file and --key")
+    if sum(source is not None for source in (text, file, key, sources or None)) != 1:
+        raise click.UsageError("Give one of TEXT, --file, --key and --from")
+    if sources:
+        return _query_records(index_path, sources, options)
+    refuse_given(context, INPUT_NAMES, "requires --from")
     with open_index(index_path, options["name"]) as index:
         content = b"" if key is not None else _content(text, file)
         matches = _matches(index, content, key, options)
@@ -114,6 +154,55 @@ def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
     if options["measure"] is not None:
         raise click.UsageError("--measure containment requires texts; this index holds codes")
     return question
+
+
+def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str, Any]) -> int:
+    as_json, reading = options["as_json"], replace(read_options(options), typed_ids=True)
+    has_matches = False
+    with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:
+        with room_in(Path(folder).parent, "name a folder for temporary files on another one with the variable TMPDIR"):
+            source = open_source(sources, reading, Path(folder))
+        question = _query_arguments(index, options)
+        for piece in in_pieces(_queryable_records(index, source), limits.PIECE_RECORDS):
+            for record, matches in zip(piece, _matches_of_records(index, piece, question), strict=True):
+                has_matches = has_matches or bool(matches)
+                for match in matches:
+                    _print_match(record, match, as_json)
+        note_problems(source.name, source.replaced, source.skipped, source.problems)
+    return 0 if has_matches else 1
+
+
+def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
+    if as_json:
+        emit_json({"id": record.key, **as_json_value(match)})
+        return
+    distance = "" if match.distance is None else match.distance
+    part = "" if match.part is None else f"\t{escaped(match.part)}"
+    emit(f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}")
+
+
+def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
+    for record in source:
+        if not index.scheme.takes_text:
+            try:
+                index.scheme.code_value(record.text.strip())
+            except ParameterError as error:
+                problem = source.problem(record, in_command_terms(str(error)))
+                if source.options.on_error != "skip":
+                    raise RecordError(problem) from error
+                source.skipped += 1
+                source.add_problem(problem)
+                continue
+        yield record
+
+
+def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: dict[str, Any]) -> Iterator[Sequence[Match]]:
+    """A record with very many matches is queried again by itself, so that at most one such result is in memory."""
+    ask, ask_many = (index.query, index.query_many) if index.scheme.takes_text else (index.query_code, index.query_codes)
+    texts = [record.text if index.scheme.takes_text else record.text.strip() for record in piece]
+    most = min(question["limit"] or limits.MATCHES_TOGETHER, limits.MATCHES_TOGETHER)
+    for text, matches in zip(texts, ask_many(texts, **{**question, "limit": most}), strict=True):
+        yield matches if len(matches) < most or most == question["limit"] else ask(text, **question)
 
 
 @index_command()

@@ -325,6 +325,12 @@ def is_option_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
 
 
+def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
+    for parameter in context.command.params:
+        if parameter.name in names and is_option_given(context, parameter.name):
+            raise click.UsageError(f"{parameter.opts[0]} {reason}")
+
+
 def is_new(path: Path) -> bool:
     return not path.exists() or path.stat().st_size == 0
 
