@@ -73,7 +73,8 @@ class CandidateTable(ABC):
         """Remove the candidate rows of fingerprints first_id to last_id, before the fingerprints are deleted."""
 
     def move_rows(self, crowds: Mapping[int, int]) -> None:
-        """Give fingerprints the labels of other large clusters, and their rows, if these have labels."""
+        """Give fingerprints and their rows the labels of other large clusters."""
+        raise NotImplementedError
 
     @abstractmethod
     def remove_damaged(self, fingerprint_id: int) -> None:
