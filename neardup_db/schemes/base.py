@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeVar
 
 from .. import comparing, native
@@ -269,13 +270,22 @@ class Scheme(Immutable, ABC):
         """A value of `fingerprint_native` in the form that callers get."""
 
     def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
-        """(fingerprints, empty): one array with zero rows for empty texts, and bool[n]."""
-        scheme, width = self.fingerprint_native, self.value_size
+        """(fingerprints, empty): one array with zero rows for empty texts, or a list of arrays; and bool[n]."""
+        scheme = self.fingerprint_native
+        if self.item_size is not None:
+            values = values_of(scheme, texts, rules)
+            items = self.decoded(values.data, rules)
+            ends = (values.ends // np.uint64(self.item_size)).tolist()
+            return [items[start:end] for start, end in pairwise([0, *ends])], values.sizes() == 0
+        width = self.value_size
         if rules.custom:
             rows, empty = native.rows_of(values_of(scheme, texts, rules), width)
         else:
             rows, empty = native.rows_of_texts(scheme, rules.native, texts, width)
         return rows.view(self.decoded(bytes(width), rules).dtype), empty
+
+    item_size: ClassVar[int | None] = None
+    """Bytes of each hash in a fingerprint, if fingerprints differ in size."""
 
     @property
     def value_size(self) -> int:
@@ -306,7 +316,7 @@ class Scheme(Immutable, ABC):
         >>> scheme.similarity(scheme.fingerprint("the quick brown fox"), scheme.fingerprint("The quick brown fox!"))
         1.0
         """
-        if a is None or b is None:
+        if a is None or b is None or (self.item_size is not None and not (len(a) and len(b))):
             return 0.0
         return comparing.similarity(self.fingerprint_native, self.encoded("a", a), self.encoded("b", b))[0]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from .. import native
@@ -13,7 +11,7 @@ from ..immutable import records_given
 from ..parameters import check_choice, check_flag, check_fraction, check_integer
 from ..settings import StoredSettings
 from ..text import TextRules
-from .base import EXPECTED_MAX, MEASURES, SetScheme, fingerprint_array, values_of
+from .base import EXPECTED_MAX, MEASURES, SetScheme, fingerprint_array
 
 _K_MAX: int = native.lib.ND_K_MAX
 
@@ -50,6 +48,7 @@ class BottomK(SetScheme):
     k: int
     measure: Literal["fingerprint", "estimate"]
     containment: bool
+    item_size = 8
     _hash_size = 8
 
     @records_given()
@@ -119,12 +118,6 @@ class BottomK(SetScheme):
         size = self._hash_size if rules is None else rules.hash_size
         return hashes.astype(np.uint32 if size == 4 else np.uint64)
 
-    def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
-        values = values_of(self.native, texts, rules)
-        hashes = self.decoded(values.data, rules)
-        ends = (values.ends // np.uint64(8)).tolist()
-        return [hashes[start:end] for start, end in pairwise([0, *ends])], values.sizes() == 0
-
     def encoded(self, name: str, fingerprint: Any) -> bytes:
         array = fingerprint_array(name, fingerprint)
         if array.ndim != 1 or array.dtype not in (np.uint64, np.uint32):
@@ -132,8 +125,3 @@ class BottomK(SetScheme):
         if array.size > self.k or (array.size > 1 and not (array[1:] > array[:-1]).all()):
             raise ParameterError(f"{name} is no fingerprint: give at most k={self.k} distinct hashes in ascending order")
         return array.astype("<u8").tobytes()
-
-    def similarity(self, a: Any, b: Any) -> float:
-        if a is None or b is None or not len(a) or not len(b):
-            return 0.0
-        return super().similarity(a, b)

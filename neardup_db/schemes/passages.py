@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, ClassVar
 
 from .. import native
@@ -13,7 +11,7 @@ from ..immutable import records_given
 from ..parameters import check_fraction, check_integer
 from ..settings import StoredSettings
 from ..text import TextRules
-from .base import EXPECTED_MAX, ThresholdScheme, fingerprint_array, values_of
+from .base import EXPECTED_MAX, ThresholdScheme, fingerprint_array
 
 _SHORTEST_MIN: int = native.lib.ND_SHORTEST_MIN
 _SHORTEST_MAX: int = native.lib.ND_SHORTEST_MAX
@@ -48,6 +46,7 @@ class Passages(ThresholdScheme):
     always_shown: ClassVar[tuple[str, ...]] = ("shortest",)
     same_values: ClassVar[tuple[str, ...]] = ("shortest",)
 
+    item_size = 4
     shortest: int
     k: int
     threshold: float | None  # type: ignore[assignment]
@@ -102,12 +101,6 @@ class Passages(ThresholdScheme):
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         return np.frombuffer(value, "<u4")
 
-    def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:
-        values = values_of(self.native, texts, rules)
-        hashes = self.decoded(values.data, rules)
-        ends = (values.ends // np.uint64(4)).tolist()
-        return [hashes[start:end] for start, end in pairwise([0, *ends])], values.sizes() == 0
-
     def encoded(self, name: str, fingerprint: Any) -> bytes:
         array = fingerprint_array(name, fingerprint)
         if array.ndim != 1 or array.dtype != np.uint32 or array.size < self.shortest:
@@ -115,8 +108,3 @@ class Passages(ThresholdScheme):
                 f"{name} is {array.dtype}{list(array.shape)}: give uint32[n] of at least shortest={self.shortest} token hashes"
             )
         return array.astype("<u4").tobytes()
-
-    def similarity(self, a: Any, b: Any) -> float:
-        if a is None or b is None or not len(a) or not len(b):
-            return 0.0
-        return super().similarity(a, b)

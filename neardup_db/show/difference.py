@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
+from os.path import commonprefix
 from typing import Literal, NamedTuple
 
 from .escape import escape, label_html
@@ -153,25 +154,13 @@ def _tokens(text: str, words: bool) -> list[tuple[str, str]]:
 
 def _equal_ends(a: str, b: str) -> tuple[int, int]:
     """The number of equal characters at the beginning and at the end, rounded down to a space."""
-    most = min(len(a), len(b))
-    head = _longest(most, lambda begin, end: a[begin:end] == b[begin:end])
+    head = len(commonprefix([a, b]))
     if head < max(len(a), len(b)):
         head = max(a.rfind(" ", 0, head), a.rfind("\n", 0, head)) + 1
-    tail = _longest(most - head, lambda begin, end: a[len(a) - end : len(a) - begin] == b[len(b) - end : len(b) - begin])
+    tail = len(commonprefix([a[head:][::-1], b[head:][::-1]]))
     begin = len(a) - tail
     spaces = [place for place in (a.find(" ", begin), a.find("\n", begin)) if place >= 0]
     return head, len(a) - min(spaces) - 1 if tail and spaces else 0
-
-
-def _longest(most: int, equal: Callable[[int, int], bool]) -> int:
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if equal(low, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 CONTEXT = 240
