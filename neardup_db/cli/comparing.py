@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from .. import limits
 from ..errors import DiskFullError, ShortTextsWarning
 from ..index import Index
 from ..located import LocatedTexts
@@ -28,8 +25,9 @@ from ..text import TextRules
 from ..values import Key
 from .buckets import Buckets
 from .choices import Choice, KeepRule, KnownRecords
+from .first_pass import RunCounts
 from .inputs.fields import ABSENT, field_value
-from .inputs.lines import Problem, RecordError
+from .inputs.lines import RecordError
 from .inputs.source import InputRecord, Source
 from .inputs.table_passes import Passes
 from .output import escaped
@@ -67,17 +65,15 @@ class Plan:
 
 
 class Comparison:
-    """Finds the pairs of the records. When the index is complete, `records`, `record_bytes`, `wordless` (positions, from 0) and
-    the source's error counts are set, and `choice` knows all records that may have a near-duplicate."""
+    """Finds the pairs of the records. When the index is complete, `counts` and `wordless` (positions, from 0) are set, and
+    `choice` knows all records that may have a near-duplicate."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, counts: RunCounts) -> None:
+        self._plan, self._counts = plan, counts
         self._source: Source = plan.passes.source
         self._scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         self._rules = TextRules() if plan.rules is None else plan.rules
         self.choice = Choice(plan.keep, self._source)
-        self.records = self.record_bytes = self.skipped = self.replaced = 0
-        self.problems: list[Problem] = []
         self.wordless: list[int] = []
 
     @contextlib.contextmanager
@@ -109,31 +105,12 @@ class Comparison:
         return shared if known is None else shared & ~known.flags
 
     def _fill(self, buckets: Buckets, known: KnownRecords | None) -> None:
-        """A second thread computes the buckets of one batch while the next is read."""
-
         def take(texts: list[str] | LocatedTexts) -> None:
             if known is not None:
                 known.search(texts)
             buckets.add(texts)
 
-        source = self._source
-        with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
-            waiting: deque[Future[None]] = deque()
-            try:
-                for piece in self._plan.passes.pieces():
-                    waiting.append(thread.submit(take, piece.texts))
-                    meter.record_bytes += piece.size_bytes
-                    meter.advance(source.position, len(piece.texts))
-                    if len(waiting) > limits.PIECES_WAITING:
-                        waiting.popleft().result()
-                for future in waiting:
-                    future.result()
-            except BaseException:  # the thread must end first, because the block waits for it
-                if known is not None:
-                    known.stop()
-                raise
-        self.records, self.record_bytes = meter.records, meter.record_bytes
-        self.skipped, self.problems, self.replaced = source.skipped, source.problems, source.replaced
+        self._counts.read(self._plan.passes, take, known.stop if known is not None else lambda: None)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
         is_named = self._plan.mark or self._plan.pairs is not None or self._plan.clusters is not None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -26,9 +24,9 @@ from ..values import Passage
 from .command import command
 from .dedup import check_kinds, folder_for_temporary_files
 from .deduplicate import shard_paths
+from .first_pass import RunCounts
 from .inputs.edits import changing
 from .inputs.files import STDIN, STDOUT, packing_of
-from .inputs.lines import Problem
 from .inputs.opening import open_source, passes_of, paths_named
 from .inputs.passes import TextPasses, in_pieces
 from .inputs.source import ReadOptions
@@ -43,20 +41,13 @@ _place = click.Path(path_type=Path, allow_dash=True)
 
 
 @dataclass(slots=True)
-class Contamination:
-    records: int = 0
+class Contamination(RunCounts):
     contaminated: int = 0
     tests: int = 0
     tests_found: int = 0
     tests_too_short: int = 0
     tests_skipped: int = 0
     passages: int = 0
-    skipped: int = 0
-    invalid_utf8: int = 0
-    input_bytes: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    seconds: float = 0.0
-    mb_per_second: float = 0.0
 
 
 @command()
@@ -197,7 +188,8 @@ def _run(search: _Search, passes: Passes, output: Path, report: Path | None, dro
     targets = [path for path in (report, output) if path is not None]
     with replacing(*targets) as new:
         places = dict(zip(targets, new, strict=True))
-        candidates = _candidates(search, passes, summary)
+        found = summary.read(passes, search.candidates, lambda: None)
+        candidates = np.concatenate(found) if found else np.zeros(0, bool)
         with contextlib.ExitStack() as stack:
             if report is not None:
                 stack.enter_context(room_for(report))
@@ -212,28 +204,8 @@ def _run(search: _Search, passes: Passes, output: Path, report: Path | None, dro
             else:
                 passes.write(~contaminated, places[output], output, meter)
         source.require_unchanged()
-    summary.seconds = time.monotonic() - started
-    summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
+    summary.set_time(time.monotonic() - started)
     return summary
-
-
-def _candidates(search: _Search, passes: Passes, summary: Contamination) -> Any:
-    """Read all records. Which of them may share a passage with a test text, bool[n]; a second thread looks while the next are
-    read."""
-    source, found = passes.source, bytearray()
-    with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
-        waiting: deque[Future[Any]] = deque()
-        for piece in passes.pieces():
-            waiting.append(thread.submit(search.candidates, piece.texts))
-            summary.input_bytes += piece.size_bytes
-            meter.advance(source.position, len(piece.texts))
-            if len(waiting) > limits.PIECES_WAITING:
-                found += waiting.popleft().result().tobytes()
-        for future in waiting:
-            found += future.result().tobytes()
-    summary.records, summary.skipped = len(found), source.skipped
-    summary.invalid_utf8, summary.problems = source.replaced, source.problems
-    return np.frombuffer(bytes(found), bool)
 
 
 def _contaminated(search: _Search, passes: Passes, candidates: Any, summary: Contamination, report: IO[bytes] | None) -> Any:

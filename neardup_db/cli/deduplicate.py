@@ -7,7 +7,7 @@ import contextlib
 import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from ..duplicates import Duplicates, duplicates_of
 from ..index import Index
 from ..system import is_reader_gone
 from .comparing import Comparison, Plan
+from .first_pass import RunCounts
 from .inputs.files import STDOUT, is_stream, packing_of
-from .inputs.lines import Problem
 from .inputs.passes import Marks
 from .inputs.records import format_of
 from .inputs.source import ChangedError, Source
@@ -27,10 +27,7 @@ from .screen import Meter
 
 
 @dataclass(slots=True)
-class Summary:
-    """Counts and speed of a run. Bytes are of the decompressed records; MB are 10^6 bytes."""
-
-    records: int = 0
+class Summary(RunCounts):
     kept: int = 0
     duplicates: int = 0
     known: int = 0
@@ -40,13 +37,7 @@ class Summary:
     largest_cluster: int = 0
     largest_similarity: float | None = None
     """The lowest similarity of a removed record to the kept one in the largest cluster; None without clusters."""
-    skipped: int = 0
-    invalid_utf8: int = 0
-    input_bytes: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    seconds: float = 0.0
     records_per_second: float = 0.0
-    mb_per_second: float = 0.0
 
 
 def deduplicate(plan: Plan) -> Summary:
@@ -56,10 +47,8 @@ def deduplicate(plan: Plan) -> Summary:
     with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
         stack.callback(plan.passes.close)
-        comparison, source = Comparison(plan), plan.passes.source
+        comparison, source = Comparison(plan, summary), plan.passes.source
         index = stack.enter_context(comparison.index())
-        summary.records, summary.input_bytes = comparison.records, comparison.record_bytes
-        summary.skipped, summary.problems, summary.invalid_utf8 = comparison.skipped, comparison.problems, comparison.replaced
         found = duplicates_of(index, comparison.choice.order(np.fromiter(index, np.int64)), plan.connected)
         removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
@@ -75,9 +64,8 @@ def deduplicate(plan: Plan) -> Summary:
             with _writing(plan, plan.clusters, begun):
                 _write_clusters(index, found.clusters(), places[plan.clusters], plan.clusters, removed)
         source.require_unchanged()
-    summary.seconds = time.monotonic() - started
+    summary.set_time(time.monotonic() - started)
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
-    summary.mb_per_second = summary.input_bytes / 1e6 / max(summary.seconds, 1e-9)
     return summary
 
 
