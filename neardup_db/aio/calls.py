@@ -38,10 +38,6 @@ def _logged(late: LateResult) -> None:
     _logger.info("%s(%s) %s after its task was cancelled", late.method, ", ".join(map(quoted, late.args[:1])), how)
 
 
-class _RolledBackError(Exception):
-    pass
-
-
 class Calls:
     """An Index, its writing thread, its reading threads, and the event loop of the calling tasks."""
 
@@ -251,8 +247,8 @@ class Calls:
         except BaseException as error:
             if self._process_id == os.getpid():  # else the transaction is the parent's
                 with suppress(ClosedError):  # at exit SQLite rolls back open transactions
-                    raised = _RolledBackError, _RolledBackError(), None
-                    call = self._start(self._writes, lambda call: begun.__exit__(*raised), None, leave)
+                    given_up = asyncio.CancelledError()
+                    call = self._start(self._writes, lambda call: begun.__exit__(type(given_up), given_up, None), None, leave)
                     if is_inside and not isinstance(error, GeneratorExit):  # at GeneratorExit the coroutine cannot wait
                         await call.outcome()
             raise

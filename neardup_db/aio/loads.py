@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from .. import limits
-from ..errors import NearDupError
+from ..errors import ClosedError, NearDupError
 from ..index import Index
 from ..parameters import check_callable, check_choice, check_if_exists, check_integer
 from ..records import check_fields
@@ -18,7 +18,7 @@ from ..store.database.transactions import current_task
 from ..store.writing.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
 from .calls import Calls
-from .threads import is_program_ending
+from .threads import program_ends
 
 
 async def _call_on_outcome(on_outcome: Callable[..., Any], outcomes: list[tuple[Any, ...]]) -> None:
@@ -47,15 +47,11 @@ class Outcomes(Collector):
             self._on_loop(_call_on_outcome, self._on_outcome, waiting)
 
 
-class _ProgramEndsError(BaseException):
-    pass
-
-
 def until_end(records: Iterator[Any]) -> Iterator[Any]:
     """Ends an endless iterator at interpreter exit."""
     for record in records:
-        if is_program_ending():
-            raise _ProgramEndsError
+        if program_ends.is_set():
+            raise ClosedError("the index is closed, since the program ends")
         yield record
 
 

@@ -29,12 +29,8 @@ _EXIT_S = 30.0
 """How long the interpreter waits at exit for running calls, in seconds."""
 
 _logger = logging.getLogger("neardup_db.aio")
-_has_ended = False
-"""Whether the interpreter is exiting."""
-
-
-def is_program_ending() -> bool:
-    return _has_ended
+program_ends = threading.Event()
+"""Set when the interpreter exits."""
 
 
 def no_op() -> None:
@@ -85,7 +81,7 @@ class Lane:
 
     def submit(self, work: Callable[[], Any]) -> None:
         """Run work in a thread, after earlier work."""
-        if _has_ended:
+        if program_ends.is_set():
             raise ClosedError("the index is closed, since the program ends")
         if len(self._threads) < self.taken:
             thread = threading.Thread(target=_work, args=(self._works,), name=self._name, daemon=True)
@@ -203,7 +199,7 @@ class Call:
             work.close()
             return
         while not wait([answer], _LOOK_AGAIN_S).done:
-            if _has_ended or self._loop.is_closed():
+            if program_ends.is_set() or self._loop.is_closed():
                 return
         error = None if answer.cancelled() else answer.result()
         if error is not None:
@@ -228,8 +224,7 @@ _lanes: weakref.WeakSet[Lane] = weakref.WeakSet()
 
 def _end_all() -> None:
     """At exit, the threads do not block the interpreter, and their running calls are completed."""
-    global _has_ended
-    _has_ended = True
+    program_ends.set()
     until = time.monotonic() + _EXIT_S
     for thread in [thread for lane in [*_lanes] for thread in lane.end()]:
         thread.join(max(0.0, until - time.monotonic()))
