@@ -27,10 +27,12 @@ from pathlib import Path
 
 ROOMS = {
     "neardup_db/cli/inputs": "files text_inputs choices table_files hostile_input input_files",
+    "neardup_db/cli/tune.py": "tune cli",
     "neardup_db/cli": "cli cli_dedup choices outcomes cli_merge sessions decontaminate",
     "neardup_db/datasette": "datasette_page datasette_search serve",
     "neardup_db/aio": "aio aio_loads aio_cancelled aio_ends",
     "neardup_db/tuning": "tune",
+    "neardup_db/comparing.py": "decontaminate common_passages passages compute nearest explain containing_pairs",
     "neardup_db/frames.py": "frames dedup deduplicator",
     "neardup_db/duplicates.py": "frames dedup choices",
     "neardup_db/store/upkeep": "check hostile_files rebuilt_elsewhere backup migration differential",
