@@ -268,83 +268,82 @@ def test_a_loop_of_another_kind_is_told() -> None:
 
 # ---- the end of the program --------------------------------------------------------------------------------------------
 
+HEAD = """
+import asyncio, itertools, logging, os, signal, sys, time, warnings
+from neardup_db import ClosedError, MinHash
+from neardup_db.aio import AsyncIndex
+warnings.simplefilter("ignore")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background has its programs ignore
+begun = asyncio.Event()
+async def opened(**options):
+    global loop
+    loop = asyncio.get_running_loop()
+    index = await AsyncIndex(path, MinHash(), **options).open()
+    await index.add("acknowledged", TEXT)
+    return index
+def tell_and_sleep(seconds):
+    loop.call_soon_threadsafe(begun.set)
+    time.sleep(seconds)
+"""
+
 ENDS = {
     "a call runs": """
 async def main():
-    index = await AsyncIndex(path, MinHash()).open()
-    await index.add("acknowledged", TEXT)
-    begun = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    def slow(below):
-        loop.call_soon_threadsafe(begun.set)
-        time.sleep(1)
-        below.add("begun", TEXT)
-    task = asyncio.create_task(index.run(slow))
+    index = await opened()
+    task = asyncio.create_task(index.run(lambda below: (tell_and_sleep(1), below.add("begun", TEXT))))
     await begun.wait()
 asyncio.run(main())
-print("over", flush=True)
 """,
     "a generator without end": """
 async def main():
-    index = await AsyncIndex(path, MinHash(), on_late_result=lambda late: print("taken back", late.method, flush=True)).open()
-    await index.add("acknowledged", TEXT)
-    begun = asyncio.Event()
+    index = await opened(on_late_result=lambda late: print("taken back", late.method, flush=True))
     def endless():
-        loop.call_soon_threadsafe(begun.set)
+        tell_and_sleep(0)
         for number in itertools.count():
             yield number, TEXT
-    loop = asyncio.get_running_loop()
     task = asyncio.create_task(index.add_many(endless()))
     await begun.wait()
 asyncio.run(main())
-print("over", flush=True)
 """,
     "calls wait": """
 async def main():
-    index = await AsyncIndex(path, MinHash()).open()
-    await index.add("acknowledged", TEXT)
+    index = await opened()
     tasks = [asyncio.create_task(index.add(number, TEXT)) for number in range(500)]
     tasks += [asyncio.create_task(index.query(TEXT)) for number in range(500)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 asyncio.run(main())
-print("over", flush=True)
 """,
     "a loop that stops in a transaction": """
 async def main():
-    index = await AsyncIndex(path, MinHash()).open()
-    await index.add("acknowledged", TEXT)
+    index = await opened()
     async with index.transaction():
         await index.add("never", TEXT)
         await asyncio.sleep(0.05)
-        asyncio.get_running_loop().stop()
+        loop.stop()
         await asyncio.sleep(1000)
 loop = asyncio.new_event_loop()
 task = loop.create_task(main())
 loop.run_forever()
 loop.close()
-print("over", flush=True)
 """,
     "a loop that stops in a load": """
 async def endless():
     for number in itertools.count():
         yield number, TEXT
         if number == 1000:
-            asyncio.get_running_loop().stop()
+            loop.stop()
             await asyncio.sleep(1000)
 async def main():
-    index = await AsyncIndex(path, MinHash()).open()
-    await index.add("acknowledged", TEXT)
+    index = await opened()
     await index.add_many(endless(), progress=print)
 loop = asyncio.new_event_loop()
 task = loop.create_task(main())
 loop.run_forever()
-print("over", flush=True)
 """,
     "Ctrl-C": """
 async def main():
-    async with AsyncIndex(path, MinHash()) as index:
-        await index.add("acknowledged", TEXT)
+    async with await opened() as index:
         async with index.transaction():
             await index.add("never", TEXT)
             os.kill(os.getpid(), signal.SIGINT)
@@ -352,13 +351,33 @@ async def main():
 try:
     asyncio.run(main())
 except KeyboardInterrupt:
-    print("over", flush=True)
+    pass
+""",
+    "a hook that raises SystemExit": """
+async def main():
+    async with await opened(on_late_result=sys.exit) as index:
+        task = asyncio.create_task(index.run(lambda below: tell_and_sleep(0.1)))
+        await begun.wait()
+        task.cancel()
+        await index.add("after", TEXT)
+try:
+    asyncio.run(main())
+except SystemExit:
+    pass
+""",
+    "a hook that raises SystemExit after its loop": """
+async def main():
+    index = await opened(on_late_result=sys.exit)
+    task = asyncio.create_task(index.run(lambda below: tell_and_sleep(0.5)))
+    await begun.wait()
+logging.getLogger("neardup_db.aio").addHandler(logging.NullHandler())
+logging.getLogger("neardup_db.aio").propagate = False
+asyncio.run(main())
 """,
     "a forked child": """
-index = AsyncIndex(path, MinHash())
 async def begin():
-    await index.open()
-    await index.add("acknowledged", TEXT)
+    global index
+    index = await opened()
     await index.query(TEXT)
 async def records():
     yield "b", TEXT
@@ -393,7 +412,6 @@ if child == 0:
     sys.exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 asyncio.run(go_on())
-print("over", flush=True)
 """,
     "an index that was made before a fork": """
 index = AsyncIndex(path, MinHash())
@@ -412,42 +430,10 @@ async def look():
     async with AsyncIndex(path) as other:
         assert [key async for key in other if key != "acknowledged"] in (["child", "parent"], ["parent", "child"])
 asyncio.run(look())
-print("over", flush=True)
-""",
-    "a hook that raises SystemExit": """
-async def main():
-    async with AsyncIndex(path, MinHash(), on_late_result=sys.exit) as index:
-        await index.add("acknowledged", TEXT)
-        begun = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        task = asyncio.create_task(index.run(lambda below: (loop.call_soon_threadsafe(begun.set), time.sleep(0.1))))
-        await begun.wait()
-        task.cancel()
-        await index.add("after", TEXT)
-try:
-    asyncio.run(main())
-except SystemExit:
-    print("over", flush=True)
-""",
-    "a hook that raises SystemExit after its loop": """
-async def main():
-    index = await AsyncIndex(path, MinHash(), on_late_result=sys.exit).open()
-    await index.add("acknowledged", TEXT)
-    begun = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    task = asyncio.create_task(index.run(lambda below: (loop.call_soon_threadsafe(begun.set), time.sleep(0.5))))
-    await begun.wait()
-import logging
-logging.raiseExceptions = False
-logging.getLogger("neardup_db.aio").addHandler(logging.NullHandler())
-logging.getLogger("neardup_db.aio").propagate = False
-asyncio.run(main())
-print("over", flush=True)
 """,
     "a child that is forked in a transaction": """
 async def main():
-    async with AsyncIndex(path, MinHash()) as index:
-        await index.add("acknowledged", TEXT)
+    async with await opened() as index:
         for asks in (False, True):
             child = 0
             try:
@@ -463,7 +449,6 @@ async def main():
                 os._exit(7)
             await index.delete("b")
 asyncio.run(main())
-print("over", flush=True)
 """,
 }
 
@@ -476,15 +461,8 @@ LOADS_WITHOUT_END = {"a generator without end"}
 def test_the_program_ends(end: str, path: Path) -> None:
     """However a loop and the program end, with calls running, waiting or never to come: neither hangs, and what was acknowledged
     is in the file, whole, and nothing of a transaction that did not end."""
-    head = (
-        "import asyncio, itertools, os, signal, sys, time, warnings\n"
-        "warnings.simplefilter('ignore')\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which a shell in the background has its programs ignore
-        "from neardup_db import ClosedError, MinHash\n"
-        "from neardup_db.aio import AsyncIndex\n"
-        f"path, TEXT = {str(path)!r}, {TEXTS['a']!r}\n"
-    )
-    done = subprocess.run([sys.executable, "-I", "-c", head + ENDS[end]], capture_output=True, text=True, timeout=PATIENCE)
+    program = f"path, TEXT = {str(path)!r}, {TEXTS['a']!r}\n{HEAD}{ENDS[end]}\nprint('over', flush=True)"
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=PATIENCE)
     said = ["over", "taken back add_many"] if end in LOADS_WITHOUT_END else ["over"]
     assert done.returncode == 0 and done.stdout.splitlines() == said, done.stderr
     assert "Error" not in done.stderr, done.stderr
