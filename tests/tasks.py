@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import update_wrapper
 from typing import Any
 
 import pytest
@@ -26,6 +28,27 @@ def story(name: Any) -> str:
 def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """What the coroutine returns, in a loop of its own."""
     return asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def with_index(place: str = "target", **options: Any) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Any]:
+    """Makes a test of a coroutine function whose first argument is an open index, by default one in a file and one in memory.
+    place: the fixture that says where it is."""
+
+    def decorated(test: Callable[..., Coroutine[Any, Any, None]]) -> Any:
+        first, *others = inspect.signature(test).parameters.values()
+
+        def in_loop(**fixtures: Any) -> None:
+            async def main() -> None:
+                async with AsyncIndex(fixtures.pop(place), SCHEME, **options) as index:
+                    await test(index, **fixtures)
+
+            run(main)
+
+        update_wrapper(in_loop, test)
+        in_loop.__signature__ = inspect.Signature([first.replace(name=place), *others])  # type: ignore[attr-defined]
+        return in_loop
+
+    return decorated
 
 
 class Stop:

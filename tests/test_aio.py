@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 import pytest
-from tasks import SCHEME, TEXTS, Gate, Hears, begun, nobody_works, run, story, threads
+from tasks import SCHEME, TEXTS, Gate, Hears, begun, nobody_works, run, story, threads, with_index
 
 from neardup_db import (
     BusyError,
@@ -116,23 +116,19 @@ def test_files_and_codes(tmp_path: Path) -> None:
         assert list(copy) == ["a", "b", "c"]
 
 
-def test_errors_are_those_of_index(target: Any) -> None:
+@with_index()
+async def test_errors_are_those_of_index(index: AsyncIndex) -> None:
     """What a call raises arrives in the task that awaits it."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-            await index.add("a", TEXTS["a"])
-            with pytest.raises(DuplicateKeyError):
-                await index.add("a", TEXTS["a"])
-            with pytest.raises(KeyNotFoundError):
-                await index.get("z")
-            with pytest.raises(ParameterError, match="threshold=0.1"):
-                async for _ in index.pairs(threshold=0.1):
-                    pass
-            with pytest.raises(ParameterError, match="other=5"):
-                index.pairs_with(5)  # type: ignore[arg-type]
-
-    run(main)
+    await index.add("a", TEXTS["a"])
+    with pytest.raises(DuplicateKeyError):
+        await index.add("a", TEXTS["a"])
+    with pytest.raises(KeyNotFoundError):
+        await index.get("z")
+    with pytest.raises(ParameterError, match="threshold=0.1"):
+        async for _ in index.pairs(threshold=0.1):
+            pass
+    with pytest.raises(ParameterError, match="other=5"):
+        index.pairs_with(5)  # type: ignore[arg-type]
 
 
 # ---- where calls run ---------------------------------------------------------------------------------------------------
@@ -206,51 +202,43 @@ def test_the_watch_sees_calls() -> None:
     assert {"open_store", "add", "execute"} <= called
 
 
-def test_questions_run_beside_a_long_write(path: Path) -> None:
+@with_index("path")
+async def test_questions_run_beside_a_long_write(index: AsyncIndex) -> None:
     """While one call keeps the thread that writes busy, questions of other tasks are answered, from the last committed state."""
-
-    async def main() -> None:
-        async with AsyncIndex(path, SCHEME) as index:
-            await index.add("a", TEXTS["a"])
-            async with Gate(index):
-                writing = asyncio.create_task(index.add("b", TEXTS["b"]))
-                await begun(writing)
-                asked = await asyncio.gather(*(index.query(TEXTS["a"]) for _ in range(50)))
-                assert [[match.key for match in found] for found in asked] == [["a"]] * 50
-                assert not writing.done()
-            await writing
-            assert await index.length() == 2
-
-    run(main)
+    await index.add("a", TEXTS["a"])
+    async with Gate(index):
+        writing = asyncio.create_task(index.add("b", TEXTS["b"]))
+        await begun(writing)
+        asked = await asyncio.gather(*(index.query(TEXTS["a"]) for _ in range(50)))
+        assert [[match.key for match in found] for found in asked] == [["a"]] * 50
+        assert not writing.done()
+    await writing
+    assert await index.length() == 2
 
 
-def test_no_question_keeps_a_write_waiting(path: Path) -> None:
+@with_index("path", readers=2)
+async def test_no_question_keeps_a_write_waiting(index: AsyncIndex) -> None:
     """Questions that go on and on never hold the connection that writes."""
+    await index.add_many([("a", TEXTS["a"])])
+    db = (await index.run(lambda below: below))._store.db
+    taken: list[int] = []
+    real = db.turn
 
-    async def main() -> None:
-        async with AsyncIndex(path, SCHEME, readers=2) as index:
-            await index.add_many([("a", TEXTS["a"])])
-            db = (await index.run(lambda below: below))._store.db
-            taken: list[int] = []
-            real = db.turn
+    class Watched:
+        mine = property(lambda self: real.mine)
 
-            class Watched:
-                mine = property(lambda self: real.mine)
+        def take(self, timeout: float) -> Any:
+            taken.append(threading.get_ident())
+            return real.take(timeout)
 
-                def take(self, timeout: float) -> Any:
-                    taken.append(threading.get_ident())
-                    return real.take(timeout)
-
-            db.turn = Watched()
-            for _ in range(3):
-                await asyncio.gather(*(index.query(TEXTS["a"]) for _ in range(30)), index.stats(), index.clusters())
-                assert [pair async for pair in index.pairs()] == []
-            assert taken == []
-            await index.delete("a")
-            assert len(set(taken)) == 1
-            db.turn = real
-
-    run(main)
+    db.turn = Watched()
+    for _ in range(3):
+        await asyncio.gather(*(index.query(TEXTS["a"]) for _ in range(30)), index.stats(), index.clusters())
+        assert [pair async for pair in index.pairs()] == []
+    assert taken == []
+    await index.delete("a")
+    assert len(set(taken)) == 1
+    db.turn = real
 
 
 def test_threads_are_bounded(path: Path) -> None:
@@ -302,157 +290,133 @@ def test_what_other_threads_cannot_use_is_refused(target: Any) -> None:
 # ---- order -------------------------------------------------------------------------------------------------------------
 
 
-def test_writes_run_in_the_order_of_asking(target: Any) -> None:
+@with_index()
+async def test_writes_run_in_the_order_of_asking(index: AsyncIndex) -> None:
     """Writes, transactions and loads of many tasks begin in the order in which the tasks asked: nobody is passed by."""
 
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-
-            async def write(number: int) -> None:
-                if number % 3 == 0:
-                    await index.add(number, story(number))
-                elif number % 3 == 1:
-                    async with index.transaction():
-                        await index.add(number, story(number))
-                else:
-                    await index.add_many(one(number))
-
-            async def one(number: int) -> AsyncIterator[tuple[int, str]]:
-                yield number, story(number)
-
-            async with Gate(index):
-                tasks = [asyncio.create_task(write(number)) for number in range(60)]
-                await begun(*tasks)
-            await asyncio.gather(*tasks)
-            assert [key async for key in index] == list(range(60))
-
-    run(main)
-
-
-def test_a_task_that_never_stops_starves_nobody(target: Any) -> None:
-    """Between two transactions of a task that begins them one after the other, everybody who had asked before comes to write."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-            done: list[str] = []
-
-            async def greedy() -> None:
-                for number in range(30):
-                    async with index.transaction():
-                        await index.add(f"greedy {number}", story(number))
-                        if number == 3:
-                            for each in range(20):
-                                tasks.append(asyncio.create_task(modest(each)))
-                            await begun(*tasks)
-                    done.append(f"greedy {number}")
-
-            async def modest(number: int) -> None:
-                await index.add(number, story(f"m{number}"))
-                done.append("modest")
-
-            tasks: list[asyncio.Task[None]] = []
-            await greedy()
-            await asyncio.gather(*tasks)
-            keys = [key async for key in index]
-            assert keys == [*(f"greedy {n}" for n in range(4)), *range(20), *(f"greedy {n}" for n in range(4, 30))]
-
-    run(main)
-
-
-def test_a_call_that_waits_too_long_is_busy(target: Any) -> None:
-    """A call that could not begin within the timeout is a BusyError that says what to do, and is not done later."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME, timeout=0.05) as index:
-            async with Gate(index):
-                with pytest.raises(BusyError, match=r"waited 0.05 s.*did nothing.*gather\(\)"):
-                    await index.add("a", TEXTS["a"])
-            assert await index.length() == 0
+    async def write(number: int) -> None:
+        if number % 3 == 0:
+            await index.add(number, story(number))
+        elif number % 3 == 1:
             async with index.transaction():
-                with pytest.raises(BusyError, match="from the task that entered it"):
-                    await asyncio.gather(index.add("b", TEXTS["b"]))
-                await index.add("c", TEXTS["c"])
-            assert [key async for key in index] == ["c"]
+                await index.add(number, story(number))
+        else:
+            await index.add_many(one(number))
 
-    run(main)
+    async def one(number: int) -> AsyncIterator[tuple[int, str]]:
+        yield number, story(number)
+
+    async with Gate(index):
+        tasks = [asyncio.create_task(write(number)) for number in range(60)]
+        await begun(*tasks)
+    await asyncio.gather(*tasks)
+    assert [key async for key in index] == list(range(60))
+
+
+@with_index()
+async def test_a_task_that_never_stops_starves_nobody(index: AsyncIndex) -> None:
+    """Between two transactions of a task that begins them one after the other, everybody who had asked before comes to write."""
+    done: list[str] = []
+
+    async def greedy() -> None:
+        for number in range(30):
+            async with index.transaction():
+                await index.add(f"greedy {number}", story(number))
+                if number == 3:
+                    for each in range(20):
+                        tasks.append(asyncio.create_task(modest(each)))
+                    await begun(*tasks)
+            done.append(f"greedy {number}")
+
+    async def modest(number: int) -> None:
+        await index.add(number, story(f"m{number}"))
+        done.append("modest")
+
+    tasks: list[asyncio.Task[None]] = []
+    await greedy()
+    await asyncio.gather(*tasks)
+    keys = [key async for key in index]
+    assert keys == [*(f"greedy {n}" for n in range(4)), *range(20), *(f"greedy {n}" for n in range(4, 30))]
+
+
+@with_index(timeout=0.05)
+async def test_a_call_that_waits_too_long_is_busy(index: AsyncIndex) -> None:
+    """A call that could not begin within the timeout is a BusyError that says what to do, and is not done later."""
+    async with Gate(index):
+        with pytest.raises(BusyError, match=r"waited 0.05 s.*did nothing.*gather\(\)"):
+            await index.add("a", TEXTS["a"])
+    assert await index.length() == 0
+    async with index.transaction():
+        with pytest.raises(BusyError, match="from the task that entered it"):
+            await asyncio.gather(index.add("b", TEXTS["b"]))
+        await index.add("c", TEXTS["c"])
+    assert [key async for key in index] == ["c"]
 
 
 # ---- transactions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_transaction_is_its_tasks_own(target: Any) -> None:
+@with_index()
+async def test_a_transaction_is_its_tasks_own(index: AsyncIndex) -> None:
     """Writes of other tasks, those that the block creates too, wait for its end; the task itself sees what it wrote."""
 
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
+    async def other(key: str) -> int:
+        await index.add(key, story(key))
+        return await index.length()
 
-            async def other(key: str) -> int:
-                await index.add(key, story(key))
-                return await index.length()
-
-            with pytest.raises(ValueError):
-                async with index.transaction() as same:
-                    assert same is index
-                    await index.add("mine", story("mine"))
-                    tasks = [asyncio.create_task(other("child")), asyncio.create_task(index.add("call", story("call")))]
-                    await begun(*tasks)
-                    assert await index.length() == 1 and await index.contains("mine")
-                    assert [match.key for match in await index.query(story("mine"))] == ["mine"]
-                    assert [key async for key in index] == ["mine"]
-                    assert not any(task.done() for task in tasks)
-                    raise ValueError
-            await asyncio.gather(*tasks)
-            assert [key async for key in index] == ["child", "call"]
-            assert (await index.check()).ok
-
-    run(main)
+    with pytest.raises(ValueError):
+        async with index.transaction() as same:
+            assert same is index
+            await index.add("mine", story("mine"))
+            tasks = [asyncio.create_task(other("child")), asyncio.create_task(index.add("call", story("call")))]
+            await begun(*tasks)
+            assert await index.length() == 1 and await index.contains("mine")
+            assert [match.key for match in await index.query(story("mine"))] == ["mine"]
+            assert [key async for key in index] == ["mine"]
+            assert not any(task.done() for task in tasks)
+            raise ValueError
+    await asyncio.gather(*tasks)
+    assert [key async for key in index] == ["child", "call"]
+    assert (await index.check()).ok
 
 
-def test_questions_of_others_see_the_state_before(path: Path) -> None:
+@with_index("path")
+async def test_questions_of_others_see_the_state_before(index: AsyncIndex) -> None:
     """While a transaction is open, other tasks are answered from the last committed state, and do not wait."""
+    await index.add("a", TEXTS["a"])
+    async with index.transaction():
+        await index.delete("a")
+        await index.add("b", TEXTS["b"])
 
-    async def main() -> None:
-        async with AsyncIndex(path, SCHEME) as index:
-            await index.add("a", TEXTS["a"])
-            async with index.transaction():
-                await index.delete("a")
-                await index.add("b", TEXTS["b"])
+        async def ask() -> Any:
+            return [key async for key in index], await index.length(), await index.contains("a")
 
-                async def ask() -> Any:
-                    return [key async for key in index], await index.length(), await index.contains("a")
-
-                assert await asyncio.create_task(ask()) == (["a"], 1, True)
-                assert await ask() == (["b"], 1, False)
-            assert await asyncio.create_task(ask()) == (["b"], 1, False)
-
-    run(main)
+        assert await asyncio.create_task(ask()) == (["a"], 1, True)
+        assert await ask() == (["b"], 1, False)
+    assert await asyncio.create_task(ask()) == (["b"], 1, False)
 
 
-def test_transactions_nest(target: Any) -> None:
+@with_index()
+async def test_transactions_nest(index: AsyncIndex) -> None:
     """An inner block that fails takes its own calls back, the outer one goes on; a failing outer one takes all of it back."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
+    async with index.transaction():
+        await index.add("a", TEXTS["a"])
+        with pytest.raises(ZeroDivisionError):
             async with index.transaction():
-                await index.add("a", TEXTS["a"])
-                with pytest.raises(ZeroDivisionError):
-                    async with index.transaction():
-                        await index.add("b", TEXTS["b"])
-                        async with index.transaction():
-                            await index.add("c", TEXTS["c"])
-                        assert await index.length() == 3
-                        raise ZeroDivisionError
-                assert await index.length() == 1
-                with pytest.raises(DuplicateKeyError):
-                    await index.add("a", TEXTS["a"])
-            with pytest.raises(KeyError):
+                await index.add("b", TEXTS["b"])
                 async with index.transaction():
-                    async with index.transaction():
-                        await index.add("d", TEXTS["c"])
-                    raise KeyError
-            assert [key async for key in index] == ["a"]
-
-    run(main)
+                    await index.add("c", TEXTS["c"])
+                assert await index.length() == 3
+                raise ZeroDivisionError
+        assert await index.length() == 1
+        with pytest.raises(DuplicateKeyError):
+            await index.add("a", TEXTS["a"])
+    with pytest.raises(KeyError):
+        async with index.transaction():
+            async with index.transaction():
+                await index.add("d", TEXTS["c"])
+            raise KeyError
+    assert [key async for key in index] == ["a"]
 
 
 def test_a_transaction_that_cannot_begin(path: Path) -> None:
@@ -475,21 +439,17 @@ def test_a_transaction_that_cannot_begin(path: Path) -> None:
     run(main)
 
 
-def test_sql_by_run(target: Any) -> None:
+@with_index()
+async def test_sql_by_run(index: AsyncIndex) -> None:
     """`run` gives the connection to a function, in the transaction of the task; what it raises is the caller's."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-            with pytest.raises(apsw.SQLError):
-                async with index.transaction():
-                    await index.run(lambda below: below.connection.execute("CREATE TABLE notes (x)").fetchall())
-                    await index.add("a", TEXTS["a"])
-                    await index.run(lambda below: below.connection.execute("SELECT wrong").fetchall())
-            sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'"
-            assert await index.run(lambda below: below.connection.execute(sql).get) == 0
-            assert await index.length() == 0
-
-    run(main)
+    with pytest.raises(apsw.SQLError):
+        async with index.transaction():
+            await index.run(lambda below: below.connection.execute("CREATE TABLE notes (x)").fetchall())
+            await index.add("a", TEXTS["a"])
+            await index.run(lambda below: below.connection.execute("SELECT wrong").fetchall())
+    sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'"
+    assert await index.run(lambda below: below.connection.execute(sql).get) == 0
+    assert await index.length() == 0
 
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
@@ -531,24 +491,20 @@ def test_calls_see_the_context_of_their_task(target: Any) -> None:
     run(main)
 
 
-def test_transactions_that_end_in_the_wrong_order(target: Any) -> None:
+@with_index()
+async def test_transactions_that_end_in_the_wrong_order(index: AsyncIndex) -> None:
     """An outer block that is ended by hand before the inner one is refused, nothing of both is stored, and others go on."""
-
-    async def main() -> None:
-        async with AsyncIndex(target, SCHEME) as index:
-            outer, inner = index.transaction(), index.transaction()
-            await outer.__aenter__()
-            await index.add(1, story(1))
-            await inner.__aenter__()
-            await index.add(2, story(2))
-            for block in (outer, inner):
-                with pytest.raises(NearDupError, match="nothing of both is stored|rolled back"):
-                    await block.__aexit__(None, None, None)
-            async with index.transaction():
-                await index.add(3, story(3))
-            assert [key async for key in index] == [3]
-
-    run(main)
+    outer, inner = index.transaction(), index.transaction()
+    await outer.__aenter__()
+    await index.add(1, story(1))
+    await inner.__aenter__()
+    await index.add(2, story(2))
+    for block in (outer, inner):
+        with pytest.raises(NearDupError, match="nothing of both is stored|rolled back"):
+            await block.__aexit__(None, None, None)
+    async with index.transaction():
+        await index.add(3, story(3))
+    assert [key async for key in index] == [3]
 
 
 def test_cancelling_many_waiting_calls_is_linear() -> None:

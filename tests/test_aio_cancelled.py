@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, records, run, story
+from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, records, run, story, with_index
 
 from neardup_db import Index, ParameterError
 from neardup_db.aio import AsyncIndex, LateResult
@@ -207,40 +207,37 @@ def test_a_commit_that_has_begun_is_not_taken_back(target: Any, monkeypatch: pyt
     run(main)
 
 
-def test_a_listing_loses_nothing_by_a_cancelled_step(path: Path) -> None:
+@with_index("path")
+async def test_a_listing_loses_nothing_by_a_cancelled_step(index: AsyncIndex) -> None:
     """What a step found, whose task was cancelled, comes with the next step; so does its error."""
-
-    async def main() -> None:
-        async with AsyncIndex(path, SCHEME) as index:
-            await index.add_many((i, story(i)) for i in range(100))
-            keys, found = index.__aiter__(), []
-            while True:
-                step = asyncio.ensure_future(keys.__anext__())
-                await asyncio.sleep(0)
-                step.cancel()
-                with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
-                    found.append(await step)
-                try:
-                    found.append(await keys.__anext__())
-                except StopAsyncIteration:
-                    break
-            assert found == list(range(100))
-            wrong = index.pairs(threshold=0.01)
-            step = asyncio.ensure_future(wrong.__anext__())
-            await asyncio.sleep(0)
-            step.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ParameterError):
-                await step
-            if not isinstance(step, asyncio.Future) or step.cancelled():
-                with pytest.raises(ParameterError, match="threshold=0.01"):
-                    await wrong.__anext__()
-            with pytest.raises(StopAsyncIteration):
-                await wrong.__anext__()
-
-    run(main)
+    await index.add_many((i, story(i)) for i in range(100))
+    keys, found = index.__aiter__(), []
+    while True:
+        step = asyncio.ensure_future(keys.__anext__())
+        await asyncio.sleep(0)
+        step.cancel()
+        with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+            found.append(await step)
+        try:
+            found.append(await keys.__anext__())
+        except StopAsyncIteration:
+            break
+    assert found == list(range(100))
+    wrong = index.pairs(threshold=0.01)
+    step = asyncio.ensure_future(wrong.__anext__())
+    await asyncio.sleep(0)
+    step.cancel()
+    with contextlib.suppress(asyncio.CancelledError, ParameterError):
+        await step
+    if not isinstance(step, asyncio.Future) or step.cancelled():
+        with pytest.raises(ParameterError, match="threshold=0.01"):
+            await wrong.__anext__()
+    with pytest.raises(StopAsyncIteration):
+        await wrong.__anext__()
 
 
-def test_an_error_leaves_no_cycle(path: Path) -> None:
+@with_index("path")
+async def test_an_error_leaves_no_cycle(index: AsyncIndex) -> None:
     """The error of a call, and what its traceback holds, is freed as soon as the task lets it go, without a collection."""
 
     class Error(Exception):
@@ -249,19 +246,15 @@ def test_an_error_leaves_no_cycle(path: Path) -> None:
     def fails(below: Index) -> None:
         raise Error
 
-    async def main() -> None:
-        async with AsyncIndex(path, SCHEME) as index:
-            gc.collect()
-            gc.disable()
-            try:
-                try:
-                    await index.run(fails)
-                except Error as error:
-                    freed = weakref.ref(error)
-                await index.length()
-                await index.run(lambda below: None)
-                assert freed() is None
-            finally:
-                gc.enable()
-
-    run(main)
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            await index.run(fails)
+        except Error as error:
+            freed = weakref.ref(error)
+        await index.length()
+        await index.run(lambda below: None)
+        assert freed() is None
+    finally:
+        gc.enable()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, nobody_works, records, run, story
+from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, nobody_works, records, run, story, with_index
 
 from neardup_db import (
     BusyError,
@@ -226,7 +226,8 @@ def test_two_loops_at_once(path: Path) -> None:
     run(first)
 
 
-def test_system_exit_in_functions_of_the_caller(path: Path) -> None:
+@with_index("path")
+async def test_system_exit_in_functions_of_the_caller(index: AsyncIndex) -> None:
     """A function that raises SystemExit ends the call that it belongs to, not the thread: later calls are served, and the file is
     as before the call."""
 
@@ -237,26 +238,21 @@ def test_system_exit_in_functions_of_the_caller(path: Path) -> None:
         yield "never", TEXTS["c"]
         leaves()
 
-    async def main() -> None:
-        async with AsyncIndex(path, SCHEME) as index:
+    async def ends(call: Any) -> None:
+        with pytest.raises(SystemExit):  # as a task of its own it would end the loop
+            await call
 
-            async def ends(call: Any) -> None:
-                with pytest.raises(SystemExit):  # as a task of its own it would end the loop
-                    await call
-
-            await ends(index.add_many(records(600), progress=leaves))
-            await ends(index.add_many([("never", TEXTS["c"])], progress=leaves))
-            await ends(index.add_many(each()))
-            await ends(index.run(leaves))
-            async with index.transaction():
-                await ends(index.run(leaves))
-                await index.add("a", TEXTS["a"])
-            assert [key async for key in index] == ["a"]
-            for given in (records(1), [(0, story(0))]):  # outcomes come after the commit
-                await ends(index.add_many(given, on_outcome=leaves, if_exists="replace"))
-            assert [key async for key in index] == ["a", 0]
-
-    run(main)
+    await ends(index.add_many(records(600), progress=leaves))
+    await ends(index.add_many([("never", TEXTS["c"])], progress=leaves))
+    await ends(index.add_many(each()))
+    await ends(index.run(leaves))
+    async with index.transaction():
+        await ends(index.run(leaves))
+        await index.add("a", TEXTS["a"])
+    assert [key async for key in index] == ["a"]
+    for given in (records(1), [(0, story(0))]):  # outcomes come after the commit
+        await ends(index.add_many(given, on_outcome=leaves, if_exists="replace"))
+    assert [key async for key in index] == ["a", 0]
 
 
 def test_a_loop_of_another_kind_is_told() -> None:
