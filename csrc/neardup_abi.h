@@ -457,8 +457,8 @@ int nd_passages_begin(nd_passages *passages, const uint8_t *value, size_t size, 
 int nd_passages_compare(nd_passages *passages, const uint8_t *other, size_t size, uint64_t *covered, uint64_t *other_covered);
 /* The share of the shorter text's tokens that lie in common passages; of two of equal length the larger share. */
 double nd_passage_share(uint64_t covered, size_t count, uint64_t other_covered, size_t other_count);
-/* Each run of the text asked for that occurs in the other and cannot be longer at either end, where the other has it first; the
- * longest first, then by start. Valid until the next call. */
+/* Each run of the text asked for that occurs in the other and cannot be longer at either end, where the other has it first; by
+ * start. Valid until the next call. */
 int nd_passages_find(nd_passages *passages, const uint8_t *other, size_t size, const nd_passage **out, size_t *count);
 
 /* A few texts, to tell which of many others may share a passage of the scheme with one of them: add texts, fill, then ask. */

@@ -126,7 +126,7 @@ def test_random_pairs_are_those_of_the_reference(request: pytest.FixtureRequest)
     for _ in range(PAIRS_MORE if request.config.getoption("--more") else PAIRS):
         (a, b), shortest = pair(draw), draw.randint(3, 60) if draw.random() < 0.4 else draw.randint(3, 12)
         runs = runs_of(a, b, shortest)
-        assert found_by_core(a, b, shortest) == (runs, covered(a, b, shortest), covered(b, a, shortest)), (a, b, shortest)
+        assert found_by_core(a, b, shortest) == (sorted(runs), covered(a, b, shortest), covered(b, a, shortest)), (a, b, shortest)
         if runs:
             met += 1
             scheme = Passages(shortest=shortest)

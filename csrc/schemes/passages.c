@@ -245,14 +245,6 @@ int nd_passages_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, si
 
 /* ---- the runs themselves ---------------------------------------------------------------------------------------------------- */
 
-static int longest_first(const void *a, const void *b)
-{
-    const nd_passage *one = a, *other = b;
-    if (one->tokens != other->tokens)
-        return one->tokens > other->tokens ? -1 : 1;
-    return one->start < other->start ? -1 : one->start > other->start;
-}
-
 int nd_passages_find(nd_passages *passages, const uint8_t *other, size_t size, const nd_passage **out, size_t *count)
 {
     *count = 0;
@@ -291,8 +283,6 @@ int nd_passages_find(nd_passages *passages, const uint8_t *other, size_t size, c
     }
     if (status != ND_OK)
         return status;
-    if (passages->found.count > 1)
-        qsort(passages->found.at, passages->found.count, sizeof(nd_passage), longest_first);
     *out = passages->found.at;
     *count = passages->found.count;
     return ND_OK;
