@@ -133,15 +133,24 @@ class ParquetFile(TableFile):
             self.share = self.rows / max(metadata.num_rows, 1)
 
     def output(self, path: Path, schema: Any) -> Any:
-        return ParquetOutput(self._pa, path, schema)
+        return ParquetOutput(self._pa, path, schema, self._codec())
+
+    def _codec(self) -> str:
+        """The codec of the largest column."""
+        if not self._file.metadata.num_row_groups:
+            return "snappy"
+        group = self._file.metadata.row_group(0)
+        columns = map(group.column, range(group.num_columns))
+        codec: str = max(columns, key=lambda column: column.total_uncompressed_size).compression
+        return "none" if codec == "UNCOMPRESSED" else codec
 
 
 class ParquetOutput:
     """Row groups of up to `limits.GROUP_BYTES`."""
 
-    def __init__(self, pa: Any, path: Path, schema: Any) -> None:
+    def __init__(self, pa: Any, path: Path, schema: Any, codec: str) -> None:
         self._pa, self._schema = pa, schema
-        self._writer = pa.parquet.ParquetWriter(path, schema, compression="zstd")
+        self._writer = pa.parquet.ParquetWriter(path, schema, compression=codec)
         self._waiting: list[Any] = []
         self._bytes = 0
 
