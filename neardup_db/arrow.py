@@ -225,8 +225,11 @@ class Column:
     """The rows of an array in a chunk. name: for messages."""
 
     def __init__(self, name: str, array: Any) -> None:
-        self._name, self._array, self._kind = name, array, array.type
-        self._dictionary = Column(name, array.dictionary) if _types().is_dictionary(array.type) else None
+        self._name, self._array, self._kind, types = name, array, array.type, _types()
+        self._is_null, self._is_binary = types.is_null(self._kind), _is_binary(self._kind)
+        self._is_view = types.is_string_view(self._kind) or types.is_binary_view(self._kind)
+        self._is_large = types.is_large_string(self._kind) or types.is_large_binary(self._kind)
+        self._dictionary = Column(name, array.dictionary) if types.is_dictionary(array.type) else None
         self._located: tuple[Array, Array, Array] | None = None
         """Cached strings of the dictionary, with a null at the end."""
 
@@ -241,10 +244,10 @@ class Column:
     def values(self, start: int, count: int) -> list[Any]:
         """Rows as Python values: str, bytes, int, float, bool, list, dict, None for null. Strings that are not UTF-8 stay
         bytes."""
-        array, is_binary = self._array.slice(start, count), _is_binary(self._kind)
-        if is_binary or is_string(self._kind):
+        array = self._array.slice(start, count)
+        if self._is_binary or is_string(self._kind):
             texts, nulls = self.texts(start, count)
-            made: list[Any] = texts.to_list(as_bytes=is_binary)
+            made: list[Any] = texts.to_list(as_bytes=self._is_binary)
             return made if nulls is None else [None if null else one for one, null in zip(made, nulls.tolist(), strict=True)]
         if self._dictionary is not None:
             self._indices(array)  # checked
@@ -259,7 +262,8 @@ class Column:
         """The dictionary indices; a null row has the index after the last value."""
         assert self._dictionary is not None
         beyond, nulls = len(self._dictionary), _nulls(array)
-        indices: Array = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        given = array.indices if nulls is None else array.indices.fill_null(0)
+        indices: Array = given.to_numpy(zero_copy_only=False).astype(np.int64)
         used = indices if nulls is None else indices[~nulls]
         if len(used) and (used.min() < 0 or used.max() >= beyond):
             raise self._broken("indices outside of its dictionary")
@@ -275,11 +279,10 @@ class Column:
             places = self._indices(array)
             addresses, sizes, absent = self._located
             return addresses.take(places), sizes.take(places), absent.take(places)
-        types, nulls, count = _types(), _nulls(array), len(array)
-        if types.is_null(self._kind) or not count:
+        nulls, count = _nulls(array), len(array)
+        if self._is_null or not count:
             return np.zeros(count, np.uintp), np.zeros(count, np.uintp), nulls
-        is_view = types.is_string_view(self._kind) or types.is_binary_view(self._kind)
-        addresses, sizes = (self._view_strings if is_view else self._offset_strings)(array, nulls)
+        addresses, sizes = (self._view_strings if self._is_view else self._offset_strings)(array, nulls)
         if nulls is not None:
             sizes[nulls] = 0
         return addresses, sizes, nulls
@@ -291,8 +294,8 @@ class Column:
         return np.append(addresses, nothing), np.append(sizes, nothing), np.append(none if nulls is None else nulls, True)
 
     def _offset_strings(self, array: Any, nulls: Array | None) -> tuple[Array, Array]:
-        types, (_, ends, data) = _types(), array.buffers()
-        kind = np.int64 if types.is_large_string(self._kind) or types.is_large_binary(self._kind) else np.int32
+        _, ends, data = array.buffers()
+        kind = np.int64 if self._is_large else np.int32
         offsets = np.frombuffer(ends, kind)[array.offset : array.offset + len(array) + 1].astype(np.int64)
         sizes = offsets[1:] - offsets[:-1]
         if offsets[0] < 0 or sizes.min() < 0:
@@ -313,9 +316,9 @@ class Column:
             raise self._broken("strings of a negative size")
         first = packed.address + 16 * at + 4
         addresses = np.arange(first, first + 16 * count, 16, dtype=np.uintp)
-        long = np.flatnonzero(sizes > _INLINE)
-        if len(long):
-            which, offsets = views[long, 2].astype(np.intp), views[long, 3].astype(np.int64)
+        long: Any = slice(None) if sizes.min() > _INLINE else np.flatnonzero(sizes > _INLINE)
+        which, offsets = views[long, 2].astype(np.intp), views[long, 3].astype(np.int64)
+        if len(offsets):
             lengths = np.array([space.size for space in spaces], np.int64)
             wrong = which.view(np.uintp).max() >= len(spaces) or offsets.min() < 0  # unsigned, so that a negative index fails too
             if wrong or (offsets + sizes[long] > lengths[which]).any():
