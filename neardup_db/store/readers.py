@@ -167,7 +167,7 @@ class StoreReaders:
             if time.monotonic() >= deadline:
                 raise BusyError(
                     f"{len(self._others)} threads have been asking this index for {self._db.timeout:g} s, and more do not ask "
-                    "at the same time: try again, or give Index a larger timeout"
+                    "at the same time: try again, or give a larger timeout"
                 )
         return None
 
