@@ -36,7 +36,7 @@ COMMANDS = {
     "get": ("documents", "Print documents by their keys, as JSON."),
     "query": ("look", "Print the near-duplicates of TEXT, best first."),
     "delete": ("change", "Delete documents by their keys, or all those of a group."),
-    "pairs": ("pairs", "Print all pairs of near-duplicates of an index or an input."),
+    "pairs": ("pairs", "Print all pairs of near-duplicates."),
     "clusters": ("look", "Print the clusters, the largest first."),
     "stats": ("look", "Print counts, sizes and settings of INDEX."),
     "explain": ("explain", "Show how a query runs, or why two documents match."),

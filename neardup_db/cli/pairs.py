@@ -17,6 +17,7 @@ from ..values import Pair
 from .command import command
 from .comparing import OF_DATABASE, Comparison, Plan
 from .feed import warnings_as_notes
+from .first_pass import RunCounts
 from .inputs.files import STDIN, is_stream
 from .inputs.opening import open_source, passes_of
 from .inputs.records import format_of_file
@@ -118,12 +119,13 @@ def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[It
         with room_in(folder.parent, _TMPDIR, (OSError, *OF_DATABASE)):
             passes = passes_of(open_source(paths, reading, folder), folder)
             stack.callback(passes.close)
+            counts = RunCounts()
             with in_options(), warnings_as_notes():
-                comparison = Comparison(Plan(passes, folder, folder, threshold, options["recall"], rules, pairs=folder))
+                comparison = Comparison(Plan(passes, folder, folder, threshold, options["recall"], rules, pairs=folder), counts)
                 index = stack.enter_context(comparison.index())
         yield (
             replace(pair, key_a=index.get(pair.key_a).metadata["id"], key_b=index.get(pair.key_b).metadata["id"])
             for pair in index.pairs()
         )
         passes.source.require_unchanged()
-    note_problems(passes.source.name, comparison.replaced, comparison.skipped, comparison.problems)
+    note_problems(passes.source.name, counts.invalid_utf8, counts.skipped, counts.problems)

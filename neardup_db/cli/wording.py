@@ -33,6 +33,7 @@ _PHRASES = (
     ("file is not a database", "file is not a database: give the path of an index"),
     ("give a timedelta, or a number of seconds, of at least a millisecond", "give a time of at least 0.001s"),
     ("give a timedelta of at least a millisecond", "give a time of at least 0.001s"),
+    ("(documents, or a timedelta)", "(documents), or a time, as 24h"),
     ("and set_window(), not rebuild(), changes that", "and neardup window changes that"),
     ("the file has None, and", "the file keeps all, and"),
     ("call follow(table, key=..., text=...) first", "run neardup follow first"),
