@@ -207,7 +207,7 @@ class Bench:
 
     def failed(self, tests: list[str]) -> str | None:
         """The first test that fails, or what else went wrong."""
-        if "c" in tests and self.run("meson", "test", "-C", self.build)[0] != 0:
+        if "c" in tests and self.run("meson", "test", "-t", "10", "-C", self.build)[0] != 0:
             return "tests/c"
         return self.pytest([path for name in tests if (self.source / (path := f"tests/test_{name}.py")).exists()])
 
