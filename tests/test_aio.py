@@ -399,6 +399,7 @@ async def test_questions_of_others_see_the_state_before(index: AsyncIndex) -> No
 @with_index()
 async def test_transactions_nest(index: AsyncIndex) -> None:
     """An inner block that fails takes its own calls back, the outer one goes on; a failing outer one takes all of it back."""
+    db = (await index.run(lambda below: below))._store.db
     async with index.transaction():
         await index.add("a", TEXTS["a"])
         with pytest.raises(ZeroDivisionError):
@@ -416,6 +417,7 @@ async def test_transactions_nest(index: AsyncIndex) -> None:
             async with index.transaction():
                 await index.add("d", TEXTS["c"])
             raise KeyError
+    assert not db.in_own_transaction  # the roll-back is over when the block is
     assert [key async for key in index] == ["a"]
 
 

@@ -88,7 +88,7 @@ class Calls:
         if self._index is not None:  # opened by another task meanwhile
             self._writes.release()
         else:
-            await self._start(self._writes, self._open_now, self._opened_late, self._opened).outcome()
+            await self._start(self._writes, self._open_now, self._opened_late, self._writes.release).outcome()
         return self
 
     def _open_now(self, call: Call) -> None:
@@ -101,11 +101,6 @@ class Calls:
         if index is not None:
             with suppress(ClosedError):
                 self._writes.submit(index.close)
-
-    def _opened(self) -> None:
-        self._writes.release()
-        if self._index is None:
-            self._writes.end()
 
     async def close(self) -> None:
         """Close the index after all earlier calls; later calls raise ClosedError. Closing again does nothing. Once begun, closing
