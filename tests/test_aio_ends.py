@@ -27,6 +27,7 @@ from neardup_db import (
     SimHash,
 )
 from neardup_db.aio import AsyncIndex, LateResult, calls
+from neardup_db.aio.threads import Lane
 
 
 @pytest.fixture
@@ -252,6 +253,21 @@ async def test_system_exit_in_functions_of_the_caller(index: AsyncIndex) -> None
     for given in (records(1), [(0, story(0))]):  # outcomes come after the commit
         await ends(index.add_many(given, on_outcome=leaves, if_exists="replace"))
     assert [key async for key in index] == ["a", 0]
+
+
+def test_no_error_ends_a_thread(caplog: pytest.LogCaptureFixture) -> None:
+    """What is raised when no task waits for it, SystemExit too, is logged, and the thread does the next work."""
+
+    async def main() -> None:
+        lane, stop = Lane(1, "neardup writes"), Stop()
+        stop.leave.set()
+        assert await lane.enter(1)
+        lane.submit(sys.exit)
+        lane.submit(stop)
+        await stop.entered.wait()
+
+    run(main)
+    assert "SystemExit" in caplog.text
 
 
 def test_a_loop_of_another_kind_is_told() -> None:

@@ -109,7 +109,7 @@ def _work(works: SimpleQueue[Callable[[], Any] | None]) -> None:
         try:
             work()
         except BaseException:  # SystemExit too: the thread has other calls to run
-            _logger.exception("on_late_result failed")
+            _logger.exception("what came after a call failed")
         del work
 
 
