@@ -126,6 +126,15 @@ def test_a_cut_leaves_no_passage(tmp_path: Path) -> None:
     assert [record["text"].split() for record in read(tmp_path / "a.jsonl")] == [["before", "after"]]
 
 
+def test_a_packed_text_stays_packed_when_it_is_cut(tmp_path: Path) -> None:
+    """In a folder, a text that is cut keeps the compression that its name says."""
+    asked = json_lines(tmp_path / "test.jsonl", [" ".join(WORDS[:16])])
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt.gz").write_bytes(gzip.compress(" ".join(["before", *WORDS[:16], "after"]).encode()))
+    run("decontaminate", tmp_path / "texts", "--glob", "*.gz", "--test", asked, "-o", tmp_path / "cut", "--drop", "passage")
+    assert gzip.decompress((tmp_path / "cut" / "a.txt.gz").read_bytes()).split() == [b"before", b"after"]
+
+
 def test_tables(tmp_path: Path) -> None:
     """Parquet keeps its columns; passages cannot be cut out of it, and that is said before anything is read."""
     train, tests = made(4)
