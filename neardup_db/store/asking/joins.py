@@ -148,9 +148,8 @@ class _Best:
 class RangePairs:
     """Matches of the fingerprints first_id to last_id among themselves and with higher ids.
 
-    matches: (fingerprint, other, similarity, distance). copies_distance: the distance of equal fingerprints. dismissed: document
-    pairs (earlier, later) to leave out. codes: set if documents may have several codes; a pair is then reported for its nearest
-    codes only.
+    matches: (fingerprint, other, similarity, distance). copies_distance: the distance of equal fingerprints. dismissed: (earlier,
+    later) documents. codes: set if documents may have several; a pair is then reported for its nearest codes only.
     """
 
     first_id: int
@@ -163,34 +162,25 @@ class RangePairs:
 
     def documents(self) -> Iterator[DocumentPair]:
         """Every pair of documents, generated lazily because equal copies can have very many."""
-        every = self._all_pairs() if self.codes is None else self._nearest(self.codes)
+        best = None if self.codes is None else _Best(self.codes, self.codes)
+        every = chain(self._copies(best), self._matches(best))
         if not self.dismissed:
             return every
         return (pair for pair in every if (pair.a.id, pair.b.id) not in self.dismissed)
 
-    def _nearest(self, codes: Codes) -> Iterator[DocumentPair]:
-        """Every pair once, by its most similar codes."""
-        best = _Best(codes, codes)
-        for number in [number for number in self.members.shared_fingerprints() if self.first_id <= number <= self.last_id]:
-            for a, b in combinations(self.members[number], 2):
-                if best.is_pair(a.id, b.id, (number, number)):
-                    yield DocumentPair(a, b, 1.0, self.copies_distance)
+    def _copies(self, best: _Best | None) -> Iterator[DocumentPair]:
+        for number in self.members.shared_fingerprints():
+            if self.first_id <= number <= self.last_id:
+                for a, b in combinations(self.members[number], 2):
+                    if best is None or best.is_pair(a.id, b.id, (number, number)):
+                        yield DocumentPair(a, b, 1.0, self.copies_distance)
+
+    def _matches(self, best: _Best | None) -> Iterator[DocumentPair]:
         for number, other, similarity, distance in self.matches:
             for a in self.members.get(number, ()):
                 for b in self.members.get(other, ()):
-                    if a.id != b.id and best.is_pair(a.id, b.id, (number, other)):
+                    if best is None or (a.id != b.id and best.is_pair(a.id, b.id, (number, other))):
                         yield DocumentPair(min(a, b), max(a, b), similarity, distance)
-
-    def _all_pairs(self) -> Iterator[DocumentPair]:
-        several = [number for number in self.members.shared_fingerprints() if self.first_id <= number <= self.last_id]
-        for members in map(self.members.__getitem__, several):
-            for i, a in enumerate(members):
-                for b in members[i + 1 :]:
-                    yield DocumentPair(a, b, 1.0, self.copies_distance)
-        for fingerprint_id, other_id, similarity, distance in self.matches:
-            for a in self.members.get(fingerprint_id, ()):
-                for b in self.members.get(other_id, ()):
-                    yield DocumentPair(min(a, b), max(a, b), similarity, distance)
 
 
 class Block(NamedTuple):
@@ -339,10 +329,10 @@ class Joins:
     def _page(self, after: int, size: int, now: int, group: Group) -> tuple[list[OtherFingerprint], Members, Codes | None]:
         """The next fingerprints with visible documents, in id order, with these documents and, in an index with parts, their
         codes."""
-        sql = self.store.frame("fingerprint_page")
+        sql = self.store.sql(self.store.frame("fingerprint_page"))
         rows, size_bytes = [], 0
         values = {"after": after, "group_id": self.documents.group_id(group), "now": now, "most": size}
-        with closing(self.db.stream(self.store.sql(sql), values)) as read:
+        with closing(self.db.stream(sql, values)) as read:
             for row in read:
                 rows.append(row)
                 size_bytes += len(self.documents.sound(row[0], row[3:]))
@@ -371,9 +361,7 @@ class Joins:
         members = self._members(_runs(row[0] for row in matches), now)
         if codes is None and not self.store.has_parts:
             return CrossPairs(matches, members, others)
-        if codes is None:
-            values = {other.id: other.value for other in fingerprints}
-            codes = Codes({}, values)
+        codes = codes or Codes({}, {other.id: other.value for other in fingerprints})
         return CrossPairs(matches, members, others, (self.codes(members, members, always=True), codes))
 
     def connections(self, now: int, *, large_clusters_joined: bool = False) -> Iterator[tuple[int, int]]:
