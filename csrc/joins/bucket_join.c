@@ -41,6 +41,7 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->links.at);
     free(join->met.at);
     nd_bucket_free_rare(join);
+    free(join->company.at);
     free(join->candidates.at);
     free(join->pairs.at);
     free(join);
@@ -122,7 +123,7 @@ static int join_ids(nd_bucket_join *join, const nd_filed *probe)
     if (join->others.count > 0) {
         int large = join->members.count > ND_GROUPED_FROM / join->others.count, alike = 1;
         if (join->mode == ND_BUCKETS_CONNECT)
-            status = large ? nd_bucket_connect(join) : add_all_candidates(join);
+            status = large ? nd_bucket_connect(join, probe->low) : add_all_candidates(join);
         else if (!is_square(join) || (status = are_alike(join, &alike)) == ND_OK)
             status = alike ? add_all_candidates(join) : nd_bucket_by_rare(join, 0);
     }

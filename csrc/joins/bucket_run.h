@@ -101,9 +101,10 @@ struct nd_bucket_join {
         int64_t last; /* the item that was compared last */
     } text;
 
-    size_t failed;        /* comparisons of the present bucket that matched nothing */
-    size_t tried;         /* comparisons with parts */
-    nd_bucket_rare *rare; /* the others by their rarest elements; NULL until it is needed */
+    size_t failed;             /* comparisons of the present bucket that matched nothing */
+    size_t tried;              /* comparisons with parts */
+    ND_LIST(uint64_t) company; /* of the bucket of a selected hash the ids that may match another one by it, ascending */
+    nd_bucket_rare *rare;      /* the others by their rarest elements; NULL until it is needed */
 
     ND_LIST(uint64_t) candidates; /* other id above, number of the item below */
     ND_LIST(nd_bucket_pair) pairs;
@@ -169,7 +170,7 @@ void nd_bucket_free_rare(nd_bucket_join *join);
 /* bucket_connect.c */
 
 /* Connects the members of a bucket with the others in it. */
-int nd_bucket_connect(nd_bucket_join *join);
+int nd_bucket_connect(nd_bucket_join *join, int64_t key);
 /* The same with the rows of each crowd. */
 int nd_bucket_ask_crowds(nd_bucket_join *join, const nd_filed *probe);
 void nd_bucket_forget_crowds(nd_bucket_join *join);

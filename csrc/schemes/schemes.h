@@ -140,6 +140,9 @@ static inline uint64_t nd_run_next(const uint8_t *value, size_t tokens, uint64_t
 /* The hashes that winnowing selects, in their order; a hash that is selected at two places is there twice. */
 int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_scratch *scratch, uint64_t **selected,
     size_t *selected_count);
+/* The hashes of the windows of `shortest` tokens with a run that has this key. */
+int nd_winnow_around(const uint8_t *value, size_t count, size_t k, size_t shortest, int64_t key, nd_scratch *scratch,
+    uint64_t **windows, size_t *window_count);
 
 /* The similarity of the text asked for and another one. */
 int nd_passages_share(nd_passages *passages, const uint8_t *other, size_t size, double *similarity);

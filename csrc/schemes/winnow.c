@@ -68,3 +68,24 @@ int nd_winnow(const uint8_t *value, size_t count, size_t k, size_t shortest, nd_
     *selected_count = kept;
     return ND_OK;
 }
+
+int nd_winnow_around(const uint8_t *value, size_t count, size_t k, size_t shortest, int64_t key, nd_scratch *scratch,
+    uint64_t **windows, size_t *window_count)
+{
+    const size_t reach = shortest - k + 1, runs = count < shortest ? 0 : count - k + 1;
+    size_t next = 0;
+    *window_count = 0;
+    const int status = nd_scratch_hashes(scratch, 2 * runs, windows);
+    if (status != ND_OK || runs == 0)
+        return status;
+    uint64_t *const hashes = *windows + runs;
+    hash_runs(value, k, runs, hashes);
+    for (size_t run = 0; run < runs; run++) {
+        const size_t first = run < reach ? 0 : run - reach + 1, end = (run < count - shortest ? run : count - shortest) + 1;
+        if (nd_winnow_key(hashes[run]) != key)
+            continue;
+        for (next = next < first ? first : next; next < end; next++)
+            (*windows)[(*window_count)++] = nd_xxh3_64(value + 4 * next, 4 * shortest, 0);
+    }
+    return ND_OK;
+}
