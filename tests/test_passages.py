@@ -475,8 +475,8 @@ def passes(index: Index, records: Any) -> int:
     return writes
 
 
-def test_a_phrase_that_all_share_and_that_is_no_passage_costs_a_load_its_length_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts with one footer that is shorter than a passage are not compared with one another; those with a longer one are found."""
+def test_a_phrase_that_all_share_and_that_is_no_passage_costs_a_load_its_length_only() -> None:
+    """Texts with one footer that is shorter than a passage are not compared with each other; those with a longer one are found."""
     footer = " ".join(f"footer{word}" for word in range(18))
     longer = " ".join(f"longer{word}" for word in range(12))
 
