@@ -476,7 +476,7 @@ def passes(index: Index, records: Any) -> int:
 
 
 def test_a_phrase_that_all_share_and_that_is_no_passage_costs_a_load_its_length_only() -> None:
-    """Texts with one footer that is shorter than a passage are not compared with each other; those with a longer one are found."""
+    """Texts with one footer that is shorter than a passage are not compared with each other; those with a longer one are."""
     footer = " ".join(f"footer{word}" for word in range(18))
     longer = " ".join(f"longer{word}" for word in range(12))
 
