@@ -3,8 +3,7 @@
 
 #include "joins/bucket_run.h"
 
-#define SAMPLED ((size_t)15) /* pairs that tell whether most of a bucket match */
-#define WALKED 8.0           /* rows that are read in the time of one look-up */
+#define WALKED 8.0 /* rows that are read in the time of one look-up */
 
 nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode, size_t most, const nd_bucket_reader *reader)
 {
@@ -98,16 +97,16 @@ static int are_alike(nd_bucket_join *join, int *alike)
 {
     int status = ND_OK;
     size_t matched = 0;
-    for (size_t i = 0; i < SAMPLED && status == ND_OK; i++) {
-        nd_bucket_item *item = &join->items.at[join->members.at[i * join->members.count / SAMPLED]];
-        const int64_t other = (int64_t)join->others.at[(SAMPLED - 1 - i) * join->others.count / SAMPLED];
+    for (size_t i = 0; i < ND_BUCKET_SAMPLE && status == ND_OK; i++) {
+        nd_bucket_item *item = &join->items.at[join->members.at[i * join->members.count / ND_BUCKET_SAMPLE]];
+        const int64_t other = (int64_t)join->others.at[(ND_BUCKET_SAMPLE - 1 - i) * join->others.count / ND_BUCKET_SAMPLE];
         double similarity;
         int64_t distance;
         int matches;
         status = nd_bucket_measure(join, item, other, &similarity, &distance, &matches);
         matched += (size_t)matches;
     }
-    *alike = 2 * matched > SAMPLED;
+    *alike = 2 * matched > ND_BUCKET_SAMPLE;
     return status;
 }
 

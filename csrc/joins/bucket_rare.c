@@ -8,7 +8,6 @@
 #include "joins/rarity.h"
 
 #define NONE UINT32_MAX
-#define SAMPLED ((size_t)15)
 #define SETS_A_LOOK 256 /* each set takes as long as so many candidates */
 
 /* Sets that have an element, and `rest` elements from it on in the order of the bucket. */
@@ -320,7 +319,7 @@ static int take_member(nd_bucket_join *join, nd_bucket_item *item)
 static int choose_filter(nd_bucket_join *join)
 {
     nd_bucket_rare *rare = join->rare;
-    const size_t step = join->members.count / SAMPLED + 1;
+    const size_t step = join->members.count / ND_BUCKET_SAMPLE + 1;
     size_t common = 0, words = 0;
     int status = ND_OK;
     for (size_t i = 0; i < join->members.count && status == ND_OK; i += step) {

@@ -6,6 +6,8 @@
 #include "schemes/schemes.h"
 #include "neardup_join.h"
 
+#define ND_BUCKET_SAMPLE ((size_t)15) /* members of a bucket that tell which filter it takes */
+
 /* A fingerprint of the page. */
 typedef struct nd_bucket_item {
     int64_t id;
