@@ -34,18 +34,18 @@ from .reader import Reader
 from .records import FieldNames, check_fields
 from .schemes.base import Scheme
 from .schemes.codes import Code
-from .store.asking.query_spec import QuerySpec
 from .store.database.errors import translated
-from .store.exchange.importing import FingerprintFiles
-from .store.exchange.merging import merge
 from .store.following.follower import Follower
+from .store.ingest.batch_writer import IngestOptions
+from .store.ingest.columns import Codes, Table, code_records
+from .store.ingest.ingest import Ingest
+from .store.ingest.outcomes import OnOutcome, Outcome
+from .store.ingest.writer import Writer
 from .store.layout.sketches import Sketch
 from .store.layout.state import Store
-from .store.writing.batch_writer import IngestOptions
-from .store.writing.columns import Codes, Table, code_records
-from .store.writing.ingest import Ingest
-from .store.writing.outcomes import OnOutcome, Outcome
-from .store.writing.writer import Writer
+from .store.query.query_spec import QuerySpec
+from .store.transfer.importing import FingerprintFiles
+from .store.transfer.merging import merge
 from .text import TextRules
 from .values import AddReport, Key, Match, Part, Record
 

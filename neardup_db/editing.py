@@ -32,15 +32,15 @@ from .parameters import (
     quoted,
     storable,
 )
-from .store.asking.documents import DocumentRow
+from .store.clustering.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
+from .store.clustering.changes import Token
+from .store.clustering.clusters import Clusters
+from .store.clustering.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
+from .store.ingest.window import change_window
 from .store.layout.following import Following
 from .store.layout.sketches import Sketch
 from .store.layout.window import Window
-from .store.linking.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
-from .store.linking.changes import Token
-from .store.linking.clusters import Clusters
-from .store.linking.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
-from .store.writing.window import change_window
+from .store.query.documents import DocumentRow
 from .values import ANY_GROUP, AnyGroup, Changes, Key, Part, SyncReport
 
 

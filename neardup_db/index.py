@@ -16,17 +16,17 @@ from .editing import EditMethods
 from .errors import ClosedError, NearDupError
 from .parameters import Durability, WindowSize, check_callable, check_flag, check_kind
 from .schemes.base import Scheme
-from .store.asking import statistics
 from .store.database.connection import Database
 from .store.database.errors import translated
 from .store.following.follower import Follower
+from .store.ingest.writer import Writer
 from .store.layout.choices import Choices
 from .store.layout.opening import Target, open_store
-from .store.upkeep.backup import write_backup
-from .store.upkeep.check import Checker
-from .store.upkeep.rebuild import rebuild
-from .store.upkeep.repair import Repair
-from .store.writing.writer import Writer
+from .store.maintenance.backup import write_backup
+from .store.maintenance.check import Checker
+from .store.maintenance.rebuild import rebuild
+from .store.maintenance.repair import Repair
+from .store.query import statistics
 from .text import TextRules
 from .values import CheckReport
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from . import clock, native
 from .parameters import check_group, check_integer, check_limit, check_text
 from .querying import QueryMethods
-from .store.asking.passages import common_passages, passages_of_documents, passages_of_text, require_passages
 from .store.layout.state import Store
+from .store.query.passages import common_passages, passages_of_documents, passages_of_text, require_passages
 from .values import CommonPassage, Key, Passage
 
 

@@ -26,12 +26,12 @@ from .parameters import (
 )
 from .schemes.base import Scheme
 from .schemes.codes import Code
-from .store.asking.documents import EVER
-from .store.asking.many import answers, pieces
-from .store.asking.nearest import nearest, sketch_of
-from .store.asking.query_spec import QuerySpec
 from .store.layout.sketches import Sketch, Sketches
 from .store.layout.state import Store
+from .store.query.documents import EVER
+from .store.query.many import answers, pieces
+from .store.query.nearest import nearest, sketch_of
+from .store.query.query_spec import QuerySpec
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
 from .values import AnyGroup, Count, Key, Match

@@ -25,14 +25,14 @@ from .parameters import (
     storable,
 )
 from .passage_methods import PassageMethods
-from .store.asking import deduplication, statistics
-from .store.asking.containing import containers
-from .store.asking.explain import explain_pair, explain_query
-from .store.asking.joins import Joins, ranges, ranges_with, set_blocks
-from .store.asking.query_spec import QuerySpec
-from .store.exchange.exporting import export
 from .store.layout.sketcher import Sketcher
 from .store.layout.sketches import Sketch
+from .store.query import deduplication, statistics
+from .store.query.containing import containers
+from .store.query.explain import explain_pair, explain_query
+from .store.query.joins import Joins, ranges, ranges_with, set_blocks
+from .store.query.query_spec import QuerySpec
+from .store.transfer.exporting import export
 from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
 

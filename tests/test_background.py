@@ -12,10 +12,10 @@ import apsw
 import pytest
 
 from neardup_db import DuplicateKeyError, Index, MinHash, SimHash, TextRules, limits
+from neardup_db.store.ingest.background import Lane
+from neardup_db.store.ingest.batch_writer import BatchWriter
+from neardup_db.store.ingest.ingest import Ingest
 from neardup_db.store.layout.sketcher import Sketcher
-from neardup_db.store.writing.background import Lane
-from neardup_db.store.writing.batch_writer import BatchWriter
-from neardup_db.store.writing.ingest import Ingest
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from support import CASES, PAST, SETS, WORDS, keys
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash, MismatchError, Pair, ParameterError, limits
 from neardup_db.cli import main
-from neardup_db.store.linking.dismissing import adopt
+from neardup_db.store.clustering.dismissing import adopt
 
 STORY = "the ferry to the northern islands was cancelled on monday"
 

@@ -18,7 +18,7 @@ from support import SETS, WORDS
 from test_interrupts import TEXTS, WRITES, interrupted_at, later
 
 from neardup_db import Index, MinHash, NearDupError
-from neardup_db.store.asking.documents import Documents
+from neardup_db.store.query.documents import Documents
 
 ENDS = ("COMMIT", "ROLLBACK", "ROLLBACK; BEGIN IMMEDIATE", "COMMIT; BEGIN IMMEDIATE")
 ENDED = "ended by SQL on the connection"

@@ -29,7 +29,7 @@ from neardup_db import (
     fingerprint_files,
 )
 from neardup_db.cli import main
-from neardup_db.store.exchange.importing import FingerprintFiles
+from neardup_db.store.transfer.importing import FingerprintFiles
 
 RULES = TextRules(shingle=1)
 TEXTS = ["a b c d e", "a b c d f", "a b c d e", "", "x y z", "x y z w", "q r s t u v"]

@@ -33,7 +33,7 @@ from neardup_db import (
     clock,
 )
 from neardup_db.limits import CACHE_KIB, CACHE_KIB_MANY
-from neardup_db.store.asking.documents import Documents
+from neardup_db.store.query.documents import Documents
 
 # ---- query -------------------------------------------------------------------------------------------------------------
 

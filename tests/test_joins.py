@@ -28,7 +28,7 @@ from neardup_db import (
     TextRules,
     limits,
 )
-from neardup_db.store.asking import joins
+from neardup_db.store.query import joins
 
 WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905
 

@@ -12,9 +12,9 @@ import pytest
 
 from neardup_db import BinaryCode, Index, limits
 from neardup_db.errors import DuplicateKeyError
+from neardup_db.store.ingest.known_values import HashedIds
+from neardup_db.store.ingest.segment import distinct
 from neardup_db.store.layout.sketches import Sketches
-from neardup_db.store.writing.known_values import HashedIds
-from neardup_db.store.writing.segment import distinct
 
 SCHEME = BinaryCode(bits=64, max_distance=3)
 COUNT = 400

@@ -34,8 +34,8 @@ from neardup_db import (
     TextRules,
     limits,
 )
-from neardup_db.store.writing.segment import Segment
-from neardup_db.store.writing.stored import Stored
+from neardup_db.store.ingest.segment import Segment
+from neardup_db.store.ingest.stored import Stored
 
 TEXTS = ["one two three", "one two three four", "five six seven", "five six seven", "eight nine ten", ""]
 

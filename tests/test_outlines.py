@@ -12,7 +12,7 @@ import pytest
 
 from neardup_db import CorruptIndexError, Index, MinHash, TextRules, limits
 from neardup_db.native import ffi, lib
-from neardup_db.store.asking.query_spec import DEFAULT_QUERY
+from neardup_db.store.query.query_spec import DEFAULT_QUERY
 
 SCHEME = MinHash(threshold=0.7, bands=16, rows=2)
 RULES = TextRules.words(shingle=1)

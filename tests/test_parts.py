@@ -29,7 +29,7 @@ from neardup_db import (
 )
 from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import ForeignDatabase, open_index, similarities
-from neardup_db.store.asking.joins import Codes, Members, RangePairs
+from neardup_db.store.query.joins import Codes, Members, RangePairs
 from neardup_db.tables import columns
 
 PAST = time.time() - 1000

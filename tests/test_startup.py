@@ -36,7 +36,7 @@ NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3"
         (IMPORT, (*NEVER, "neardup_db.tuning", "click", "pathlib", "subprocess", "urllib.parse")),
         (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
         (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
-        (QUERY, ("asyncio", "neardup_db.cli.screen", "rich")),
+        (QUERY, ("asyncio", "neardup_db.cli.progress", "rich")),
     ],
     ids=["import", "one text", "help", "query"],
 )

@@ -28,7 +28,7 @@ from neardup_db.cli.inputs.passes import Marks
 from neardup_db.cli.inputs.source import ChangedError, ReadOptions
 from neardup_db.cli.inputs.table_passes import TablePasses
 from neardup_db.cli.inputs.tables import TableSource
-from neardup_db.cli.screen import Meter
+from neardup_db.cli.progress import Meter
 
 FORMATS = {"parquet": ".parquet", "file": ".arrow", "stream": ".arrows"}
 """The formats of tables, by the end of a file's name."""

@@ -22,7 +22,7 @@ from neardup_db.cli.inputs.files import InputError
 from neardup_db.cli.inputs.opening import open_source, passes_of
 from neardup_db.cli.inputs.passes import Marks
 from neardup_db.cli.inputs.source import ReadOptions
-from neardup_db.cli.screen import Meter
+from neardup_db.cli.progress import Meter
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
 CAT = "a cat sat on the mat and looked at the birds in the old tree"

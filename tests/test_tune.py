@@ -19,7 +19,7 @@ import neardup_db
 from neardup_db import MinHash, ParameterError, TextRules, Tuning, demo, limits
 from neardup_db.cli.wording import in_command_terms
 from neardup_db.compute import shingles
-from neardup_db.store.writing.short_texts import TokenCounts
+from neardup_db.store.ingest.short_texts import TokenCounts
 from neardup_db.tuning import RULES, Tuner
 from neardup_db.tuning.measure import GRID, LOWEST, SHOWN, edited, sets_of
 from neardup_db.tuning.sample import Sample

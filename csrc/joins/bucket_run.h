@@ -1,4 +1,4 @@
-/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_rare.c, bucket_connect.c and
+/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_rare.c, bucket_large.c and
  * bucket_join.c, each of which calls only those before it. */
 #ifndef NEARDUP_BUCKET_RUN_H
 #define NEARDUP_BUCKET_RUN_H
@@ -169,7 +169,7 @@ int nd_bucket_has_rare(const nd_bucket_join *join);
 int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member);
 void nd_bucket_free_rare(nd_bucket_join *join);
 
-/* bucket_connect.c */
+/* bucket_large.c */
 
 /* Connects the members of a bucket with the others in it. */
 int nd_bucket_connect(nd_bucket_join *join, int64_t key);

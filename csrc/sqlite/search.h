@@ -1,4 +1,4 @@
-/* search.h: between the two files of neardup_search: what is asked (question.c) and the answer (search.c). */
+/* search.h: between the two files of neardup_search: what is asked (question.c) and the answer (vtab_search.c). */
 #ifndef ND_SQLITE_SEARCH_H
 #define ND_SQLITE_SEARCH_H
 

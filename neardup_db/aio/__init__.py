@@ -19,7 +19,7 @@ from ..index import DEFAULT_NAME, Index
 from ..parameters import Durability, IfExists, OnError, WindowSize, check_callable, quoted
 from ..reader import Reader
 from ..schemes.base import Scheme
-from ..store.writing.outcomes import OnOutcome
+from ..store.ingest.outcomes import OnOutcome
 from ..text import TextRules
 from ..values import ANY_GROUP, AddReport, AnyGroup, Key, Pair
 from .calls import Calls, LateResult, check_plain

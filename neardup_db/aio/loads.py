@@ -15,7 +15,7 @@ from ..index import Index
 from ..parameters import check_callable, check_choice, check_if_exists, check_integer
 from ..records import check_fields
 from ..store.database.transactions import current_task
-from ..store.writing.outcomes import Collector
+from ..store.ingest.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
 from .calls import Calls
 from .threads import program_ends

@@ -35,7 +35,7 @@ from .options import (
 from .outcomes import OutcomeFile, outcome_file
 from .output import add_afterword, as_json_value, count_text, emit, emit_json, note_problems, without_words
 from .outputs import check_apart, room_in
-from .screen import Meter
+from .progress import Meter
 from .wording import in_options, naming_file, renaming_arguments
 
 COMMIT_EVERY = 20_000

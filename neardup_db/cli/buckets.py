@@ -15,7 +15,7 @@ from ..arrays import np
 from ..located import LocatedTexts
 from ..schemes import MinHash
 from ..schemes.base import native_scheme
-from ..store.writing.short_texts import TokenCounts
+from ..store.ingest.short_texts import TokenCounts
 from ..text import TextRules
 from .inputs.numbers import Numbers
 

@@ -31,7 +31,7 @@ from .inputs.lines import RecordError
 from .inputs.source import InputRecord, Source
 from .inputs.table_passes import Passes
 from .output import escaped
-from .screen import Meter
+from .progress import Meter
 
 OF_DATABASE = (DiskFullError, apsw.FullError)
 """Exceptions raised by an index on a full disk."""

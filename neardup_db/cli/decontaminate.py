@@ -35,7 +35,7 @@ from .options import input_options, json_option, read_options, text_options, tex
 from .output import as_json_value, bytes_text, count_text, emit, emit_json, json_line, note_problems, print_note
 from .outputs import check_apart, check_kind, check_output, open_output, replacing, room_for, room_in
 from .passages import scratch_index
-from .screen import Meter
+from .progress import Meter
 
 _place = click.Path(path_type=Path, allow_dash=True)
 

@@ -23,7 +23,7 @@ from .inputs.records import format_of
 from .inputs.source import ChangedError, Source
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import open_output, replacing, room_for
-from .screen import Meter
+from .progress import Meter
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from .inputs.files import packing_of
 from .options import find_group, group_option, index_command, keys_options, open_index, parse_keys
 from .output import as_json_value, emit_json, escaped, json_line, print_note
 from .outputs import open_output, replacing, room_for
-from .screen import Meter
+from .progress import Meter
 
 _ROWS_AT_ONCE = 1000
 """Lines between updates of the progress bar."""

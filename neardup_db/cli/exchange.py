@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..index import Index
-from ..store.exchange.importing import FingerprintFiles
+from ..store.transfer.importing import FingerprintFiles
 from .documents import write_lines
 from .feed import print_report, warnings_as_notes
 from .inputs.files import STDOUT

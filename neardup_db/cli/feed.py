@@ -17,7 +17,7 @@ from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
 from .inputs.source import InputRecord, Source
 from .output import as_json_value, count_text, emit_result, print_note
-from .screen import Meter
+from .progress import Meter
 from .wording import in_command_terms
 
 

@@ -12,7 +12,7 @@ from .. import limits
 from ..located import LocatedTexts
 from .inputs.lines import Problem
 from .inputs.table_passes import Passes
-from .screen import Meter
+from .progress import Meter
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from ..values import AddReport
 from .command import command
 from .feed import print_report, sum_of_reports
 from .options import if_exists_option, is_new, json_option, name_option, open_existing, removed_if_unused
-from .screen import Meter
+from .progress import Meter
 from .wording import naming_file
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import ParameterError
-from ..store.writing.outcomes import Outcome
+from ..store.ingest.outcomes import Outcome
 from ..system import real_path
 from ..values import Key, Match, Skipped
 from .inputs.files import STDOUT, is_stream, packing_of

@@ -40,7 +40,7 @@ from .options import (
 )
 from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems, print_note
 from .outputs import room_in
-from .screen import Meter
+from .progress import Meter
 
 shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help="Tokens in the shortest passage.")
 

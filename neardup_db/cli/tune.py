@@ -19,7 +19,7 @@ from .inputs.source import ReadOptions, Source
 from .options import input_options, json_option, read_options
 from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems
 from .outputs import check_output, room_in, write_page
-from .screen import Meter
+from .progress import Meter
 
 SHOWN_CHANGES, COMPARED = 3, 20_000
 """The number of differences printed, and the characters compared of a text."""

@@ -10,10 +10,10 @@ from typing import Any
 from ..errors import NearDupError, ParameterError
 from ..index import Index
 from ..parameters import is_index_name
-from ..store.asking.documents import DocumentRow
 from ..store.database.open import load
 from ..store.layout import schema
 from ..store.layout.sketches import Sketch
+from ..store.query.documents import DocumentRow
 
 _STEPS = 2000
 """SQLite instructions between two checks of the clock."""

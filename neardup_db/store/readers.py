@@ -20,12 +20,12 @@ from .._turns import Loan, Turn
 from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..parameters import check_key, quoted_key
 from ..values import ANY_GROUP, AnyGroup, Key
-from .asking.documents import DocumentRow, Documents
-from .asking.joins import Joins
-from .asking.search import Search
+from .clustering.clusters import Clusters
 from .database.connection import Database
 from .layout.state import Store
-from .linking.clusters import Clusters
+from .query.documents import DocumentRow, Documents
+from .query.joins import Joins
+from .query.search import Search
 
 _RECHECK_S = 0.01
 """Seconds to wait for one busy reader before checking all of them again."""

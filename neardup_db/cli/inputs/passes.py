@@ -23,7 +23,7 @@ from .records import RecordSource
 from .source import ChangedError, InputRecord, Place
 
 if TYPE_CHECKING:  # slow to import
-    from ..screen import Meter
+    from ..progress import Meter
 
 
 class Piece(NamedTuple):

@@ -16,7 +16,7 @@ from .source import InputRecord
 from .tables import Rows, TableSource
 
 if TYPE_CHECKING:
-    from ..screen import Meter
+    from ..progress import Meter
 
 
 class TablePasses:

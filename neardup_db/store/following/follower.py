@@ -12,12 +12,12 @@ from ... import limits
 from ...errors import MismatchError, ParameterError
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS, SyncReport
-from ..asking.documents import Documents
 from ..database.errors import translated
+from ..ingest.writer import Writer
 from ..layout.following import PREFIX, SCAN, Following
 from ..layout.state import Store
+from ..query.documents import Documents
 from ..readers import StoreReaders
-from ..writing.writer import Writer
 from . import triggers
 from .rows import Rows
 from .scan import Scan, write_scan

@@ -9,11 +9,11 @@ from ... import clock, limits
 from ...errors import ParameterError
 from ...parameters import storable
 from ...values import MOST_PROBLEMS, Key, Record, Skipped, SyncReport
-from ..asking.documents import Documents
+from ..ingest.batch_writer import IngestOptions
+from ..ingest.ingest import Ingest
+from ..ingest.writer import Writer
 from ..layout.state import Store
-from ..writing.batch_writer import IngestOptions
-from ..writing.ingest import Ingest
-from ..writing.writer import Writer
+from ..query.documents import Documents
 from . import triggers
 from .rows import RawKey, Row, Rows
 from .scan import Scan, lost_triggers, read_scan, unseen_deletes, write_scan

@@ -91,7 +91,7 @@ class Store:
     generation: int
     """The file's generation when the settings were read; -1 forces a reload."""
     outlined: int
-    """The id of the fingerprint set whose prefilter data is cached (csrc/sqlite/outlines.c), unique in this process. None
+    """The id of the fingerprint set whose prefilter data is cached (csrc/sqlite/bucket_prefilter.c), unique in this process. None
     disables the cache."""
     following: Following | None
     """The followed table of the application, or None."""

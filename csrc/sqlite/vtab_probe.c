@@ -1,0 +1,110 @@
+/* vtab_probe.c: the keys of a fingerprint under the stored scheme of an index. DIRECTONLY: they read its settings.
+ *
+ * neardup_probe(index, fingerprint [, containment [, group_id]]) -> table_no, low, high: what a query looks up in the candidate
+ * table: a key (low = high), or of codes a bucket, which is the rows with ids from low to high. containment: the query is for what
+ * holds at least this share of the fingerprint's hashes (bottom-k indexes made for it); NULL or not given: for what is similar to
+ * it. group_id: 0 where it is not given.
+ * neardup_keys(index, fingerprint [, group_id]) -> table_no, low: where the candidate table holds a stored fingerprint.
+ * A NULL fingerprint has no rows. */
+#include "sqlite/neardup.h"
+
+typedef struct keys_cursor {
+    nd_cursor head;
+    nd_keys *keys;
+} keys_cursor;
+
+static int keys_open(nd_cursor *base)
+{
+    return nd_table_take_keys(nd_table_of(base), &((keys_cursor *)base)->keys);
+}
+
+static void keys_close(nd_cursor *base)
+{
+    nd_table_give_keys(nd_table_of(base), ((keys_cursor *)base)->keys);
+}
+
+/* The keys that a query for containment looks up. */
+static int containment_keys(keys_cursor *cursor, const nd_settings *settings, const uint8_t *bytes, size_t size, int *status)
+{
+    nd_table *table = nd_table_of(&cursor->head);
+    sqlite3_value *share = cursor->head.inputs[2];
+    int type = sqlite3_value_type(share);
+    if (type != SQLITE_FLOAT && type != SQLITE_INTEGER)
+        return nd_table_fail(table, "containment must be a number, not %s", nd_type_name(share));
+    double threshold = sqlite3_value_double(share);
+    if (!(threshold > 0.0 && threshold <= 1.0))
+        return nd_table_fail(table, "containment must be above 0 and at most 1, not %g", threshold);
+    if (!settings->scheme.containment)
+        return nd_table_fail(table, "index \"%s\" does not file all hashes: rebuild it as BottomK(containment=True)",
+            settings->index);
+    *status = nd_scheme_containment_keys(&settings->scheme, bytes, size, threshold, cursor->keys);
+    return SQLITE_OK;
+}
+
+/* The keys of `value` under which it is filed, or those that a query looks up. */
+static int fill(nd_cursor *base, int filing, int group_input)
+{
+    keys_cursor *cursor = (keys_cursor *)base;
+    nd_table *table = nd_table_of(base);
+    sqlite3_value *value = base->inputs[1];
+    const nd_settings *settings = &table->cache.settings;
+    const uint8_t *bytes;
+    size_t size;
+    int64_t group_id;
+    if (nd_input_is_null(base, 1))
+        return SQLITE_OK;
+    if (sqlite3_value_type(value) != SQLITE_BLOB)
+        return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(value));
+    (void)nd_value_bytes(value, &bytes, &size);
+    int status = ND_OK, code = nd_input_integer(base, group_input, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
+    if (code != SQLITE_OK)
+        return code;
+    if (filing)
+        status = nd_scheme_file_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
+    else if (nd_input_is_null(base, 2))
+        status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
+    else
+        code = containment_keys(cursor, settings, bytes, size, &status);
+    if (code != SQLITE_OK)
+        return code;
+    if (status == ND_ERROR_DAMAGED)
+        return nd_table_fail(table, "%lld bytes that are no fingerprint of index \"%s\": wrong length or order",
+            (sqlite3_int64)size, settings->index);
+    if (status != ND_OK)
+        return nd_table_fail_status(table, status);
+    base->count = nd_keys_count(cursor->keys);
+    return SQLITE_OK;
+}
+
+static int probe_fill(nd_cursor *cursor)
+{
+    return fill(cursor, 0, 3);
+}
+
+static int keys_fill(nd_cursor *cursor)
+{
+    return fill(cursor, 1, 2);
+}
+
+static void keys_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const nd_key *key = nd_keys_rows(((const keys_cursor *)base)->keys) + base->row;
+    sqlite3_result_int64(context, column == 0 ? key->table_no : column == 1 ? key->low : key->high);
+}
+
+const nd_table_spec nd_probe_function = {
+    .name = "neardup_probe",
+    .declaration =
+        "CREATE TABLE x(table_no INTEGER, low, high, index_name HIDDEN, fingerprint HIDDEN, containment HIDDEN, group_id HIDDEN)",
+    .columns = {3, 2, 4, 20},
+    .reads = ND_READS_SETTINGS,
+    .cursor = {sizeof(keys_cursor), keys_open, keys_close, probe_fill, NULL, keys_column},
+};
+
+const nd_table_spec nd_keys_function = {
+    .name = "neardup_keys",
+    .declaration = "CREATE TABLE x(table_no INTEGER, low, index_name HIDDEN, fingerprint HIDDEN, group_id HIDDEN)",
+    .columns = {2, 2, 3, 20},
+    .reads = ND_READS_SETTINGS,
+    .cursor = {sizeof(keys_cursor), keys_open, keys_close, keys_fill, NULL, keys_column},
+};

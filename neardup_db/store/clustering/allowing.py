@@ -1,0 +1,164 @@
+"""Allowed texts (`Index.allow`): texts similar to one of them are exempt from matching.
+
+`layout/allowed.py` compares new texts. An exempt document has no fingerprint, like an empty text, but its value is kept until
+the text is disallowed. The order of `add` and `allow` makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ... import limits
+from ...errors import ParameterError
+from ...native import signed_hash
+from ..database.errors import damaged
+from ..layout import schema
+from ..layout.allowed import Allowed
+from ..layout.sketches import Sketch
+from ..layout.state import Store
+from ..query.documents import DocumentRow, Documents
+from .clusters import Clusters
+from .dismissing import split_dismissed
+
+
+def sketch_of(store: Store, text: str | bytes) -> Sketch:
+    """The sketch of a text, ignoring allowed texts."""
+    return Sketch(store.scheme.values([text], store.rules).values[0], None, store.epoch)
+
+
+def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
+    value = clusters.documents.value_of(row)
+    return Sketch(value, None, -1 if value is None else clusters.store.epoch)
+
+
+def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None, now: int) -> int:
+    """Returns the number of stored documents that become exempt."""
+    store = clusters.store
+    if not store.scheme.takes_text:
+        raise ParameterError(f"{type(store.scheme).__name__} takes codes, and only texts can be allowed: dismiss() the documents")
+    compared = sketch.value
+    if compared is None:
+        raise ParameterError("the text has no shingle, and so it matches nothing anyway: give a text with words")
+    if not store.allows:
+        store.add_table(Allowed.TABLE)
+    if store.db.value(store.sql("SELECT 1 FROM {index}_allowed WHERE value = ?"), (compared,)) is not None:
+        return 0
+    count = store.db.value(store.sql("SELECT count(*) FROM {index}_allowed"))
+    if count >= Allowed.MOST:
+        raise ParameterError(f"{count:,} texts are allowed, and each new text is compared with all: disallow() some first")
+    sql = "INSERT INTO {index}_allowed (value, text, note, allowed_at) VALUES (?, ?, ?, ?)"
+    store.db.execute(store.sql(sql), (compared, text if store.store_text else None, note, now))
+    added = Allowed(store.scheme, [compared])
+    _changed(store)
+    return exempt_matching(clusters, added, now)
+
+
+def disallow(clusters: Clusters, sketch: Sketch, now: int) -> int:
+    """Delete every allowed text that a text is similar to. Returns their number."""
+    store = clusters.store
+    if not store.allows:
+        return 0
+    rows = store.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
+    return withdraw(clusters, [number for number, value in rows if _matches_sketch(store, sketch, value)], now)
+
+
+def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
+    """Delete allowed texts by number and return how many existed. Documents that are no longer exempt match again."""
+    store = clusters.store
+    if not store.allows:
+        return 0
+    sql = store.sql("DELETE FROM {index}_allowed WHERE id = ? RETURNING id")
+    deleted = len(store.db.rows_of_many(sql, [(number,) for number in numbers]))
+    if deleted:
+        _changed(store)
+        _match_again(clusters, now)
+    return deleted
+
+
+def _matches_sketch(store: Store, sketch: Sketch, value: bytes) -> bool:
+    return Allowed(store.scheme, [value]).covers(sketch.value)
+
+
+def _changed(store: Store) -> None:
+    """Make every open index reload the allowed texts and discard its sketches."""
+    store.set(allowed=schema.random_number())
+    store.new_generation()
+
+
+# ---- documents ---------------------------------------------------------------------------------------------------------------
+
+
+def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
+    """Exempt every document similar to one of the allowed texts, and split the clusters that they connected. Returns the
+    number of visible documents among them. Compares every fingerprint."""
+    store, documents = clusters.store, clusters.documents
+    seeds: dict[int, set[int]] = defaultdict(set)
+    exempt_ids: set[int] = set()
+    labels = store.sql("SELECT id, cluster_id FROM {index}_document WHERE fingerprint_id = ?")
+    for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
+        rows = [documents.require_numbers(row) for row in store.db.rows(labels, (fingerprint_id,))]
+        for document_id, label in rows:
+            if label is not None:
+                seeds[label].update(clusters.edges.adjacent(document_id))
+                clusters.edges.drop(document_id)
+        clusters.remove_documents([document_id for document_id, label in rows if label is not None])
+        exempt_ids.update(documents.exempt_fingerprint(fingerprint_id, value))
+    for label, neighbours in seeds.items():
+        clusters.split(label, neighbours - exempt_ids, now)
+    return sum(one.is_visible(now) for one in documents.rows_by_id(exempt_ids))
+
+
+def exempt_unindexed(store: Store, documents: Documents) -> None:
+    """Exempt the documents similar to an allowed text, while the candidate table is empty and there are no clusters."""
+    allowed = store.sketcher.allowed
+    if allowed is not None:
+        for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
+            documents.exempt_fingerprint(fingerprint_id, value, has_rows=False)
+
+
+def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
+    sql = store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
+    last_id = 0
+    while page := store.db.page(sql, last_id, limits.CHECKED_TEXTS):
+        for number, value, value_hash in page:
+            if not documents.is_sound(value, value_hash):
+                raise damaged(f"fingerprint {number}", store.name, "not the one that was written")
+            if allowed.covers(value):
+                yield number, value
+        last_id = page[-1][0]
+
+
+def _match_again(clusters: Clusters, now: int) -> None:
+    store, documents = clusters.store, clusters.documents
+    first = documents.last_fingerprint_id() + 1
+    restore(store, documents, store.sketcher.allowed)
+    if documents.last_fingerprint_id() < first:
+        return
+    clusters.dismissed.separate(is_indexed=False)
+    documents_sql = store.sql(store.frame("fingerprint_documents"))
+    for first_id, last_id in documents.filing_ranges(limits.FILING_BYTES, first):
+        store.table.index_rows(first_id, last_id)
+        added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
+        if store.record_matches:
+            clusters.connect_many(added, (first_id, last_id), now, are_new=False)
+    split_dismissed(clusters, now)
+
+
+def restore(store: Store, documents: Documents, allowed: Allowed | None) -> None:
+    """Give exempt documents that are similar to no allowed text fingerprints without candidate rows."""
+    sql = store.sql(
+        """SELECT z.document_id, d.group_id, z.value, z.value_hash FROM {index}_allowed_document AS z
+           CROSS JOIN {index}_document AS d WHERE z.document_id > ? AND d.id = z.document_id ORDER BY z.document_id LIMIT ?"""
+    )
+    update = store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?")
+    delete = store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?")
+    last_id = 0
+    while page := store.db.page(sql, last_id, limits.CHECKED_TEXTS):
+        for document_id, group_id, value, value_hash in page:
+            if signed_hash(value) != value_hash:
+                raise damaged(f"the fingerprint of document {document_id}", store.name, "not the one that was written")
+            if allowed is None or not allowed.covers(value):
+                store.db.execute(update, (documents.fingerprint_of(group_id, value), document_id))
+                store.db.execute(delete, (document_id,))
+        last_id = page[-1][0]

@@ -1,0 +1,91 @@
+"""The effect of dismissed pairs on matches and clusters.
+
+Edges are added only for new documents, which have no dismissed pairs, except on undismissal. Therefore clusters are split only
+when a pair is dismissed and after a rebuild, which first connects all documents.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from ..query.documents import EVER, DocumentRow
+from .clusters import Clusters
+from .edges import edge_of
+
+
+def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
+    """Dismiss a pair and split its cluster if needed. Returns False if it was dismissed already."""
+    return _dismiss_pairs(clusters, a, [b], now)
+
+
+def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
+    """Dismiss a document's pairs with all its matches, expired ones included. Returns the number of visible matches."""
+    others = clusters.documents.rows_by_id([row.id for row in clusters.edges.search.stored_matches(a.id, EVER)])
+    _dismiss_pairs(clusters, a, others, now)
+    return sum(b.is_visible(now) for b in others)
+
+
+def _dismiss_pairs(clusters: Clusters, a: DocumentRow, others: Sequence[DocumentRow], now: int) -> bool:
+    """Returns False if all pairs were dismissed already."""
+    if not others or not clusters.dismissed.add_all(a, others, now):
+        return False
+    clusters.dismissed.separate([a.id, *(b.id for b in others)])
+    label = clusters.documents.label(a.id)
+    ends = {b.id for b in others if clusters.edges.remove(a.id, b.id)}
+    if ends and label is not None:
+        clusters.split(label, {a.id, *ends}, now)
+    return True
+
+
+def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
+    """Restore all dismissed pairs of a document. Returns the number of visible documents in them."""
+    others = clusters.dismissed.dismissed_with(a.id) if clusters.store.dismisses else set()
+    _restore_pairs(clusters, a, others, now)
+    return sum(b.is_visible(now) for b in clusters.documents.rows_by_id(others))
+
+
+def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
+    """Restore a dismissed pair. Returns False if it was not dismissed."""
+    if not clusters.store.dismisses or not clusters.dismissed.is_dismissed(a.id, b.id):
+        return False
+    _restore_pairs(clusters, a, {b.id}, now)
+    return True
+
+
+def _restore_pairs(clusters: Clusters, a: DocumentRow, others: set[int], now: int) -> None:
+    """Restore dismissed pairs, and join the clusters of those that match."""
+    if not others:
+        return
+    if clusters.store.record_matches:
+        for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
+            if match.id in others and not clusters.in_same_cluster(a.id, match.id):
+                clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
+                clusters.join_two(a.id, match.id)
+    clusters.dismissed.remove(a.id, others)
+
+
+def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], now: int) -> int:
+    """Dismiss pairs of imported documents, which are connected already. Returns the number of newly dismissed pairs."""
+    added = [(a.id, b.id) for a, b in pairs if clusters.dismissed.add_all(a, [b], now)]
+    if added:
+        clusters.dismissed.separate(chain.from_iterable(added))
+        split_dismissed(clusters, now)
+    return len(added)
+
+
+def split_dismissed(clusters: Clusters, now: int) -> None:
+    """Delete the recorded matches of dismissed pairs, and split the clusters that they connected."""
+    store = clusters.store
+    if not store.dismisses or not store.record_matches:
+        return
+    sql = """SELECT d.cluster_id, m.document_id, m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
+             CROSS JOIN {index}_document AS d
+             WHERE m.document_id = x.document_id AND m.other_id = x.other_id AND d.id = m.document_id"""
+    seeds: dict[int, set[int]] = defaultdict(set)
+    for label, document_id, other_id in store.db.rows(store.sql(sql)):
+        clusters.edges.remove(document_id, other_id)
+        seeds[label] |= {document_id, other_id}
+    for label, documents in seeds.items():
+        clusters.split(label, documents, now)

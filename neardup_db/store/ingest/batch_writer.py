@@ -1,0 +1,228 @@
+"""Writes the batches of a bulk load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ... import clock
+from ...errors import DuplicateKeyError, NearDupError, ParameterError
+from ...parameters import IfExists, OnError
+from ...records import FieldNames
+from ...values import MOST_PROBLEMS, Key, Skipped
+from ..layout.sketches import Sketches
+from ..layout.state import Store
+from ..query.documents import DocumentRow, Documents
+from .background import Work
+from .code_segment import CodeSegment, Owners
+from .outcomes import OnOutcome, Outcomes
+from .segment import Batch
+from .short_texts import TokenCounts
+from .writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    content: str
+    if_exists: IfExists
+    on_error: OnError
+    only_new: bool
+    commit_every: int | None
+    progress: Callable[[int], Any] | None
+    on_outcome: OnOutcome | None = None
+    require: Callable[..., None] | None = None
+    """Rejects records of another scheme or text rules; called inside the transaction."""
+    fields: FieldNames | None = None
+    """The field names of key, text and so on in mappings, if they differ from the arguments of `add`."""
+    takes_over: bool = False
+    """True if the records are rows of the followed table."""
+    first: int = 0
+    """The number of the first record."""
+
+
+class SkippedRecords:
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[Skipped] = []
+
+    def add(self, number: int, key: Key | None, error: NearDupError) -> Skipped:
+        self.count += 1
+        skipped = Skipped(number, key, str(error))
+        if len(self.first) < MOST_PROBLEMS:
+            self.first.append(skipped)
+        return skipped
+
+
+class BatchWriter:
+    """Fingerprints batches and writes them in order, inside the load's transaction: new keys in bulk, other records one by
+    one, after everything before them is indexed and connected."""
+
+    def __init__(
+        self, store: Store, documents: Documents, writer: Writer, options: IngestOptions, outcomes: Outcomes | None
+    ) -> None:
+        self.store = store
+        self.documents = documents
+        self.writer = writer
+        self.options = options
+        self.outcomes = outcomes
+        self.segment = CodeSegment(store, documents, writer.search, writer.clusters)
+        self.counts = dict.fromkeys(("added", "replaced", "ignored", "matched"), 0)
+        self.rejected = SkippedRecords()
+        self.token_counts = TokenCounts(store.scheme)
+        self.taken = 0
+        """The number of records written, ignored or rejected."""
+
+    def prepare(self, batch: Batch) -> tuple[Work, int]:
+        """(the work of writing a batch, the bytes that it holds)."""
+        sketches = self.sketch(batch)
+        size = sum(map(len, filter(None, sketches.values))) + batch.held_size + batch.size * self.store.store_text
+        return partial(self.write, batch, sketches), size
+
+    def sketch(self, batch: Batch) -> Sketches:
+        """Fingerprint the contents and drop them: texts need ten times the memory."""
+        contents, batch.contents = batch.contents, []
+        if self.options.content == "code":
+            return self.store.sketcher.code_values(contents)
+        if self.options.content == "value":
+            return self.store.sketcher.stored_values(contents)
+        return self.store.sketcher.texts(contents, to_file=not self.options.only_new)
+
+    def connect(self, now: int) -> None:
+        matched = self.segment.flush(now)
+        self.counts["matched"] += len(matched)
+        if self.outcomes is not None:
+            best = ((document_id, self.segment.best_match(document_id, now)) for document_id in matched)
+            self.outcomes.connect({document_id: match for document_id, match in best if match is not None})
+        self.segment.evict(now)
+
+    def write(self, batch: Batch, sketches: Sketches) -> None:
+        self.token_counts.count_batch(sketches.token_counts, self.store.rules)
+        now = clock.now_ms()
+        self.taken += len(batch)
+        store = self.store
+        has_parts = store.has_parts or batch.has_parts
+        # outcomes, dismissed pairs and a count window need the state after each code
+        in_bulk = self.outcomes is None and not store.dismisses and store.window.documents is None
+        if self.options.only_new or (has_parts and not (store.has_parts and in_bulk)):
+            for i in range(len(batch)):
+                self._write_one(batch, sketches, i, now)
+            return
+        if has_parts:
+            self._write_code_batch(batch, sketches, now)
+            return
+        existing = self.documents.rows_by_key(batch.keys)
+        may_stay = self.options.if_exists == "ignore" and not batch.if_exists
+        if existing and may_stay and self.outcomes is None and self.store.window.documents is None:
+            batch, sketches = self._drop_ignored(batch, sketches, existing, now)
+        if not existing and len(set(batch.keys)) == len(batch):
+            self._write_run(batch, sketches, range(len(batch)), now)
+        else:
+            self._write_runs(batch, sketches, set(existing), now)
+        if self.segment.is_full:
+            self.connect(now)
+
+    def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
+        owners = Owners(self.documents, batch, now)
+        split_seeds: set[int] = set()
+        runs: list[tuple[str, list[int]]] = []
+        whole = self.options.content == "value"
+        for i in range(len(batch)):
+            action = owners.action(i, self.options.if_exists, whole)
+            if action == "ignored":
+                self.counts["ignored"] += 1
+            elif action != "alone":
+                if not runs or runs[-1][0] != action:
+                    runs.append((action, []))
+                runs[-1][1].append(i)
+            else:
+                split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
+                self.writer.clusters.split_many(split_seeds, now)
+                runs, split_seeds = [], set()
+                self._write_one(batch, sketches, i, now)
+                owners.reload(i)
+        split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
+        self.writer.clusters.split_many(split_seeds, now)
+        if self.segment.is_full:
+            self.connect(now)
+
+    def _write_codes(
+        self, batch: Batch, sketches: Sketches, runs: list[tuple[str, list[int]]], owners: Owners, now: int
+    ) -> set[int]:
+        """Write runs of codes that are added or replace others. Returns the documents whose clusters may split."""
+        split_seeds: set[int] = set()
+        for action, run in runs:
+            if action == "joins":
+                self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), owners.owners_at(run), now)
+                self.counts["added"] += len(run)
+                continue
+            self.connect(now)
+            self.segment.end()
+            codes = ((batch.record(i), sketches.sketch_at(i), *owners.replaced(i)) for i in run)
+            matched, seeds = self.writer.replace_codes(codes, now)
+            split_seeds |= seeds
+            self.counts["matched"] += matched
+            self.counts["replaced"] += len(run)
+        return split_seeds
+
+    def _drop_ignored(
+        self, batch: Batch, sketches: Sketches, existing: dict[Key, DocumentRow], now: int
+    ) -> tuple[Batch, Sketches]:
+        """Drop the records that are ignored because their key exists, which would interrupt runs of new keys; none if a record
+        has another group than its document, which is an error for this record."""
+        existing_groups = {key: row.group_id for key, row in existing.items() if row.is_visible(now)}
+        group_ids = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
+        if any(key in existing_groups and existing_groups[key] != group_ids[batch.group(i)] for i, key in enumerate(batch.keys)):
+            return batch, sketches
+        for key in existing_groups:
+            del existing[key]
+        kept = [i for i, key in enumerate(batch.keys) if key not in existing_groups]
+        self.counts["ignored"] += len(batch) - len(kept)
+        return batch.at_indexes(kept), sketches.at_indexes(kept)
+
+    def _write_runs(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> None:
+        run: list[int] = []
+        for i, key in enumerate(batch.keys):
+            if key in existing_keys:
+                self._write_run(batch, sketches, run, now)
+                run = []
+                self._write_one(batch, sketches, i, now)
+            else:
+                run.append(i)
+                existing_keys.add(key)
+        self._write_run(batch, sketches, run, now)
+
+    def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
+        if not run:
+            return
+        if len(run) < len(batch):
+            batch, sketches = batch.at_indexes(run), sketches.at_indexes(run)
+        first_id = self.segment.add(batch, sketches, now)
+        self.counts["added"] += len(run)
+        if self.outcomes is not None:
+            self.outcomes.add_stored(batch.keys, first_id)
+
+    def _write_one(self, batch: Batch, sketches: Sketches, i: int, now: int) -> None:
+        record, sketch = batch.record(i), sketches.sketch_at(i)
+        if_exists = batch.if_exists.get(i, self.options.if_exists)
+        self.connect(now)
+        self.segment.end()
+        try:
+            if self.options.only_new:
+                outcome, matches = self.writer.add_if_new(record, sketch, now, if_exists=if_exists, limit=1, on_match=None)
+            else:
+                whole = self.options.content == "value" and record.part is None and not record.is_one_of_several
+                outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1, whole=whole)
+        except (DuplicateKeyError, ParameterError) as error:
+            if self.options.on_error != "skip":
+                raise type(error)(f"record {batch.number(i)}: {error}") from error
+            skipped = self.rejected.add(batch.number(i), record.key, error)
+            if self.outcomes is not None:
+                self.outcomes.add(record.key, "skipped", skipped)
+            return
+        if outcome != "duplicate":
+            self.counts[outcome] += 1
+        self.counts["matched"] += bool(matches)
+        if self.outcomes is not None:
+            self.outcomes.add(record.key, outcome, matches[0] if matches else None)

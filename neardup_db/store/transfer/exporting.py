@@ -1,0 +1,69 @@
+"""Writes the documents of an index with their fingerprints to a Parquet file."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import Any
+
+from ... import fingerprint_files
+from ...errors import ParameterError
+from ...native import Values
+from ...parameters import check_path
+from ..database.errors import system_error
+from ..database.files import MODE, new_file
+from ..ingest.stored import Stored, StoredRows
+from ..layout.state import Store
+from ..layout.window import Window
+from ..query.documents import Documents
+
+_KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
+
+
+def export(store: Store, documents: Documents, argument: str | bytes, now: int) -> int:
+    """Write the visible documents to a new Parquet file in insertion order, one row for each code. Returns the number of
+    documents. Runs inside `reading`."""
+    pa = fingerprint_files.pyarrow()
+    path = check_path(argument)
+    key, group = (_kind(documents, name, now) for name in ("key", "group"))
+    part_kind = _kind(documents, "part", now) if store.has_parts else None
+    settings = fingerprint_files.settings_of(store.scheme, store.rules)
+    schema = fingerprint_files.schema(key or "string", group, settings, part_kind)
+    count = 0
+    last: Any = object()
+    try:
+        if os.path.lexists(path):
+            raise FileExistsError
+        with (
+            new_file(path, MODE) as temporary_path,
+            pa.parquet.ParquetWriter(temporary_path, schema, compression="zstd", write_page_checksum=True) as writer,
+        ):
+            for page in Stored(documents, now, Window(), with_texts=False).rows():
+                columns = _columns(store, page)
+                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page.keys))
+                count += sum(key != before for before, key in pairwise((last, *page.keys)))  # the codes of a key are adjacent
+                last = page.keys[-1]
+            writer.close()
+    except FileExistsError as error:
+        raise ParameterError(f"{path!r} exists: give the path of a new file") from error
+    except OSError as error:
+        raise system_error(error, path, "created") from error
+    return count
+
+
+def _kind(documents: Documents, name: str, now: int) -> str | None:
+    """The Parquet type of all keys or groups; None if there are none."""
+    kinds = [_KINDS[kind] for kind in documents.kinds(name, now)]
+    if len(kinds) > 1:
+        raise ParameterError(
+            f"the {name}s of this index are of the types {' and '.join(sorted(kinds))}, and a column of Parquet has one: export "
+            f"an index of documents with {name}s of one type"
+        )
+    return kinds[0] if kinds else None
+
+
+def _columns(store: Store, page: StoredRows) -> dict[str, Any]:
+    values = Values.joined([stored.value for stored in page.values])
+    counts = [stored.token_count for stored in page.values]
+    given = {"key": page.keys, "group": page.groups, "part": page.parts}
+    return {**given, **fingerprint_files.columns_of(store.scheme, values), "token_count": counts}
