@@ -422,9 +422,9 @@ class AddMethods(Reader):
 
     def _checkpoint(self) -> None:
         db = self._store.db
-        loan = db.turn.take(0)
-        if loan is not None:  # else another thread is at work already, and the work here is done
-            with loan, translated(db.name):
+        guard = db.mutex.take(0)
+        if guard is not None:  # else another thread is at work already, and the work here is done
+            with guard, translated(db.name):
                 if db.owned and not db.connection.in_transaction:
                     db.truncate_log()
 

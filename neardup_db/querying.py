@@ -249,8 +249,8 @@ class QueryMethods:
 
     def _run_query(self, ask: Callable[..., Made], question: QuerySpec, *more: Any) -> Made:
         sketch = self._sketched(question.sketch)
-        loan, reader = self._readers.acquire()
-        with loan:
+        guard, reader = self._readers.acquire()
+        with guard:
             if question.group is None:
                 answer: Made = reader.store.without_transaction(_answer, reader, sketch, question, ask, *more)
                 return answer
@@ -340,8 +340,8 @@ class QueryMethods:
         measure = check_measure(measure)
         asked = _asked_group(group, measure)
         question = QuerySpec(threshold=threshold, measure=measure, limit=check_limit(limit), group=asked)
-        loan, reader = self._readers.acquire()
-        with loan:
+        guard, reader = self._readers.acquire()
+        with guard:
             if group is None:
                 return reader.store.without_transaction(_matches_of, reader, key, question)
             with reader.store.reading():

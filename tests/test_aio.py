@@ -222,7 +222,7 @@ async def test_no_question_keeps_a_write_waiting(index: AsyncIndex) -> None:
     await index.add_many([("a", TEXTS["a"])])
     db = (await index.run(lambda below: below))._store.db
     taken: list[int] = []
-    real = db.turn
+    real = db.mutex
 
     class Watched:
         mine = property(lambda self: real.mine)
@@ -231,14 +231,14 @@ async def test_no_question_keeps_a_write_waiting(index: AsyncIndex) -> None:
             taken.append(threading.get_ident())
             return real.take(timeout)
 
-    db.turn = Watched()
+    db.mutex = Watched()
     for _ in range(3):
         await asyncio.gather(*(index.query(TEXTS["a"]) for _ in range(30)), index.stats(), index.clusters())
         assert [pair async for pair in index.pairs()] == []
     assert taken == []
     await index.delete("a")
     assert len(set(taken)) == 1
-    db.turn = real
+    db.mutex = real
 
 
 def test_threads_are_bounded(path: Path) -> None:
@@ -266,7 +266,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("more", WRONG, ids=str)
+@pytest.mark.parametrize("more", WRONG)
 def test_wrong_arguments(more: dict[str, Any]) -> None:
     """Arguments that the loop's side uses are checked before anything is opened."""
     with pytest.raises(ParameterError, match=f"{next(iter(more))}="):

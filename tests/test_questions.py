@@ -224,10 +224,10 @@ def test_a_close_that_a_reader_refuses_changes_nothing(tmp_path: Path) -> None:
             return False
 
         def ask() -> None:
-            loan, reader = index._readers.acquire()
+            guard, reader = index._readers.acquire()
             taken.set()
             assert reader is not index._readers.own
-            with loan:
+            with guard:
                 reader.store.db.connection.set_progress_handler(close, 10)
                 reader.store.db.rows("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99) SELECT * FROM n")
                 reader.store.db.connection.set_progress_handler(None)

@@ -515,12 +515,12 @@ def test_two_libraries_at_the_same_moment(path: Path, monkeypatch: pytest.Monkey
         """The turn, which tells when the second thread comes to it."""
 
         def __init__(self, turn: Any) -> None:
-            self.turn = turn
+            self.mutex = turn
 
         def take(self, timeout: float) -> Any:
             if threading.current_thread() is second:
                 waits.set()
-            return self.turn.take(timeout)
+            return self.mutex.take(timeout)
 
     def look(*given: Any) -> None:
         require_same(*given)
@@ -531,7 +531,7 @@ def test_two_libraries_at_the_same_moment(path: Path, monkeypatch: pytest.Monkey
     second = threading.Thread(target=open_by_path)
     require_same = libraries._require_same
     monkeypatch.setattr(libraries, "_require_same", look)
-    monkeypatch.setattr(libraries, "_turn", Watched(libraries._turn), raising=False)
+    monkeypatch.setattr(libraries, "_mutex", Watched(libraries._mutex), raising=False)
     index = Index(app)
     second.join()
     assert len(refused) == 1 and "another library of SQLite" in str(refused[0])

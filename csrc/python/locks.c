@@ -1,7 +1,7 @@
-/* locks.c: the module neardup_db._turns: locks that come back whatever is raised between any two steps of Python.
+/* locks.c: the module neardup_db._locks: locks that come back whatever is raised between any two steps of Python.
  *
  * Python handles a signal between two of its instructions, so also between taking a lock and noting that it was taken. Here both
- * are one step: what is taken is an object, a Loan, and a Loan that nobody has any more has ended. Any thread may end one: a
+ * are one step: what is taken is an object, a LockGuard, and a LockGuard that nobody has any more has ended. Any thread may end one: a
  * traceback that holds it may be let go elsewhere. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -9,20 +9,20 @@
 #define SLICE_US 50000.0 /* for which a lock is waited for before what is left of the timeout is looked at */
 
 typedef struct state {
-    PyTypeObject *loan_type;
+    PyTypeObject *guard_type;
 } state;
 
-typedef struct turn {
+typedef struct rlock {
     PyObject_HEAD
     PyThread_type_lock lock;
     unsigned long owner; /* thread; only where depth > 0 */
-    Py_ssize_t depth;    /* loans that have not ended */
-} turn;
+    Py_ssize_t depth;    /* guards that have not ended */
+} rlock;
 
-typedef struct loan {
+typedef struct guard {
     PyObject_HEAD
-    turn *of; /* NULL: ended */
-} loan;
+    rlock *of; /* NULL: ended */
+} guard;
 
 static void free_object(PyObject *self)
 {
@@ -31,12 +31,12 @@ static void free_object(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- Loan ------------------------------------------------------------------------------------------------------------ */
+/* ---- LockGuard ------------------------------------------------------------------------------------------------------------ */
 
 /* Runs no Python code, and cannot fail. */
-static void end_loan(loan *self)
+static void end_guard(guard *self)
 {
-    turn *const of = self->of;
+    rlock *const of = self->of;
     self->of = NULL;
     if (of == NULL)
         return;
@@ -45,51 +45,51 @@ static void end_loan(loan *self)
     Py_DECREF(of);
 }
 
-static PyObject *loan_end(PyObject *self, PyObject *unused)
+static PyObject *guard_end(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    end_loan((loan *)self);
+    end_guard((guard *)self);
     return Py_NewRef(Py_None);
 }
 
-static PyObject *loan_enter(PyObject *self, PyObject *unused)
+static PyObject *guard_enter(PyObject *self, PyObject *unused)
 {
     (void)unused;
     Py_INCREF(self);
     return self;
 }
 
-static void loan_dealloc(PyObject *self)
+static void guard_dealloc(PyObject *self)
 {
-    end_loan((loan *)self);
+    end_guard((guard *)self);
     free_object(self);
 }
 
-static PyMethodDef loan_methods[] = {
-    {"end", loan_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nGive it back; a second time does nothing.")},
-    {"__enter__", loan_enter, METH_NOARGS, NULL},
-    {"__exit__", loan_end, METH_VARARGS, NULL},
+static PyMethodDef guard_methods[] = {
+    {"end", guard_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nGive it back; a second time does nothing.")},
+    {"__enter__", guard_enter, METH_NOARGS, NULL},
+    {"__exit__", guard_end, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot loan_slots[] = {
+static PyType_Slot guard_slots[] = {
     {Py_tp_doc,
-        (void *)PyDoc_STR("A turn that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
-    {Py_tp_dealloc, (void *)loan_dealloc},
-    {Py_tp_methods, loan_methods},
+        (void *)PyDoc_STR("A rlock that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
+    {Py_tp_dealloc, (void *)guard_dealloc},
+    {Py_tp_methods, guard_methods},
     {0, NULL},
 };
 
-static PyType_Spec loan_spec = {"neardup_db._turns.Loan", sizeof(loan), 0, Py_TPFLAGS_DEFAULT, loan_slots};
+static PyType_Spec guard_spec = {"neardup_db._locks.LockGuard", sizeof(guard), 0, Py_TPFLAGS_DEFAULT, guard_slots};
 
-/* ---- Turn ------------------------------------------------------------------------------------------------------------ */
+/* ---- ReentrantLock ------------------------------------------------------------------------------------------------------------ */
 
-static PyObject *turn_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+static PyObject *rlock_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     (void)keywords;
-    if (!PyArg_ParseTuple(args, ":Turn"))
+    if (!PyArg_ParseTuple(args, ":ReentrantLock"))
         return NULL;
-    turn *const self = PyObject_New(turn, type);
+    rlock *const self = PyObject_New(rlock, type);
     if (self == NULL)
         return NULL;
     self->depth = 0;
@@ -102,21 +102,21 @@ static PyObject *turn_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     return (PyObject *)self;
 }
 
-static void turn_dealloc(PyObject *self)
+static void rlock_dealloc(PyObject *self)
 {
-    turn *const this = (turn *)self;
+    rlock *const this = (rlock *)self;
     if (this->lock != NULL)
-        PyThread_free_lock(this->lock); /* no loan is left: each has a reference */
+        PyThread_free_lock(this->lock); /* no guard is left: each has a reference */
     free_object(self);
 }
 
-static int is_mine(const turn *self)
+static int is_mine(const rlock *self)
 {
     return self->depth > 0 && self->owner == PyThread_get_thread_ident();
 }
 
 /* 1: the lock was acquired; 0: another thread kept it for as long; -1 with an exception, and not acquired. */
-static int acquire(turn *self, double timeout_s)
+static int acquire(rlock *self, double timeout_s)
 {
     double left_us = timeout_s * 1e6;
     if (PyThread_acquire_lock(self->lock, NOWAIT_LOCK))
@@ -137,9 +137,9 @@ static int acquire(turn *self, double timeout_s)
     return 0;
 }
 
-static PyObject *turn_take(PyObject *self, PyObject *timeout)
+static PyObject *rlock_take(PyObject *self, PyObject *timeout)
 {
-    turn *const this = (turn *)self;
+    rlock *const this = (rlock *)self;
     const double timeout_s = PyFloat_AsDouble(timeout);
     if (timeout_s == -1.0 && PyErr_Occurred())
         return NULL;
@@ -147,7 +147,7 @@ static PyObject *turn_take(PyObject *self, PyObject *timeout)
     if (module == NULL)
         return NULL;
     const state *const held = PyModule_GetState(module);
-    loan *const taken = PyObject_New(loan, held->loan_type); /* first: then nothing can fail once the lock is acquired */
+    guard *const taken = PyObject_New(guard, held->guard_type); /* first: then nothing can fail once the lock is acquired */
     if (taken == NULL)
         return NULL;
     taken->of = NULL;
@@ -165,41 +165,42 @@ static PyObject *turn_take(PyObject *self, PyObject *timeout)
     return (PyObject *)taken;
 }
 
-static PyObject *turn_mine(PyObject *self, void *unused)
+static PyObject *rlock_mine(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(is_mine((turn *)self));
+    return PyBool_FromLong(is_mine((rlock *)self));
 }
 
-static PyObject *turn_taken(PyObject *self, void *unused)
+static PyObject *rlock_taken(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(((turn *)self)->depth > 0);
+    return PyBool_FromLong(((rlock *)self)->depth > 0);
 }
 
-static PyMethodDef turn_methods[] = {
-    {"take", turn_take, METH_O,
-        PyDoc_STR("take(timeout)\n--\n\nA Loan, or None where another thread kept it for `timeout` seconds. The thread that has "
-                  "it may take it again.")},
+static PyMethodDef rlock_methods[] = {
+    {"take", rlock_take, METH_O,
+        PyDoc_STR(
+            "take(timeout)\n--\n\nA LockGuard, or None where another thread kept it for `timeout` seconds. The thread that has "
+            "it may take it again.")},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef turn_properties[] = {
-    {"mine", turn_mine, NULL, "Whether this thread has it.", NULL},
-    {"taken", turn_taken, NULL, "Whether some thread has it.", NULL},
+static PyGetSetDef rlock_properties[] = {
+    {"mine", rlock_mine, NULL, "Whether this thread has it.", NULL},
+    {"taken", rlock_taken, NULL, "Whether some thread has it.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot turn_slots[] = {
-    {Py_tp_doc, (void *)PyDoc_STR("Turn()\n--\n\nA lock of one thread at a time.")},
-    {Py_tp_new, (void *)turn_new},
-    {Py_tp_dealloc, (void *)turn_dealloc},
-    {Py_tp_methods, turn_methods},
-    {Py_tp_getset, turn_properties},
+static PyType_Slot rlock_slots[] = {
+    {Py_tp_doc, (void *)PyDoc_STR("ReentrantLock()\n--\n\nA lock of one thread at a time.")},
+    {Py_tp_new, (void *)rlock_new},
+    {Py_tp_dealloc, (void *)rlock_dealloc},
+    {Py_tp_methods, rlock_methods},
+    {Py_tp_getset, rlock_properties},
     {0, NULL},
 };
 
-static PyType_Spec turn_spec = {"neardup_db._turns.Turn", sizeof(turn), 0, Py_TPFLAGS_DEFAULT, turn_slots};
+static PyType_Spec rlock_spec = {"neardup_db._locks.ReentrantLock", sizeof(rlock), 0, Py_TPFLAGS_DEFAULT, rlock_slots};
 
 /* ---- the module ------------------------------------------------------------------------------------------------------ */
 
@@ -214,23 +215,23 @@ static PyObject *new_type(PyObject *module, PyType_Spec *spec, const char *name)
 static int execute(PyObject *module)
 {
     state *const held = PyModule_GetState(module);
-    PyObject *const turn_type = new_type(module, &turn_spec, "Turn");
-    Py_XDECREF(turn_type); /* the module has it */
-    held->loan_type = (PyTypeObject *)new_type(module, &loan_spec, "Loan");
-    return turn_type == NULL || held->loan_type == NULL ? -1 : 0;
+    PyObject *const rlock_type = new_type(module, &rlock_spec, "ReentrantLock");
+    Py_XDECREF(rlock_type); /* the module has it */
+    held->guard_type = (PyTypeObject *)new_type(module, &guard_spec, "LockGuard");
+    return rlock_type == NULL || held->guard_type == NULL ? -1 : 0;
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const state *const held = PyModule_GetState(module);
-    Py_VISIT(held->loan_type);
+    Py_VISIT(held->guard_type);
     return 0;
 }
 
 static int clear(PyObject *module)
 {
     state *const held = PyModule_GetState(module);
-    Py_CLEAR(held->loan_type);
+    Py_CLEAR(held->guard_type);
     return 0;
 }
 
@@ -241,7 +242,7 @@ static PyModuleDef_Slot slots[] = {
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "_turns",
+    .m_name = "_locks",
     .m_doc = "Locks that come back whatever is raised.",
     .m_size = sizeof(state),
     .m_slots = slots,
@@ -249,9 +250,9 @@ static PyModuleDef definition = {
     .m_clear = clear,
 };
 
-PyMODINIT_FUNC PyInit__turns(void);
+PyMODINIT_FUNC PyInit__locks(void);
 
-PyMODINIT_FUNC PyInit__turns(void)
+PyMODINIT_FUNC PyInit__locks(void)
 {
     return PyModuleDef_Init(&definition);
 }

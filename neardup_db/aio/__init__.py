@@ -326,7 +326,7 @@ class _Listing(AsyncIterator[Item]):
         self._items: Iterator[Item] | None = None
         self._size = 1
         self._ready: deque[Item] = deque()
-        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
         """Serializes the threads that resume the generator, because an earlier step may still run for a cancelled task."""
         self._is_over = False
         self._error: BaseException | None = None
@@ -340,7 +340,7 @@ class _Listing(AsyncIterator[Item]):
         return self._ready.popleft()
 
     def _fetch_next(self, index: Index, call: Call) -> None:
-        with self._turn:
+        with self._mutex:
             left = self._size
             try:
                 if self._items is None:

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from .. import limits
-from .._turns import Loan, Turn
+from .._locks import LockGuard, ReentrantLock
 from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..parameters import check_key, quoted_key
 from ..values import ANY_GROUP, AnyGroup, Key
@@ -69,7 +69,7 @@ class StoreReaders:
         nowhere else, so no reader can be lost."""
         self.before_query: Callable[[StoreReaders], None] | None = None
         """Called before each query."""
-        self._opening = Turn()
+        self._opening = ReentrantLock()
         self._closed = False
         self._main_thread_id: int | None = None
         """The only thread that may query through the main connection, if one is set."""
@@ -83,7 +83,7 @@ class StoreReaders:
             self._main_thread_id = threading.get_ident()
         return other is not None
 
-    def acquire(self) -> tuple[Loan, StoreReader]:
+    def acquire(self) -> tuple[LockGuard, StoreReader]:
         """A locked reader, valid until the guard is released: the main connection's if it is free or this thread holds it,
         else another one, which reads the last committed state. Raises ClosedError, BusyError.
 
@@ -95,27 +95,27 @@ class StoreReaders:
             self.before_query(self)
         return self.acquire_current()
 
-    def acquire_current(self) -> tuple[Loan, StoreReader]:
+    def acquire_current(self) -> tuple[LockGuard, StoreReader]:
         """`acquire` without syncing a followed table first."""
         db = self._db
         if self._main_thread_id is None or self._main_thread_id == threading.get_ident():
-            loan = db.try_lock()
-            if loan is not None:
-                return loan, self.own
+            guard = db.try_lock()
+            if guard is not None:
+                return guard, self.own
         else:
             db.require_open()
         idle = None if db.is_loading else self._idle()
         if idle is not None:
             return idle
         db.require_task()
-        loan = db.lock()
+        guard = db.lock()
         db.require_open()
-        return loan, self.own
+        return guard, self.own
 
     @contextmanager
     def reading(self) -> Iterator[StoreReader]:
-        loan, reader = self.acquire()
-        with loan, reader.store.db.reading():
+        guard, reader = self.acquire()
+        with guard, reader.store.db.reading():
             reader.store.refresh()
             yield reader
 
@@ -132,23 +132,23 @@ class StoreReaders:
             with self.reading() as reader:
                 yield reader
             return
-        loan, reader = idle
+        guard, reader = idle
         try:
-            with loan, reader.store.reading():
+            with guard, reader.store.reading():
                 yield reader
         finally:
             reader.store.db.close()
 
-    def _idle(self) -> tuple[Loan, StoreReader] | None:
+    def _idle(self) -> tuple[LockGuard, StoreReader] | None:
         """An idle reader or a new one; waits at the maximum. None if further connections are impossible."""
         if self._db.open_reader is None or self._db.in_callers_transaction:
             return None
         deadline = time.monotonic() + self._db.timeout
         while not self._closed:
             for reader in tuple(self._others):
-                loan = reader.store.db.turn.take(0)
-                if loan is not None:
-                    return loan, reader
+                guard = reader.store.db.mutex.take(0)
+                if guard is not None:
+                    return guard, reader
             with self._opening_lock():
                 if self._closed:
                     return None
@@ -161,9 +161,9 @@ class StoreReaders:
             if not readers:  # closed meanwhile
                 continue
             reader = readers[os.urandom(1)[0] % len(readers)]
-            loan = reader.store.db.turn.take(_RECHECK_S)
-            if loan is not None:
-                return loan, reader
+            guard = reader.store.db.mutex.take(_RECHECK_S)
+            if guard is not None:
+                return guard, reader
             if time.monotonic() >= deadline:
                 raise BusyError(
                     f"{len(self._others)} threads have been asking this index for {self._db.timeout:g} s, and more do not ask "
@@ -171,13 +171,13 @@ class StoreReaders:
                 )
         return None
 
-    def _opening_lock(self) -> Loan:
-        loan = self._opening.take(self._db.timeout)
-        if loan is None:
+    def _opening_lock(self) -> LockGuard:
+        guard = self._opening.take(self._db.timeout)
+        if guard is None:
             raise BusyError(f"another thread has been opening a connection for {self._db.timeout:g} s: try again")
-        return loan
+        return guard
 
-    def _new_reader(self) -> tuple[Loan, StoreReader] | None:
+    def _new_reader(self) -> tuple[LockGuard, StoreReader] | None:
         """A new locked reader. None if it cannot be opened: no more files, or the file's settings are refused."""
         own = self.own.store
         assert own.db.open_reader is not None
@@ -187,7 +187,7 @@ class StoreReaders:
             return None
         reader = StoreReader(Store(db, own.name, own.given_rules))
         try:
-            loan = db.lock()
+            guard = db.lock()
             with reader.store.reading():
                 pass
         except BaseException as error:
@@ -195,7 +195,7 @@ class StoreReaders:
             if isinstance(error, NearDupError):
                 return None
             raise
-        return loan, reader
+        return guard, reader
 
     def close(self) -> None:
         """Close all owned connections after their current queries, the main one last, because it ends the log."""

@@ -141,9 +141,9 @@ class Database(Transactions):
         try:
             yield
         finally:
-            loan = self.turn.take(0) if is_default and not self._closed and not self.forked else None
-            if loan is not None:
-                with loan:
+            guard = self.mutex.take(0) if is_default and not self._closed and not self.forked else None
+            if guard is not None:
+                with guard:
                     with suppress(apsw.Error):
                         self._cache_size = cache_size(self.connection)
                     with suppress(apsw.Error):

@@ -10,14 +10,14 @@ from weakref import WeakSet
 
 import apsw
 
-from ..._turns import Turn
+from ..._locks import ReentrantLock
 from ...errors import NearDupError
 from ...native import EXTENSION
 from ...system import in_children
 
 
 class Holder(Protocol):
-    turn: Turn
+    mutex: ReentrantLock
 
     @property
     def connection(self) -> apsw.Connection | None: ...
@@ -65,7 +65,7 @@ def _in_child() -> None:
     global _inherited, _in_use
     for holder in _holders:
         _inherited = True
-        _in_use = _in_use or (holder.turn.taken and not holder.turn.mine and not holder.is_closed)
+        _in_use = _in_use or (holder.mutex.taken and not holder.mutex.mine and not holder.is_closed)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder.connection))
 
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import apsw
 
 from ... import _standard
-from ..._turns import Turn
+from ..._locks import ReentrantLock
 from ...errors import ParameterError
 from ...system import in_children
 from .connection import Database
@@ -54,13 +54,13 @@ class Opening:
 _files: WeakKeyDictionary[Database | Opening, File] = WeakKeyDictionary()
 """The files that are open or about to be opened."""
 
-_turn = Turn()
+_mutex = ReentrantLock()
 """Locked while a thread checks which files are open and adds one."""
 
 
 def _reset_lock() -> None:
-    global _turn
-    _turn = Turn()  # its owner may not exist in the child
+    global _mutex
+    _mutex = ReentrantLock()  # its owner may not exist in the child
 
 
 in_children(_reset_lock)
@@ -74,9 +74,9 @@ def register(db: Database) -> None:
 def _add(path: str, file: File | None, user: Database | Opening) -> None:
     """Check for other users of a file and record this one, atomically, so one of two threads gets the error."""
     if file is not None:
-        loan = _turn.take(math.inf)
-        assert loan is not None
-        with loan:
+        guard = _mutex.take(math.inf)
+        assert guard is not None
+        with guard:
             _require_same(path, file, user)
             _files[user] = file
 

@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 import apsw
 
 from ... import _standard
+from ..._locks import ReentrantLock
 from ..._standard import Handle, Hold
-from ..._turns import Turn
 from ...errors import ClosedError, NearDupError, ParameterError
 from . import forks
 
@@ -123,7 +123,7 @@ class StandardConnection:
             )
         self._handle.register()
         self._watching: list[Ends] = []
-        self.turn = Turn()
+        self.mutex = ReentrantLock()
         """The lock for using the connection, shared by all its indexes."""
         self.execute = self._handle.execute
         """execute(sql, values=None) -> Rows"""

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 import apsw
 
+from ..._locks import LockGuard, ReentrantLock
 from ..._questions import has_open_cursor
 from ..._standard import Hold
-from ..._turns import Loan, Turn
 from ...errors import BusyError, ClosedError, NearDupError, ReadOnlyError
 from . import forks
 from .errors import lost_transaction, translate, translated, unknown_outcome
@@ -67,7 +67,7 @@ class _Level:
         """In `Transactions.undo` while the same transaction is open."""
         self.outermost: weakref.ref[_Level] | None = None
         """The outermost level of its transaction, if this package began it."""
-        self.hold: Loan | Hold | None = None
+        self.hold: LockGuard | Hold | None = None
         """See `Undo.refuse_commits`."""
 
 
@@ -79,7 +79,7 @@ class Transactions:
         self.read_only = read_only
         self.name = connection.filename if owned else ""
         """The name of the file in messages."""
-        self.turn = connection.turn if isinstance(connection, StandardConnection) else Turn()
+        self.mutex = connection.mutex if isinstance(connection, StandardConnection) else ReentrantLock()
         """The lock for using the connection."""
         self._loads: dict[int, list[weakref.WeakMethod[Callable[[bool], None]]]] = {}
         """By thread, the functions that flush its loads."""
@@ -118,13 +118,13 @@ class Transactions:
         if self._uncertain is not None:
             raise unknown_outcome(self._uncertain, self.name) from self._uncertain
 
-    def lock(self) -> Loan:
+    def lock(self) -> LockGuard:
         """Lock the connection for this thread until the returned guard is released. Raises BusyError after the timeout.
 
         Rolls back a transaction whose block was interrupted before it could end it.
         """
-        loan = self.turn.take(self.timeout)
-        if loan is None:
+        guard = self.mutex.take(self.timeout)
+        if guard is None:
             raise BusyError(
                 f"another thread has been inside a transaction, or a call like add_many, for {self.timeout:g} s: try "
                 "again, give Index a larger timeout, or let that thread come out before it waits for this one"
@@ -133,19 +133,19 @@ class Transactions:
             self._outermost, self._depth = None, 0
             with translated(self.name):
                 self._roll_back_all()
-        return loan
+        return guard
 
-    def try_lock(self) -> Loan | None:
+    def try_lock(self) -> LockGuard | None:
         """`lock` without waiting: None if another thread has the lock, or another asyncio task of this thread is inside a
         transaction. Raises like `require_open`."""
-        loan = self.turn.take(0)
+        guard = self.mutex.take(0)
         if self._closed or self._uncertain is not None or os.getpid() != self._process_id:
             self.require_open()
-        return loan if self._depth == 0 or self.is_task else None
+        return guard if self._depth == 0 or self.is_task else None
 
     @property
     def is_task(self) -> bool:
-        return self._depth == 0 or not self.turn.mine or self._task is current_task()
+        return self._depth == 0 or not self.mutex.mine or self._task is current_task()
 
     def require_task(self) -> None:
         if not self.is_task:
@@ -271,7 +271,7 @@ class Transactions:
     def current_transaction(self) -> object | None:
         """`transaction` if this thread and task are inside its `writing` without pending records, else None. A light change
         then needs no level (`change`)."""
-        if self._depth and self.turn.mine and not self._loads and not self.forked:
+        if self._depth and self.mutex.mine and not self._loads and not self.forked:
             return self.transaction if self.connection.in_transaction and self.is_task else None
         return None
 
@@ -304,7 +304,7 @@ class Transactions:
 
     @property
     def depth(self) -> int:
-        return self._depth if self.turn.mine else 0
+        return self._depth if self.mutex.mine else 0
 
     @property
     def in_own_transaction(self) -> bool:

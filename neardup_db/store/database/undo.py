@@ -7,8 +7,8 @@ from typing import Any
 
 import apsw
 
+from ..._locks import LockGuard, ReentrantLock
 from ..._standard import Hold
-from ..._turns import Loan, Turn
 from .errors import CommitInCallError
 from .standard import StandardConnection
 
@@ -20,11 +20,11 @@ class Undo(list[Callable[[], None]]):
         super().__init__()
         self.ends = 0
         """The number of reported ends of transactions."""
-        self._calls = Turn()
+        self._calls = ReentrantLock()
         """Locked during a call on an apsw connection."""
         self._standard: StandardConnection | None = None
 
-    def refuse_commits(self) -> Loan | Hold | None:
+    def refuse_commits(self) -> LockGuard | Hold | None:
         """Until the returned object is released, a COMMIT rolls back: only SQL of the application can send it during a call."""
         return self._calls.take(0) if self._standard is None else self._standard.refuse_commits()
 

@@ -156,8 +156,8 @@ class Follower:
         following, db = self.store.following, self.store.db
         if following is None or following.sync is None or db.read_only or db.is_loading:  # loading: `sync` itself is running
             return
-        loan, reader = readers.acquire_current()
-        with loan, translated(db.name):
+        guard, reader = readers.acquire_current()
+        with guard, translated(db.name):
             due = self._is_due(reader.store)
         if due:
             self.sync(None, False, None, None)
