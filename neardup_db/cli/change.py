@@ -117,8 +117,8 @@ def rebuild(index_path: Path, name: str, compact: bool, as_json: bool, **options
     """Rebuild the tables of INDEX.
 
     Options change the scheme, the text rules, or whether INDEX stores texts and records matches. Other settings keep their value,
-    except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. A change of scheme or
-    text rules needs an index made with --store-text.
+    except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. Another
+    threshold or recall uses the stored fingerprints; another scheme or other text rules need an index made with --store-text.
 
     \b
     neardup rebuild articles.db --threshold 0.9 --compact
