@@ -76,7 +76,6 @@ def main() -> None:
     for arguments in (
         ["add", "added.db", "records.jsonl"],
         ["dedup", "records.jsonl", "-o", "unique.jsonl", "--json"],
-        ["report", "added.db", "-o", "report.html"],
     ):
         told[arguments[0]] = run(command, folder, arguments)
     told["unique"] = len((folder / "unique.jsonl").read_text("utf-8").splitlines())

@@ -88,8 +88,8 @@ class Stored:
             f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
                     d.metadata, g.name, {expires_at}, {{value}}, {{value_hash}}, d.fingerprint_id, d.group_id,
                     {"p.part" if several else "NULL"}, d.metadata IS NULL OR json_valid(d.metadata),
-                    ifnull(octet_length({{value}}), 0) + ifnull(octet_length(d.metadata), 0)
-                        + {"ifnull(octet_length(d.text), 0)" if with_texts else "0"}
+                    ifnull(length({{value}}), 0) + ifnull(length(CAST(d.metadata AS BLOB)), 0)
+                        + {"ifnull(length(CAST(d.text AS BLOB)), 0)" if with_texts else "0"}
                 FROM {{index}}_document AS d LEFT JOIN {{index}}_group AS g ON g.id = d.group_id
                     {"LEFT JOIN {index}_part AS p ON p.document_id = d.id" if several else ""}
                     LEFT JOIN {{index}}_fingerprint AS f ON f.id = {code} {{aside}}

@@ -119,7 +119,7 @@ class Fingerprints:
         of memory to sort."""
         each, more = (self.store.scheme.filing_bytes_of(*sizes) for sizes in ((1, 0), (0, 1)))
         sql = """SELECT min(id), max(id) FROM (
-                     SELECT id, sum(? + ? * octet_length(value)) OVER (ORDER BY id) / ? AS part
+                     SELECT id, sum(? + ? * length(value)) OVER (ORDER BY id) / ? AS part
                      FROM {index}_fingerprint NOT INDEXED WHERE id >= ?)
                  GROUP BY CAST(part AS INTEGER) ORDER BY 1"""
         return self.db.rows(self.store.sql(sql), (each, more, most, from_id))
