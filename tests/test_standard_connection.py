@@ -85,6 +85,10 @@ def test_the_interface_on_a_connection(path: Path) -> None:
         index.update("a", metadata=None, expires_at=time.time() + 1000)
         assert "2" in str(index.explain("oak elm ash").matches)
         assert index.explain_match("a", "b").similarity == 0.75 and index.stats()["documents"] == 3
+        with closing(connect(path.with_name("merged.db"))) as second:
+            merged = Index(second, SETS, text=WORDS, store_text=True)
+            assert merged.merge(index).added == 3 and set(merged) == set(index)
+            merged.close()
         index.rebuild(MinHash(threshold=0.6, exact=True))
         assert index.check(repair=True).ok
         assert index.expire(time.time() + 2000) == 1 and index.keep_newest(1) == 1 and list(index) == ["c"]
