@@ -18,8 +18,8 @@
 /* ---- version and CPU --------------------------------------------------------------------------------------------- */
 
 /* Version of all rules that decide a fingerprint: text rules, Unicode tables, hash families. Stored in every file. */
-#define ND_ALGORITHM_VERSION 1     /* raised by every change of a fingerprint */
-#define ND_SCHEMA_VERSION 2        /* version of a file's tables */
+#define ND_ALGORITHM_VERSION 1 /* raised by every change of a fingerprint */
+#define ND_SCHEMA_VERSION 2    /* version of a file's tables */
 
 const char *nd_version(void);         /* package version, "0.2.0" */
 const char *nd_unicode_version(void); /* version of the Unicode Character Database, "15.0.0" */
