@@ -6,7 +6,6 @@ document connect the documents, so one document of each fingerprint is enough.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -24,7 +23,6 @@ from .edges import EdgeBatch
 class AddedCode(NamedTuple):
     document_id: int
     fingerprint_id: int
-    is_visible: bool = True
     before_id: int = MAX_ID
     """The id of the next document when the code was stored."""
     before_part: int = MAX_ID
@@ -38,37 +36,25 @@ class Start(NamedTuple):
     part: int
 
 
-class _Older(NamedTuple):
-    id: int
-    label: int
-    first_visible: int | None
-    last_visible: int | None
-
-    def has_other_document(self, document_id: int) -> bool:
-        return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
-
-
 LATEST = Start(MAX_ID, MAX_ID)
 """For callers whose other fingerprints are all older."""
 
 
 def connect_codes(
     clusters: Clusters, codes: Sequence[AddedCode], new: tuple[int, int] | None, start: Start, new_from: int, now: int
-) -> tuple[set[int], set[int]]:
+) -> list[int]:
     """Record the edges of codes and join the clusters that they connect. Ignores dismissed pairs; the caller splits clusters
     afterwards.
 
     codes: in insertion order, including every code of the fingerprints `new` (first id, last id), which have candidate rows.
-    new_from: documents from this id on were in no cluster before. Returns (positions of codes that match an earlier visible
-    code of another document, positions of codes that need a query to decide this).
+    new_from: documents from this id on were in no cluster before. Returns the positions of codes whose document is in a cluster;
+    a query decides whether the code itself matches another document.
     """
-    search = clusters.joins.search
+    search, documents = clusters.joins.search, clusters.documents
     sql = clusters.store.sql("SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)")
     pairs = search.rows(sql, (*new, EVER)) if new else []
-    older = _older(clusters, codes, pairs, new, start, now)
-    labels = clusters.documents.labels_of(code.document_id for code in codes)
-    labels |= {one.id: one.label for one in older.values()}
-    newest = {number: one.id for number, one in older.items()}
+    newest = _older_documents(clusters, {code.fingerprint_id for code in codes}.union(row[1] for row in pairs), new, start)
+    labels = documents.labels_of([*(code.document_id for code in codes), *newest.values()])
     batch = EdgeBatch(0)
 
     def add(document_id: int, others: Sequence[tuple[int, float, int | None]]) -> None:
@@ -83,65 +69,21 @@ def connect_codes(
     for code in codes:
         add(code.document_id, [(code.fingerprint_id, 1.0, 0)])
         newest[code.fingerprint_id] = code.document_id
-    partners: dict[int, list[int]] = defaultdict(list)
     for number, rows in groupby(pairs, itemgetter(0)):
-        others = [row[1:] for row in rows]
-        for other, *_ in others:
-            partners[number].append(other)
-            partners[other].append(number)
-        add(newest[number], sorted(others, key=itemgetter(1), reverse=True))
+        add(newest[number], sorted((row[1:] for row in rows), key=itemgetter(1), reverse=True))
     clusters.edges.record(batch.edges, now)
     clusters.join_many(batch.joined(), new_from)
     alone = {label for label in labels.values() if label >= ALONE and not batch.joins(label)}
-    return _matched(codes, older, partners, {code.document_id for code in codes if labels[code.document_id] in alone})
+    return [place for place, code in enumerate(codes) if labels[code.document_id] not in alone]
 
 
-def _older(
-    clusters: Clusters,
-    codes: Sequence[AddedCode],
-    pairs: Sequence[tuple[int, int, float, int | None]],
-    new: tuple[int, int] | None,
-    start: Start,
-    now: int,
-) -> dict[int, _Older]:
+def _older_documents(
+    clusters: Clusters, fingerprint_ids: set[int], new: tuple[int, int] | None, start: Start
+) -> dict[int, int]:
+    """The newest document of each older fingerprint before `start`."""
     first = MAX_ID if new is None else new[0]
-    fingerprint_ids = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
     numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
     if not len(numbers):
         return {}
-    sql = clusters.store.sql(sql_text("older_codes"))
-    before = {"numbers": clusters.db.carried(numbers), "now": now, "start_id": start.document_id, "start_part": start.part}
-    rows = clusters.db.rows(sql, before)
-    return {number: _Older(*row) for number, *row in rows}
-
-
-def _matched(
-    codes: Sequence[AddedCode], older: dict[int, _Older], partners: dict[int, list[int]], alone: set[int]
-) -> tuple[set[int], set[int]]:
-    """(positions of matched codes, positions of codes that the pairs found do not decide)."""
-    first = _first_visible(codes)
-
-    def matches(place: int, code: AddedCode, number: int) -> bool:
-        """True if a visible document of another key had the fingerprint before this code."""
-        if number in older and older[number].has_other_document(code.document_id):
-            return True
-        return any(other < place and document_id != code.document_id for other, document_id in first.get(number, ()))
-
-    matched: set[int] = set()
-    unsure: set[int] = set()
-    for place, code in enumerate(codes):
-        if code.document_id not in alone:
-            like = code.fingerprint_id, *partners.get(code.fingerprint_id, ())
-            is_known = any(matches(place, code, number) for number in like)
-            (matched if is_known else unsure).add(place)
-    return matched, unsure
-
-
-def _first_visible(codes: Sequence[AddedCode]) -> dict[int, list[tuple[int, int]]]:
-    """The first two visible documents of each fingerprint, as (position, document)."""
-    first: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for place, code in enumerate(codes):
-        documents = first[code.fingerprint_id]
-        if code.is_visible and len(documents) < 2 and all(document_id != code.document_id for _, document_id in documents):
-            documents.append((place, code.document_id))
-    return first
+    before = {"numbers": clusters.db.carried(numbers), "start_id": start.document_id, "start_part": start.part}
+    return dict(clusters.db.rows(clusters.store.sql(sql_text("older_codes")), before))

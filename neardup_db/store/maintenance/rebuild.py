@@ -112,7 +112,7 @@ def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], An
         store.table.index_rows(first_id, last_id)
         added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
         if store.record_matches and store.has_parts:
-            connect_codes(clusters, [AddedCode(*row) for row in added], (first_id, last_id), LATEST, 0, now)
+            connect_codes(clusters, [AddedCode(*row[:2]) for row in added], (first_id, last_id), LATEST, 0, now)
         elif store.record_matches:
             clusters.connect_many(added, (first_id, last_id), now)
         done += len(added)

@@ -89,10 +89,10 @@ class Parts:
         sql = self.store.sql("SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1")
         return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
 
-    def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> dict[int, StoredPart]:
-        """The existing rows of codes (number, document, part), by the caller's number."""
-        sql = self.store.sql("SELECT ?1, id, part, fingerprint_id FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
-        return {number: StoredPart(*row) for number, *row in self.db.rows_of_many(sql, codes)}
+    def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> set[int]:
+        """Of codes (the caller's number, document, part), the numbers of those that are stored."""
+        sql = self.store.sql("SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
+        return {number for (number,) in self.db.rows_of_many(sql, codes)}
 
     def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
         sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
@@ -102,11 +102,6 @@ class Parts:
         """Insert one code; number: the id of the code that it replaces."""
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
         self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
-
-    def first(self, document_id: int) -> int:
-        sql = "SELECT min(id) FROM {index}_part WHERE document_id = ?"  # scans its codes: no index orders them by number
-        number: int = self.db.value(self.store.sql(sql), (document_id,))
-        return number
 
     def replace(self, number: int, fingerprint_id: int) -> None:
         self.db.execute(self.store.sql("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?"), (fingerprint_id, number))
