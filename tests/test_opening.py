@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import multiprocessing
 import os
@@ -35,7 +34,6 @@ from neardup_db import (
     ReadOnlyError,
     SimHash,
     TextRules,
-    load,
 )
 from neardup_db.system import IS_WINDOWS
 
@@ -262,62 +260,6 @@ def test_durability_is_the_level_of_synchronous(path: Path, durability: str, lev
         assert index.connection.execute("PRAGMA synchronous").get == level
 
 
-def set_setting(path: Path, name: str, value: Any) -> None:
-    """Change a setting behind the index's back; None removes it."""
-    connection = apsw.Connection(str(path))
-    if value is None:
-        connection.execute("DELETE FROM neardup_setting WHERE name = ?", (name,))
-    else:
-        connection.execute("UPDATE neardup_setting SET value = ? WHERE name = ?", (value, name))
-    connection.close()
-
-
-def test_a_newer_schema_is_refused(path: Path) -> None:
-    """A file of a newer schema version is a FormatError with both versions and the remedy."""
-    set_setting(made(path), "schema_version", 99)
-    for more in ({}, {"read_only": True}, {"scheme": MinHash(threshold=0.8)}):
-        with pytest.raises(FormatError, match=r"schema version 99.*knows 2: install a newer"):
-            Index(path, **more)
-
-
-@pytest.mark.parametrize("version", [0, 2, 99])
-def test_another_algorithm_is_refused(path: Path, version: int) -> None:
-    """Fingerprints of another algorithm version are a FormatError with the remedy."""
-    set_setting(made(path), "algorithm_version", version)
-    with pytest.raises(FormatError, match=rf"algorithm version {version}, .*build it again"):
-        Index(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("schema_version", None), ("schema_version", "1"), ("schema_version", 0), ("scheme", None), ("scheme", "other"),
-        ("threshold", None), ("threshold", 2.0), ("threshold", "0.8"), ("bands", 0), ("bands", 10_000), ("num_perm", None),
-        ("text.shingle", 0), ("text.shingle", None), ("text.hash", "crc32"), ("text.stopwords", "["), ("text.hash_seed", -1),
-        ("store_text", None), ("record_matches", "maybe"), ("generation", None), ("generation", "x"),
-    ],
-)  # fmt: skip
-def test_damaged_settings_are_refused(path: Path, name: str, value: Any) -> None:
-    """A setting that is missing or impossible is a CorruptIndexError that names it."""
-    set_setting(made(path), name, value)
-    with pytest.raises(CorruptIndexError, match=name.removeprefix("text.")):
-        Index(path)
-
-
-@pytest.mark.parametrize("name", ["scheme", "evidence", "plan", "family", "text.hash", "text.tokens"])
-def test_a_word_of_a_newer_package_is_not_taken_for_damage_alone(path: Path, name: str) -> None:
-    """A layout or a rule that has a name which this package does not know: Python and SQL refuse the file, and say what to do."""
-    with Index(path, MinHash(exact=True)) as index:
-        index.add("a", "one two three four")
-    set_setting(path, name, "newer")
-    with pytest.raises(CorruptIndexError, match=f"'{name}' .*'newer'.*install a newer neardup-db"):
-        Index(path)
-    connection = apsw.Connection(str(path))
-    load(connection)
-    with pytest.raises(apsw.SQLError, match=f"'{name}' = newer.*install a newer"):
-        connection.execute("SELECT * FROM neardup_search('neardup', 'one two three four')").fetchall()
-
-
 # ---- the file's parameters ---------------------------------------------------------------------------------------------
 
 
@@ -518,18 +460,6 @@ def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
         for index in (plain, strict):
             assert index.query(TEXT, threshold=0.6) == [Match("a", 1.0, None)]
             assert isinstance(index.scheme, MinHash) and index.scheme.threshold == 0.6
-
-
-def test_a_file_of_a_prerelease_is_refused(path: Path) -> None:
-    """Whoever opens a file of schema version 1 is told how to make a new one, and the file stays as it is."""
-    made(path)
-    with contextlib.closing(apsw.Connection(str(path))) as db:
-        db.execute("UPDATE neardup_setting SET value = 1 WHERE name = 'schema_version'")
-    before = path.read_bytes()
-    for options in ({}, {"read_only": True}):
-        with pytest.raises(FormatError, match="schema version 1, which only prereleases .* make a new index from the texts"):
-            Index(path, **options)
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("send", [lambda index: pickle.loads(pickle.dumps(index)), copy.copy, copy.deepcopy])

@@ -87,59 +87,6 @@ def test_the_name_of_an_index_is_text(db: apsw.Connection, sql: str, name: Any) 
     assert "must be text" in refused(db, sql, name)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("scheme", "other"), ("scheme", None), ("scheme", 5), ("plan", "bands"), ("plan", b"blocks"), ("bits", "16"),
-        ("bits", 12), ("bits", 2**40), ("bits", -8), ("max_distance", 2), ("blocks", 0), ("blocks", 100), ("threshold", "x"),
-        ("seed", -1), ("family", "other"), ("schema_version", 1), ("schema_version", None), ("algorithm_version", 2),
-    ],
-)  # fmt: skip
-def test_damaged_settings_are_refused(db: apsw.Connection, name: str, value: Any) -> None:
-    """A setting of another type or out of its range is an error that names the index, on every function."""
-    create(db)
-    db.execute("DELETE FROM x_setting WHERE name = ?", (name,))
-    db.execute("INSERT INTO x_setting VALUES (?, ?)", (name, value))
-    change(db, "note", None)
-    for sql in EVERY_READER[:4]:
-        assert 'index "x"' in refused(db, sql, "x")
-
-
-@pytest.mark.parametrize("name", ["schema_version", "algorithm_version", "scheme", "plan", "bits"])
-def test_missing_settings_are_refused(db: apsw.Connection, name: str) -> None:
-    """A setting that every index of the scheme has must be there."""
-    create(db)
-    db.execute("DELETE FROM x_setting WHERE name = ?", (name,))
-    change(db, "note", None)
-    assert 'index "x"' in refused(db, EVERY_READER[0], "x")
-
-
-def test_a_newer_file_is_refused_by_name_and_number(db: apsw.Connection) -> None:
-    """The message says which version the file has and what to do."""
-    create(db)
-    change(db, "schema_version", 7)
-    message = refused(db, EVERY_READER[0], "x")
-    assert "schema version 7" in message and "update" in message
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("text.normalize", "NFD"), ("text.case", "upper"), ("text.tokens", "lines"), ("text.shingle", 0), ("text.shingle", 1001),
-        ("text.joiner", 5), ("text.nonword", "x"), ("text.short", None), ("text.stopwords", "[1]"), ("text.stopwords", "["),
-        ("text.stopwords", 3), ("text.filter", "x"), ("text.strip_accents", 2), ("text.hash", "crc"), ("text.hash_seed", -1),
-        ("text.min_tokens", -1), ("text.min_tokens", 1_000_001), ("text.min_tokens", "3"),
-    ],
-)  # fmt: skip
-def test_damaged_text_rules_are_refused_where_texts_are_hashed(db: apsw.Connection, name: str, value: Any) -> None:
-    """neardup_search and neardup_similarity of texts name the setting; keys of stored fingerprints do not need it."""
-    create(db, settings=TEXT_SETTINGS)
-    change(db, name, value)
-    assert name in refused(db, "SELECT * FROM neardup_search('x', 'a b c')")
-    assert name in refused(db, "SELECT neardup_similarity('x', 'a b c', 'a b')")
-    assert db.execute("SELECT neardup_similarity('x', zeroblob(8), zeroblob(8))").fetchall() == [(1.0,)]
-
-
 @pytest.mark.parametrize("name", ["text.tokens", "text.filter", "text.hash"])
 def test_rules_in_python_are_named(db: apsw.Connection, name: str) -> None:
     """SQL cannot call Python's functions: the error says which one, and where to ask instead."""

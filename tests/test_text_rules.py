@@ -10,7 +10,6 @@ import pytest
 import xxhash
 
 from neardup_db import MismatchError, ParameterError, TextRules, compute
-from neardup_db.errors import CorruptIndexError
 
 
 def by_comma(text):
@@ -294,22 +293,3 @@ def test_mismatches():
     assert TextRules(shingle=5).mismatches(stored) == ["shingle=5, the file has 3"]
     assert len(TextRules(shingle=5, case="fold", hash="md5").mismatches(stored)) == 3
     assert TextRules(tokens=by_comma).mismatches(TextRules(tokens=by_comma)) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("text.normalize", "NFD"), ("text.case", None), ("text.tokens", "letters"), ("text.shingle", 0), ("text.shingle", "3"),
-        ("text.joiner", 1), ("text.stopwords", "the"), ("text.stopwords", "[1]"), ("text.strip_accents", 2),
-        ("text.hash", "crc32"), ("text.hash_seed", -1), ("text.filter", "long"),
-        ("text.min_tokens", -1), ("text.min_tokens", 1_000_001), ("text.min_tokens", None),
-    ],
-)  # fmt: skip
-def test_damaged_setting(name, value):
-    """A damaged setting is a CorruptIndexError that names it; so is a missing one."""
-    settings = TextRules().settings()
-    with pytest.raises(CorruptIndexError, match=name):
-        TextRules.from_settings({**settings, name: value})
-    del settings[name]
-    with pytest.raises(CorruptIndexError, match=name):
-        TextRules.from_settings(settings)

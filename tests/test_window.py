@@ -9,7 +9,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from support import CASES, SETS, WORDS, keys
 
@@ -17,7 +16,6 @@ from neardup_db import (
     ANY_GROUP,
     BinaryCode,
     BottomK,
-    CorruptIndexError,
     Count,
     Index,
     Match,
@@ -369,16 +367,6 @@ def test_an_end_of_its_own_is_not_forgotten(watch: Watch, way: str) -> None:
         index.set_window(None)
         assert index.get("a").expires_at is None and index.delete("a") and index.check().ok
         assert index.connection.execute("SELECT count(*) FROM neardup_own_end").get == 0
-
-
-def test_a_damaged_window_is_named(path: Path) -> None:
-    """A setting that is no window is damage."""
-    Index(path, MinHash(), window=5).close()
-    connection = apsw.Connection(str(path))
-    connection.execute("UPDATE neardup_setting SET value = 'many' WHERE name = 'window_documents'")
-    connection.close()
-    with pytest.raises(CorruptIndexError, match="window_documents"):
-        Index(path)
 
 
 @pytest.mark.parametrize("window", [2, HOUR])
