@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
 import pytest
-from load import asked_meanwhile
 from support import WORDS, jaccard
 
 from neardup_db import (
@@ -18,6 +18,7 @@ from neardup_db import (
     BitSampling,
     BottomK,
     Index,
+    KeyNotFoundError,
     MinHash,
     MismatchError,
     NearDupError,
@@ -72,8 +73,7 @@ def rebuild_elsewhere(path: Path, *arguments: Any, **named: Any) -> None:
 # ---- a rebuild that was rolled back, and then another one ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [True, False], ids=["connection", "path"])
-@pytest.mark.parametrize("end", ["ROLLBACK", "ROLLBACK TO before"])
+@pytest.mark.parametrize(("given", "end"), [(True, "ROLLBACK"), (False, "ROLLBACK TO before")], ids=["connection", "path"])
 @pytest.mark.parametrize("rebuilt", [sets(2), SimHash(max_distance=12, blocks=14)], ids=["another seed", "another scheme"])
 def test_an_index_whose_rebuild_the_caller_took_back_follows_the_next_one(
     path: Path, end: str, rebuilt: Any, given: bool
@@ -96,6 +96,80 @@ def test_an_index_whose_rebuild_the_caller_took_back_follows_the_next_one(
     with Index(path, sets(3)) as other:
         assert [match.key for match in other.query(TEXTS["nine"])] == ["nine", "again", "nine of ten"]
         assert other.check().problems == ()
+
+
+# ---- a rebuild in the middle of a question -------------------------------------------------------------------------------
+
+
+def in_the_middle(index: Index, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any], after: bool) -> list[int]:
+    """Do some work once, before or after a question's last statement; returns the rows of each statement, as they come."""
+    search, asked = index._readers.own.search, []
+    ask = search.match_rows
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        if not asked and not after:
+            work()
+        rows = ask(*arguments, **named)
+        if not asked and after:
+            work()
+        asked.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(search, "match_rows", interrupted)
+    return asked
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Iterator[tuple[Index, Index]]:
+    """Codes at 0, 1 and 3 bits from 0, opened twice."""
+    with Index(tmp_path / "codes.db", BinaryCode(64, 3)) as index:
+        index.add_codes(["a", "b", "c"], [0, 1, 7])
+    with Index(tmp_path / "codes.db") as index, Index(tmp_path / "codes.db") as other:
+        yield index, other
+
+
+@pytest.mark.parametrize(("of_key", "rows"), [(False, [3, 2]), (True, [2, 1])], ids=["query", "matches"])
+def test_a_question_is_asked_again(
+    steps: tuple[Index, Index], monkeypatch: pytest.MonkeyPatch, of_key: bool, rows: list[int]
+) -> None:
+    """Where another connection rebuilds between a question's statement and its end, the question is asked again."""
+    index, other = steps
+    asked = in_the_middle(index, monkeypatch, lambda: other.rebuild(BinaryCode(64, 1)), True)
+    found = index.matches("a") if of_key else index.query_code(0)
+    assert [match.key for match in found] == ["b"] if of_key else ["a", "b"]
+    assert asked == rows
+
+
+def test_matches_of_a_key_see_one_state(steps: tuple[Index, Index], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another connection deletes after the document was found, the document itself too, is still in the answer."""
+    index, other = steps
+    in_the_middle(index, monkeypatch, lambda: other.delete_many(["a", "b"]), False)
+    assert [match.key for match in index.matches("a")] == ["b", "c"]
+    assert index.matches("c") == [] and not index.connection.in_transaction
+    with pytest.raises(KeyNotFoundError):
+        index.matches("a")
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [(apsw.InterruptError("interrupted"), 1), (apsw.BusyError("database is locked"), 1), (apsw.SQLError("no such table"), 2)],
+)
+def test_what_is_interrupted_is_not_asked_again(
+    steps: tuple[Index, Index], monkeypatch: pytest.MonkeyPatch, error: apsw.Error, times: int
+) -> None:
+    """A question that is interrupted, or that meets a lock, fails at once; one that fails over its SQL is asked again."""
+    index, _ = steps
+    asked: list[apsw.Error] = []
+
+    def fail(*_: Any, **__: Any) -> Any:
+        asked.append(error)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index._readers.own.search, "match_rows", fail)
+        with pytest.raises(NearDupError, match=str(error)):
+            index.query_code(0)
+    assert len(asked) == times and len(index.query_code(0)) == 3
 
 
 # ---- inside one transaction ----------------------------------------------------------------------------------------------
@@ -176,8 +250,7 @@ SCHEMES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("after", SCHEMES)
-@pytest.mark.parametrize("before", SCHEMES)
+@pytest.mark.parametrize(("before", "after"), [*pairwise([*SCHEMES, "sets", "codes", "sets", "bottom-k", "another seed"])])
 def test_pairs_are_those_of_the_scheme_that_the_file_has(path: Path, before: str, after: str) -> None:
     """pairs() of an index that slept through another one's rebuild gives what a freshly opened index gives."""
     rebuild_elsewhere(path, SCHEMES[before])
@@ -343,23 +416,6 @@ def test_keys_are_listed_across_a_rebuild(many: Path) -> None:
 # ---- a transaction that rebuilds twice -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_nobody_waits_for_a_transaction_that_rebuilds(tmp_path: Path, times: int) -> None:
-    """Beside a transaction that has rebuilt the index several times with other rules, another thread's question is answered at
-    once, from what was committed before it."""
-
-    def ask() -> Any:
-        return [match.key for match in index.query("Papa Quebec")], answer(index.pairs())
-
-    with Index(tmp_path / "index.db", sets(), text=WORDS, store_text=True) as index:
-        index.add_many(TEXTS.items())
-        with index.transaction():
-            for number in range(times):
-                index.rebuild(text=TextRules.words(shingle=number + 2, case=None))
-            assert [match.key for match in index.query("Papa Quebec")] == ["Capitals"]
-            assert asked_meanwhile(ask) == [(["Capitals", "small letters"], PAIRS)]
-
-
 # ---- codes of another width ----------------------------------------------------------------------------------------------
 
 WAYS: dict[str, Callable[[Index], Any]] = {
@@ -407,16 +463,6 @@ def test_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
         assert [len(one) for one in index.clusters()] == [3] and index.check().problems == ()
 
 
-def test_numbers_are_codes_of_the_width_that_the_index_has_got(tmp_path: Path) -> None:
-    """A uint64 array, which is the codes of an index of 64 bits, is numbers to one that another has rebuilt to 128 bits."""
-    path = tmp_path / "index.db"
-    Index(path, BinaryCode(64, 3)).close()
-    with Index(path) as index:
-        rebuild_elsewhere(path, BinaryCode(128, 3))
-        assert index.add_codes(["a", "b"], np.array([1, 1 << 40], np.uint64)).added == 2
-        assert [match.key for match in index.query_code((1 << 40).to_bytes(16, "big"))] == ["b", "a"]
-
-
 # ---- opening, and rebuilding after others --------------------------------------------------------------------------------
 
 
@@ -441,14 +487,3 @@ def test_a_file_that_is_rebuilt_while_it_is_opened(
         assert "nine" in [match.key for match in index.query(TEXTS["nine"])]
         assert ("Capitals", "small letters") in [(one.key_a, one.key_b) for one in index.pairs()]
         assert index.scheme.settings() == SCHEMES[after].for_index(WORDS).settings()
-
-
-def test_an_index_that_has_rebuilt_with_other_rules_follows_the_next_one_who_does(path: Path) -> None:
-    """What an index was given at a rebuild binds it no more than the file: after another one's rebuild to other text rules, it
-    answers and adds by those."""
-    with Index(path) as index:
-        index.rebuild(sets(2), TextRules.words(shingle=1, case=None))
-        rebuild_elsewhere(path, sets(3), WORDS)
-        assert [match.key for match in index.query(TEXTS["nine"])] == ["nine", "nine of ten"]
-        assert answer(index.pairs()) == PAIRS
-        assert len(index.add("again", TEXTS["Capitals"])) == 2 and index.check().problems == ()
