@@ -151,8 +151,8 @@ class QueryMethods:
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one state of the index. Returns a list of matches for each text.
 
-        From a few dozen texts on, one join finds all matches, several times as fast as single queries. Above a thousand texts a
-        second thread fingerprints them in pieces.
+        From a few dozen texts on, one join finds all matches, several times as fast as single queries. Above a thousand texts two
+        threads fingerprint them in pieces.
 
         texts: any iterable, an Arrow array of strings (pyarrow, pandas, polars), or a data frame with the column name in `text`.
         None and null are refused. Other arguments and errors as for `query`.

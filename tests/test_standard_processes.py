@@ -35,8 +35,6 @@ from neardup_db import (
     NearDupError,
     ParameterError,
 )
-from neardup_db.store.database import libraries
-from neardup_db.store.layout import opening
 
 
 @pytest.fixture
@@ -463,104 +461,6 @@ def test_a_file_that_another_thread_has_open(path: Path) -> None:
         assert other.submit(open_by_path).result() == "0"
     with pytest.raises(ClosedError):
         len(index)
-
-
-def test_files_are_opened_while_others_are(tmp_path: Path) -> None:
-    """Whatever another thread opens or closes between two steps of the look at the open files, that one comes to its end."""
-    paths = [str(tmp_path / f"{number}.db") for number in range(8)]
-    kept = [Index(path, MinHash()) for path in paths]
-    left = [True] * 20
-    threads: list[threading.Thread] = []
-
-    def open_another() -> None:
-        kept.append(Index(tmp_path / f"more {len(left)}.db", MinHash()))
-        if len(left) % 2:
-            kept.pop(0).close()
-
-    def look(frame: Any, event: str, _: Any) -> Any:
-        if left and frame.f_code.co_filename in (libraries.__file__, weakref.__file__):
-            left.pop()
-            threads.append(threading.Thread(target=open_another))
-            threads[-1].start()
-            threads[-1].join(0.05)  # it may have to wait for this look
-        return look
-
-    sys.settrace(look)
-    try:
-        libraries.Opening(paths[-1]).record_identity()
-    finally:
-        sys.settrace(None)
-    for thread in threads:
-        thread.join()
-    for index in kept:
-        index.close()
-    assert len(left) < 10
-
-
-def test_two_libraries_at_the_same_moment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that opens the file while another one looks who has it waits for the end of that look, and is refused."""
-    Index(path, MinHash()).close()
-    app = connect(path)
-    refused: list[ParameterError] = []
-    waits = threading.Event()
-
-    def open_by_path() -> None:
-        try:
-            Index(path).close()
-        except ParameterError as error:
-            refused.append(error)
-        waits.set()
-
-    class Watched:
-        """The turn, which tells when the second thread comes to it."""
-
-        def __init__(self, turn: Any) -> None:
-            self.mutex = turn
-
-        def take(self, timeout: float) -> Any:
-            if threading.current_thread() is second:
-                waits.set()
-            return self.mutex.take(timeout)
-
-    def look(*given: Any) -> None:
-        require_same(*given)
-        if second.ident is None:
-            second.start()
-            assert waits.wait(60)
-
-    second = threading.Thread(target=open_by_path)
-    require_same = libraries._require_same
-    monkeypatch.setattr(libraries, "_require_same", look)
-    monkeypatch.setattr(libraries, "_mutex", Watched(libraries._mutex), raising=False)
-    index = Index(app)
-    second.join()
-    assert len(refused) == 1 and "another library of SQLite" in str(refused[0])
-    assert index.add("a", TEXT) == []
-    app.close()
-
-
-def test_a_file_that_is_just_being_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look who has a file and its opening by a path it belongs to the one that looked."""
-    Index(path, MinHash()).close()
-    app = connect(path)
-    messages: list[str] = []
-
-    def open_file(*given: Any, **how: Any) -> Any:
-        with pytest.raises(ParameterError, match="another library of SQLite, through an Index that is just being") as error:
-            Index(app)
-        messages.append(str(error.value))
-        return database(*given, **how)
-
-    database = opening._database
-    monkeypatch.setattr(opening, "_database", open_file)
-    with Index(path) as own:
-        assert own.add("a", TEXT) == [] and len(messages) == 1
-    monkeypatch.undo()
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(opening, "_database", lambda *_, **__: 1 // 0)
-        Index(path)
-    assert list(Index(app)) == ["a"]
-    app.close()
 
 
 def test_files_of_a_parent_process_are_none_of_a_childs(path: Path, app: Any) -> None:

@@ -6,7 +6,6 @@ each other's locks; a single library prevents this.
 
 from __future__ import annotations
 
-import math
 import os
 from functools import cache
 from typing import NamedTuple
@@ -15,9 +14,7 @@ from weakref import WeakKeyDictionary
 import apsw
 
 from ... import _standard
-from ..._locks import ReentrantLock
 from ...errors import ParameterError
-from ...system import in_children
 from .connection import Database
 from .standard import StandardConnection
 
@@ -29,56 +26,17 @@ class File(NamedTuple):
     number: int
 
 
-class Opening:
-    """A file that an owned connection is about to open; it counts as open inside the context. Raises ParameterError if another
-    library has it open."""
-
-    connection = None
-    """None: the library is that of owned connections."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def record_identity(self) -> None:
-        if self not in _files:
-            _add(self._path, file_of(self._path), self)
-
-    def __enter__(self) -> Opening:
-        self.record_identity()
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        _files.pop(self, None)  # a stored traceback would keep this object alive
-
-
-_files: WeakKeyDictionary[Database | Opening, File] = WeakKeyDictionary()
-"""The files that are open or about to be opened."""
-
-_mutex = ReentrantLock()
-"""Locked while a thread checks which files are open and adds one."""
-
-
-def _reset_lock() -> None:
-    global _mutex
-    _mutex = ReentrantLock()  # its owner may not exist in the child
-
-
-in_children(_reset_lock)
+_files: WeakKeyDictionary[Database, File] = WeakKeyDictionary()
+"""The open files."""
 
 
 def register(db: Database) -> None:
+    """Record the file of an open connection. Raises like `require_same`."""
     path = db.connection.filename
-    _add(path, file_of(path), db)
-
-
-def _add(path: str, file: File | None, user: Database | Opening) -> None:
-    """Check for other users of a file and record this one, atomically, so one of two threads gets the error."""
+    file = file_of(path)
     if file is not None:
-        guard = _mutex.take(math.inf)
-        assert guard is not None
-        with guard:
-            _require_same(path, file, user)
-            _files[user] = file
+        require_same(path, db.connection)
+        _files[db] = file
 
 
 def file_of(path: str) -> File | None:
@@ -90,24 +48,22 @@ def file_of(path: str) -> File | None:
     return File(status.st_dev, status.st_ino)
 
 
-def _require_same(path: str, file: File, user: Database | Opening) -> None:
-    for other in _holders_of(file):
-        if (_is_standard(other) or _is_standard(user)) and _still_open(other) and _library(other) != _library(user):
-            holder = "an Index that is just being opened" if isinstance(other, Opening) else f"{other.caller_connection!r:.80}"
+def require_same(path: str, connection: apsw.Connection | StandardConnection | None = None) -> None:
+    """Raise ParameterError if another library than that of the connection has the file open. None: an owned connection that is
+    not open yet. Check before opening, because closing a file drops the locks of the other library."""
+    file = file_of(path)
+    for other in [reference() for reference in _files.keyrefs()]:
+        if other is None or file is None or _files.get(other) != file:
+            continue
+        is_standard = any(isinstance(one, StandardConnection) for one in (connection, other.connection))
+        if is_standard and _still_open(other) and _library(other.connection) != _library(connection):
             raise ParameterError(
-                f"{path!r} is open in this process by another library of SQLite, through {holder}, and each of the "
-                "two would drop the other's locks: give both indexes one connection, or close that one first"
+                f"{path!r} is open in this process by another library of SQLite, through {other.caller_connection!r:.80}, and "
+                "each of the two would drop the other's locks: give both indexes one connection, or close that one first"
             )
 
 
-def _holders_of(file: File) -> list[Database | Opening]:
-    users = [reference() for reference in _files.keyrefs()]
-    return [user for user in users if user is not None and _files.get(user) == file]
-
-
-def _still_open(db: Database | Opening) -> bool:
-    if isinstance(db, Opening):
-        return True
+def _still_open(db: Database) -> bool:
     if db.is_closed or db.forked:
         return False
     if isinstance(db.connection, StandardConnection):
@@ -120,12 +76,8 @@ def _still_open(db: Database | Opening) -> bool:
         return True
 
 
-def _is_standard(user: Database | Opening) -> bool:
-    return isinstance(user.connection, StandardConnection)
-
-
-def _library(user: Database | Opening) -> int:
-    return user.connection.library if isinstance(user.connection, StandardConnection) else _apsw_library()
+def _library(connection: apsw.Connection | StandardConnection | None) -> int:
+    return connection.library if isinstance(connection, StandardConnection) else _apsw_library()
 
 
 @cache

@@ -141,8 +141,9 @@ def open_scratch(path: str) -> Scratch:
 
 
 def remove_unused(path: str) -> None:
-    """Delete a file whose index never had a document, unless another connection has it open."""
-    if not os.path.exists(path):
+    """Delete a file whose index never had a document, unless another connection has it open. Where open files cannot be removed,
+    the file stays."""
+    if not os.path.exists(path) or not system.REMOVES_OPEN_FILES:
         return
     with suppress(apsw.Error):
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -151,36 +152,11 @@ def remove_unused(path: str) -> None:
             if connection.pragma("journal_mode", "delete") != "delete":
                 return
             connection.execute("BEGIN EXCLUSIVE")
-            unused = _is_unused(connection)
-            if unused and system.REMOVES_OPEN_FILES:
+            if connection.execute("SELECT count(*) FROM sqlite_sequence").get == 0:
                 os.unlink(path)
             connection.execute("ROLLBACK")
         finally:
             connection.close()
-        if unused and not system.REMOVES_OPEN_FILES:
-            _remove_closed(path)
-
-
-def _is_unused(connection: apsw.Connection) -> bool:
-    return bool(connection.execute("SELECT count(*) FROM sqlite_sequence").get == 0)
-
-
-def _remove_closed(path: str) -> None:
-    """Delete a file that was unused when it was closed, after renaming it and checking again."""
-    temporary_path = os.path.join(os.path.dirname(path), f".neardup-{os.urandom(8).hex()}")
-    try:
-        os.rename(path, temporary_path)
-    except OSError:  # open in another connection
-        return
-    connection = apsw.Connection(temporary_path, flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        unused = _is_unused(connection)
-    finally:
-        connection.close()
-    if unused:
-        os.unlink(temporary_path)
-    else:
-        os.rename(temporary_path, path)
 
 
 def open_reader(path: str, vfs: str, *, read_only: bool, timeout: float) -> apsw.Connection:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import apsw
@@ -72,59 +71,37 @@ Make = Callable[[int, int], Sketches]
 def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:
     """The sketches of all queries in pieces, large enough for a join and small enough for memory.
 
-    beside: a second thread computes the next piece while the caller uses the current one.
+    beside: two threads compute the next piece while the caller uses the current one.
     """
-    size, sketched = limits.ASKED_MOST, {}
-    if count > limits.ASKED_PART:
-        sketched = {0: make(0, limits.ASKED_PART)}
-        size = _fitting(sketched[0])
-    piece = _Piece(0, min(size, count), make, beside, sketched if size >= limits.ASKED_PART else {})
+    if not beside:
+        yield from _pieces(count, make, lambda first, end: partial(make, first, end))
+        return
+    from concurrent.futures import ThreadPoolExecutor  # imported late: it takes longer than opening an index
+
+    threads = ThreadPoolExecutor(2)
     try:
-        while piece.first < count:
-            sketches = piece.finish()
-            piece = _Piece(piece.end, min(piece.end + _fitting(sketches), count), make, beside, {})
-            yield sketches
+        yield from _pieces(count, make, lambda first, end: threads.submit(make, first, end).result)
     finally:
-        piece.waiting.clear()
+        threads.shutdown(cancel_futures=True)
 
 
-def _fitting(sketches: Sketches) -> int:
-    size = sum(len(value) for value in sketches.values if value is not None)
-    return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(sketches.values) // (size + 1)))
+def _pieces(count: int, make: Make, begin: Callable[[int, int], Callable[[], Sketches]]) -> Iterator[Sketches]:
+    """begin: as `make`, but returns a function that waits for the sketches."""
+
+    def parts_until(end: int) -> list[Callable[[], Sketches]]:
+        return [begin(start, min(start + limits.ASKED_PART, end)) for start in range(done, end, limits.ASKED_PART)]
+
+    sample = make(0, min(limits.ASKED_PART, count))
+    done = len(sample.values)
+    end = min(count, max(done, _fitting(sample.values)))
+    parts = [lambda: sample, *parts_until(end)]
+    while parts:
+        values = list(chain.from_iterable(part().values for part in parts))
+        done, end = end, min(count, end + _fitting(values))
+        parts = parts_until(end)
+        yield Sketches(values, None, sample.epoch)
 
 
-class _Piece:
-    """A piece of queries: `finish` computes parts from the front, a background thread from the back."""
-
-    def __init__(self, first: int, end: int, make: Make, beside: bool, sketched: dict[int, Sketches]) -> None:
-        self.first, self.end = first, end
-        self.waiting = deque(part for part in range(first, end, limits.ASKED_PART) if part not in sketched)
-        self._make = make
-        self._sketched = sketched
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True) if beside and len(self.waiting) > 1 else None
-        if self._thread is not None:
-            self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._work(self.waiting.pop)
-        except BaseException as error:  # raised by finish()
-            self._error = error
-
-    def finish(self) -> Sketches:
-        self._work(self.waiting.popleft)
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-        sketched = [self._sketched[first] for first in sorted(self._sketched)]
-        return Sketches(list(chain.from_iterable(part.values for part in sketched)), None, sketched[0].epoch)
-
-    def _work(self, take: Callable[[], int]) -> None:
-        while self.waiting:
-            try:
-                first = take()
-            except IndexError:  # the other thread took the last part
-                return
-            self._sketched[first] = self._make(first, min(first + limits.ASKED_PART, self.end))
+def _fitting(values: Sequence[bytes | None]) -> int:
+    size = sum(len(value) for value in values if value is not None)
+    return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(values) // (size + 1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
 
 from ...parameters import Measure
 from ...schemes.codes import Code
@@ -11,34 +11,22 @@ from ..layout.sketches import Sketch
 from ..layout.state import Store
 
 
+@dataclass(slots=True, eq=False)
 class QuerySpec:
-    """The text or code of a query and its options. Immutable; half the cost of a NamedTuple, because every query creates one.
+    """The text or code of a query and its options. Never changed; not frozen, because every query creates one.
 
     The caller checks the arguments, except the bounds, which depend on the scheme. any: accept any `limit` matches instead of
     the best.
     """
 
-    __slots__ = ("any", "code", "group", "limit", "max_distance", "measure", "text", "threshold")
-
-    def __init__(
-        self,
-        text: str | bytes | None = None,
-        code: Code | None = None,
-        threshold: float | None = None,
-        max_distance: int | None = None,
-        measure: Measure | None = None,
-        limit: int | None = None,
-        any: bool = False,
-        group: Key | AnyGroup | None = None,
-    ) -> None:
-        self.text: Final = text
-        self.code: Final = code
-        self.threshold: Final = threshold
-        self.max_distance: Final = max_distance
-        self.measure: Final = measure
-        self.limit: Final = limit
-        self.any: Final = any
-        self.group: Final = group
+    text: str | bytes | None = None
+    code: Code | None = None
+    threshold: float | None = None
+    max_distance: int | None = None
+    measure: Measure | None = None
+    limit: int | None = None
+    any: bool = False
+    group: Key | AnyGroup | None = None
 
     def sketch(self, store: Store) -> Sketch:
         if self.text is None:
