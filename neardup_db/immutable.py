@@ -9,6 +9,8 @@ from dataclasses import FrozenInstanceError
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast
 
+from .settings import Parameter
+
 Init = TypeVar("Init", bound=Callable[..., None])
 Self = TypeVar("Self", bound="Immutable")
 
@@ -16,14 +18,24 @@ Self = TypeVar("Self", bound="Immutable")
 class Immutable:
     """Base of `TextRules` and the schemes: frozen, compared by parameters, with a `repr` that can be evaluated."""
 
+    parameters: ClassVar[dict[str, Parameter[Any]]] = {}
+    """All parameters by name, in the order of their rows in a file: those of the constructor, and others that it chooses."""
+
     names: ClassVar[tuple[str, ...]] = ()
-    """The parameters, in the order of the signature."""
+    """The parameters of the constructor."""
 
     always_shown: ClassVar[tuple[str, ...]] = ()
     """The parameters that `repr` shows even if they have their defaults."""
 
     given: Mapping[str, Any]
     """The parameters that the caller gave, with their final values."""
+
+    def __init_subclass__(cls) -> None:
+        declared = {name: one for name, one in vars(cls).items() if isinstance(one, Parameter)}
+        for name in declared:
+            delattr(cls, name)
+        cls.parameters = {**cls.parameters, **declared}
+        cls.names = getattr(vars(cls).get("__init__"), "names", cls.names)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to {name!r}: {type(self).__name__} is immutable; make a new one")
@@ -48,7 +60,7 @@ class Immutable:
         return restore, (type(self), state, dict(self.given))
 
     def _identity(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.names)
+        return tuple(getattr(self, name) for name in self.parameters)
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
@@ -78,31 +90,23 @@ def restore(cls: type[Self], state: Mapping[str, Any], given: Mapping[str, Any] 
     return made
 
 
-def records_given(automatic: tuple[str, ...] = ()) -> Callable[[Init], Init]:
-    """Decorate a constructor so that it sets `given` to the parameters of the call.
+def checked(init: Init) -> Init:
+    """Decorate a constructor: first each parameter becomes an attribute with its checked value, at last `given` is set."""
+    signature = inspect.signature(init)
 
-    None for an `automatic` parameter and "random" do not count, because they leave the value open.
-    """
+    @functools.wraps(init)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(self, *args, **kwargs)
+        written = {name: value for name, value in bound.arguments.items() if name != "self"}
+        bound.apply_defaults()
+        parameters = {name: self.parameters[name] for name in wrapper.names}  # type: ignore[attr-defined]
+        self._set(**{name: one.checked(name, bound.arguments[name]) for name, one in parameters.items()})
+        init(*bound.args, **bound.kwargs)
+        given = {name: getattr(self, name) for name, value in written.items() if value not in parameters[name].chosen_for}
+        self.__dict__["given"] = MappingProxyType(given)
 
-    def decorate(init: Init) -> Init:
-        names = tuple(inspect.signature(init).parameters)[1:]
-
-        @functools.wraps(init)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
-            init(self, *args, **kwargs)
-            written = {**dict(zip(names, args, strict=False)), **kwargs}
-            given = {
-                name: getattr(self, name)
-                for name in names
-                if name in written
-                and not (written[name] is None and name in automatic)
-                and not (isinstance(written[name], str) and written[name] == "random")
-            }
-            self.__dict__["given"] = MappingProxyType(given)
-
-        return cast(Init, wrapper)
-
-    return decorate
+    wrapper.names = tuple(signature.parameters)[1:]  # type: ignore[attr-defined]
+    return cast(Init, wrapper)
 
 
 def _show(value: Any) -> str:

@@ -1,56 +1,84 @@
-"""The settings of a file, checked as they are read."""
+"""Parameters of text rules and schemes: how each is checked, and stored as a setting of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .errors import CorruptIndexError
+from .errors import CorruptIndexError, ParameterError
+from .parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, check_integer, check_seed
+
+Value = TypeVar("Value")
+Check = Callable[[str, Any], Value]
+"""A function of (name, value) that returns the value to keep, or raises ParameterError."""
 
 
-class StoredSettings:
-    """Settings of a file. Each read raises CorruptIndexError for a missing setting or a wrong type."""
+class Parameter(Generic[Value]):
+    """A parameter, declared as an attribute of a subclass of `Immutable`, whose instances have its value instead.
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.settings = settings
+    check: checks a caller's value; from_file: a stored one (default: check). to_file: the stored form of a value. chosen_for: the
+    values for which the constructor chooses one; None among them is not checked.
+    """
 
-    def value(self, name: str) -> Any:
-        """The value of a setting, possibly None. The setting must exist."""
-        if name not in self.settings:
-            raise CorruptIndexError(f"the setting {name!r} is missing from the file; restore the file from a backup")
-        return self.settings[name]
+    def __init__(
+        self,
+        check: Check[Value],
+        *,
+        from_file: Check[Value] | None = None,
+        to_file: Callable[[str, Any], Any] = lambda name, value: value,
+        chosen_for: Sequence[Any] = (),
+    ) -> None:
+        self.from_file = from_file or check
+        self.to_file = to_file
+        self.chosen_for = chosen_for
+        self._check = check
 
-    def integer(self, name: str, low: int = 0, high: int = (1 << 63) - 1) -> int:
-        value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.invalid_setting(name, f"an integer from {low} to {high}")
-        return value
+    if TYPE_CHECKING:
 
-    def fraction(self, name: str) -> float:
-        value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-            raise self.invalid_setting(name, "a number above 0 and at most 1")
-        return float(value)
+        def __get__(self, instance: object, owner: type) -> Value: ...
 
-    def text(self, name: str, options: Iterable[str] | None = None) -> str:
-        """A string; with options, one of these."""
-        value = self.value(name)
-        allowed = None if options is None else list(options)
-        if not isinstance(value, str):
-            raise self.invalid_setting(name, "text" if allowed is None else "one of " + ", ".join(map(repr, allowed)))
-        if allowed is not None and value not in allowed:
-            raise self.unknown(name, allowed)
-        return value
+    def checked(self, name: str, value: Any) -> Any:
+        return value if value is None and None in self.chosen_for else self._check(name, value)
 
-    def invalid_setting(self, name: str, expected: str) -> CorruptIndexError:
-        return CorruptIndexError(
-            f"the setting {name!r} of the file is {self.settings.get(name)!r}, but must be {expected}; "
-            "restore the file from a backup"
-        )
 
-    def unknown(self, name: str, known: Iterable[str]) -> CorruptIndexError:
-        """The error for a word that only a newer package may know."""
-        return CorruptIndexError(
-            f"the setting {name!r} of the file is {self.settings.get(name)!r}, and this neardup-db knows "
-            f"{', '.join(map(repr, known))}: install a newer neardup-db, or restore the file from a backup"
-        )
+def integer(low: int, high: int, remedy: str = "", *, automatic: bool = False) -> Parameter[int]:
+    """automatic: the constructor replaces None."""
+    chosen_for = (None,) if automatic else ()
+    return Parameter(lambda name, value: check_integer(name, value, low, high, remedy), chosen_for=chosen_for)
+
+
+def fraction(*, include_one: bool = True) -> Parameter[float]:
+    return Parameter(lambda name, value: check_fraction(name, value, include_one))
+
+
+def choice(*options: Any) -> Parameter[Any]:
+    return Parameter(lambda name, value: check_choice(name, value, options))
+
+
+def flag() -> Parameter[bool]:
+    """A bool, stored as 0 or 1."""
+    stored = Parameter(lambda name, value: bool(check_integer(name, value, 0, 1)))
+    return Parameter(check_flag, from_file=stored.from_file, to_file=lambda name, value: int(value))
+
+
+def seed() -> Parameter[int]:
+    """0 to 2^63 - 1; "random" draws one."""
+    return Parameter(check_seed, from_file=integer(0, SEED_LIMIT - 1).from_file, chosen_for=("random",))
+
+
+def stored(settings: Mapping[str, Any], name: str, check: Check[Value]) -> Value:
+    """A checked setting of a file. Raises CorruptIndexError if it is missing or invalid."""
+    if name not in settings:
+        raise CorruptIndexError(f"the setting {name!r} is missing from the file; restore the file from a backup")
+    try:
+        return check(name, settings[name])
+    except ParameterError as error:
+        raise invalid(settings, name) from error
+
+
+def invalid(settings: Mapping[str, Any], name: str) -> CorruptIndexError:
+    """The error for a damaged setting, or a word that only a newer package knows."""
+    return CorruptIndexError(
+        f"the setting {name!r} of the file is {settings.get(name)!r}, which this neardup-db does not know: install a newer "
+        "neardup-db, or restore the file from a backup"
+    )

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from . import native
 from .arrays import np, npt
 from .errors import MismatchError, ParameterError
-from .immutable import Immutable, callable_name, differences, records_given, restore
-from .parameters import SEED_LIMIT, check_callable, check_choice, check_flag, check_integer, check_seed, quoted
-from .settings import StoredSettings
+from .immutable import Immutable, callable_name, checked, differences, restore
+from .parameters import check_callable, check_choice, quoted
+from .settings import Parameter, choice, flag, integer, invalid, seed, stored
 
-_TOKENS, _NONWORD, _SHORT = (native.words(f"text.{name}") for name in ("tokens", "nonword", "short"))
-_NORMALIZE, _CASE = ((None, *native.words(f"text.{name}")[1:]) for name in ("normalize", "case"))  # C: none
-_SHINGLE_MAX = 1000
-_MIN_TOKENS_MAX = 1_000_000
+_WORDS = {name: native.words(f"text.{name}") for name in ("normalize", "case", "tokens", "nonword", "short", "hash")}
+"""The words of each setting, in the order of their numbers in C."""
+
 _CALLABLE = "callable:"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -30,6 +29,79 @@ HashName = Literal["xxh3_64", "fnv1a_32", "fnv1a_64", "djb2a", "md5", "sha1", "s
 Tokenizer = Callable[[str], Iterable[str]]
 TokenFilter = Callable[[str], bool]
 ShingleHash = Callable[[bytes], bytes]
+
+
+def _word_or_none(name: str) -> Parameter[Any]:
+    """A word, or None, which a file has as "none"."""
+    words = _WORDS[name]
+    options = (None, *words[1:])
+    return Parameter(
+        choice(*options).from_file,
+        from_file=lambda name, value: options[words.index(check_choice(name, value, words))],
+        to_file=lambda name, value: value or "none",
+    )
+
+
+def _name_or_callable(name: str) -> Parameter[Any]:
+    def check(name: str, value: Any) -> Any:
+        return value if callable(value) else check_choice(name, value, words, "a callable")
+
+    words = _WORDS[name]
+    return Parameter(check, from_file=lambda name, value: _check_stored_name(name, value, words), to_file=_stored_name)
+
+
+def _check_stored_name(name: str, value: Any, words: Sequence[str] = ()) -> Any:
+    if value is None and not words or isinstance(value, str) and value.startswith(_CALLABLE):
+        return value
+    return check_choice(name, value, words, "the name of a callable")
+
+
+def _stored_name(name: str, value: Any) -> str | None:
+    if not callable(value):
+        return value  # type: ignore[no-any-return]
+    if (path := callable_name(value)) is None:
+        raise ParameterError(
+            f"{name}={value!r} has no name by which a file could remember it; use a function defined at the top level of a module"
+        )
+    return _CALLABLE + path
+
+
+def _callable_of(given: TextRules | None, name: str, wanted: str) -> Any:
+    """The callable of `given` that has the stored name."""
+    offered = None if given is None else getattr(given, name)
+    if callable(offered) and callable_name(offered) == wanted:
+        return offered
+    has = "none was given" if given is None or offered is None or name not in given.given else f"{offered!r} was given"
+    raise MismatchError(
+        f"the index was made with {name}={wanted}, but {has}; open it with text=TextRules({name}=...) "
+        f"where ... is the function {wanted}"
+    )
+
+
+def _text_or_none(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ParameterError(f"{name}={quoted(value)}: give a str, or None")
+    if value is not None and _SURROGATE.search(value):
+        raise ParameterError(f"{name}={quoted(value)} has a lone surrogate, which a file cannot hold: leave it out")
+    return value
+
+
+def _words(name: str, words: Any) -> tuple[str, ...]:
+    if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
+        raise ParameterError(f"{name}={quoted(words)}: give a list of words (str)")
+    listed = list(words)
+    for word in listed:
+        if not isinstance(word, str):
+            raise ParameterError(f"{name} has {quoted(word)}: give a list of words (str)")
+        _text_or_none(name, word)
+    return tuple(sorted(set(listed)))
+
+
+def _stored_words(name: str, value: Any) -> tuple[str, ...]:
+    try:
+        return _words(name, json.loads(value))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{name}={quoted(value)}: give a JSON array of words") from error
 
 
 class TextRules(Immutable):
@@ -57,26 +129,21 @@ class TextRules(Immutable):
     True
     """
 
-    names: ClassVar[tuple[str, ...]] = (
-        "normalize", "case", "tokens", "shingle", "joiner", "nonword", "short", "stopwords", "filter", "strip_accents", "hash",
-        "hash_seed", "min_tokens",
-    )  # fmt: skip
+    normalize: Parameter[Normalize | None] = _word_or_none("normalize")
+    case: Parameter[Case | None] = _word_or_none("case")
+    tokens: Parameter[Tokens | Tokenizer] = _name_or_callable("tokens")
+    shingle = integer(1, 1000, "consecutive tokens in a shingle")
+    joiner = Parameter(_text_or_none)
+    nonword: Parameter[Nonword] = choice(*_WORDS["nonword"])
+    short: Parameter[Short] = choice(*_WORDS["short"])
+    stopwords = Parameter(_words, from_file=_stored_words, to_file=lambda name, value: json.dumps(list(value)))
+    filter: Parameter[TokenFilter | None] = Parameter(check_callable, from_file=_check_stored_name, to_file=_stored_name)
+    strip_accents = flag()
+    hash: Parameter[HashName | ShingleHash] = _name_or_callable("hash")
+    hash_seed = seed()
+    min_tokens = integer(0, 1_000_000, "tokens of the shortest text that can match")
 
-    normalize: Normalize | None
-    case: Case | None
-    tokens: Tokens | Tokenizer
-    shingle: int
-    joiner: str | None
-    nonword: Nonword
-    short: Short
-    stopwords: tuple[str, ...]
-    filter: TokenFilter | None
-    strip_accents: bool
-    hash: HashName | ShingleHash
-    hash_seed: int
-    min_tokens: int
-
-    @records_given()
+    @checked
     def __init__(
         self,
         normalize: Normalize | None = "NFKC",
@@ -93,21 +160,6 @@ class TextRules(Immutable):
         hash_seed: int | Literal["random"] = 0,
         min_tokens: int = 0,
     ) -> None:
-        self._set(
-            normalize=check_choice("normalize", normalize, _NORMALIZE),
-            case=check_choice("case", case, _CASE),
-            tokens=_name_or_callable("tokens", tokens, _TOKENS),
-            shingle=check_integer("shingle", shingle, 1, _SHINGLE_MAX, "consecutive tokens in a shingle"),
-            joiner=_text_or_none("joiner", joiner),
-            nonword=check_choice("nonword", nonword, tuple(_NONWORD)),
-            short=check_choice("short", short, tuple(_SHORT)),
-            stopwords=_words(stopwords),
-            filter=check_callable("filter", filter),
-            strip_accents=check_flag("strip_accents", strip_accents),
-            hash=_name_or_callable("hash", hash, native.HASHES),
-            hash_seed=check_seed("hash_seed", hash_seed),
-            min_tokens=check_integer("min_tokens", min_tokens, 0, _MIN_TOKENS_MAX, "tokens of the shortest text that can match"),
-        )
         if self.hash_seed and self.hash != "xxh3_64":
             raise ParameterError(f"hash_seed={self.hash_seed} goes with hash='xxh3_64' only, not {hash!r}: leave it out")
 
@@ -190,21 +242,7 @@ class TextRules(Immutable):
 
     def settings(self) -> dict[str, Any]:
         """These rules as rows of the setting table. Raises ParameterError for a callable without an importable name."""
-        return {
-            "text.normalize": self.normalize or "none",
-            "text.case": self.case or "none",
-            "text.tokens": self._stored_callable("tokens"),
-            "text.shingle": self.shingle,
-            "text.joiner": self.joiner,
-            "text.nonword": self.nonword,
-            "text.short": self.short,
-            "text.stopwords": json.dumps(list(self.stopwords)),
-            "text.filter": self._stored_callable("filter"),
-            "text.strip_accents": int(self.strip_accents),
-            "text.hash": self._stored_callable("hash"),
-            "text.hash_seed": self.hash_seed,
-            "text.min_tokens": self.min_tokens,
-        }
+        return {"text." + name: one.to_file(name, getattr(self, name)) for name, one in self.parameters.items()}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], given: TextRules | None = None) -> TextRules:
@@ -212,29 +250,12 @@ class TextRules(Immutable):
 
         Raises MismatchError if `given` lacks a callable that the file names, CorruptIndexError for an invalid setting.
         """
-        stored = StoredSettings(settings)
-        normalize = stored.text("text.normalize", ("NFC", "NFKC", "none"))
-        case = stored.text("text.case", ("fold", "lower", "none"))
-        joiner = stored.value("text.joiner")
-        if joiner is not None:
-            joiner = stored.text("text.joiner")
-        state = {
-            "normalize": None if normalize == "none" else normalize,
-            "case": None if case == "none" else case,
-            "tokens": _from_name(stored, "tokens", _TOKENS, given),
-            "shingle": stored.integer("text.shingle", 1, _SHINGLE_MAX),
-            "joiner": joiner,
-            "nonword": stored.text("text.nonword", _NONWORD),
-            "short": stored.text("text.short", _SHORT),
-            "stopwords": _stored_words(stored),
-            "filter": None if stored.value("text.filter") is None else _from_name(stored, "filter", (), given),
-            "strip_accents": bool(stored.integer("text.strip_accents", 0, 1)),
-            "hash": _from_name(stored, "hash", native.HASHES, given),
-            "hash_seed": stored.integer("text.hash_seed", 0, SEED_LIMIT - 1),
-            "min_tokens": stored.integer("text.min_tokens", 0, _MIN_TOKENS_MAX),
-        }
+        state = {name: stored(settings, "text." + name, one.from_file) for name, one in cls.parameters.items()}
+        for name in ("tokens", "filter", "hash"):
+            if isinstance(state[name], str) and state[name].startswith(_CALLABLE):
+                state[name] = _callable_of(given, name, state[name][len(_CALLABLE) :])
         if state["hash_seed"] and state["hash"] != "xxh3_64":
-            raise stored.invalid_setting("text.hash_seed", "0 with any hash but xxh3_64")
+            raise invalid(settings, "text.hash_seed")
         return restore(cls, state)
 
     def mismatches(self, stored: TextRules) -> list[str]:
@@ -244,12 +265,13 @@ class TextRules(Immutable):
     # ---- private -----------------------------------------------------------------------------------------------------
 
     def _compile(self) -> Any:
+        chosen = {name: _WORDS[name].index(getattr(self, name) or "none") for name in ("normalize", "case", "nonword", "short")}
         spec = {
-            "normalize": _NORMALIZE.index(self.normalize),
-            "fold": _CASE.index(self.case),
-            "tokens": 0 if callable(self.tokens) else _TOKENS.index(self.tokens),
-            "nonword": _NONWORD.index(self.nonword),
-            "short_text": _SHORT.index(self.short),
+            "normalize": chosen["normalize"],
+            "fold": chosen["case"],
+            "tokens": 0 if callable(self.tokens) else _WORDS["tokens"].index(self.tokens),
+            "nonword": chosen["nonword"],
+            "short_text": chosen["short"],
             "strip_accents": int(self.strip_accents),
             "hash": 0 if callable(self.hash) else native.HASHES.index(self.hash),
             "shingle": self.shingle,
@@ -273,18 +295,6 @@ class TextRules(Immutable):
     def _normalized_stopwords(self) -> frozenset[bytes]:
         return frozenset(native.normalize(self.native, native.text_bytes(word)) for word in self.stopwords)
 
-    def _stored_callable(self, parameter: str) -> str | None:
-        value = getattr(self, parameter)
-        if not callable(value):
-            return value  # type: ignore[no-any-return]
-        name = callable_name(value)
-        if name is None:
-            raise ParameterError(
-                f"{parameter}={value!r} has no name by which a file could remember it; "
-                "use a function defined at the top level of a module"
-            )
-        return _CALLABLE + name
-
 
 def _digest(function: Any, data: bytes, size: int | None = None) -> bytes:
     digest = function(data)
@@ -293,54 +303,3 @@ def _digest(function: Any, data: bytes, size: int | None = None) -> bytes:
     if size is not None and len(digest) != size:
         raise ParameterError(f"the hash {function!r} gave {len(digest)} bytes after {size}: let it always give as many")
     return digest
-
-
-def _name_or_callable(name: str, value: Any, names: tuple[str, ...]) -> Any:
-    return value if callable(value) else check_choice(name, value, names, "a callable")
-
-
-def _words(words: Any) -> tuple[str, ...]:
-    if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
-        raise ParameterError(f"stopwords={quoted(words)}: give a list of words (str)")
-    listed = list(words)
-    for word in listed:
-        if not isinstance(word, str):
-            raise ParameterError(f"stopwords has {quoted(word)}: give a list of words (str)")
-        _text_or_none("stopwords", word)
-    return tuple(sorted(set(listed)))
-
-
-def _text_or_none(name: str, value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ParameterError(f"{name}={quoted(value)}: give a str, or None")
-    if value is not None and _SURROGATE.search(value):
-        raise ParameterError(f"{name}={quoted(value)} has a lone surrogate, which a file cannot hold: leave it out")
-    return value
-
-
-def _stored_words(stored: StoredSettings) -> tuple[str, ...]:
-    try:
-        words = json.loads(stored.text("text.stopwords"))
-    except ValueError as error:
-        raise stored.invalid_setting("text.stopwords", "a JSON array of words") from error
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise stored.invalid_setting("text.stopwords", "a JSON array of words")
-    return tuple(words)
-
-
-def _from_name(stored: StoredSettings, parameter: str, names: tuple[str, ...], given: TextRules | None) -> Any:
-    """The built-in name that a file holds, or the callable of `given` that has the stored name."""
-    value = stored.text("text." + parameter)
-    if value in names:
-        return value
-    if not value.startswith(_CALLABLE):
-        raise stored.unknown("text." + parameter, (*names, _CALLABLE + "module:name"))
-    wanted = value[len(_CALLABLE) :]
-    offered = None if given is None else getattr(given, parameter)
-    if callable(offered) and callable_name(offered) == wanted:
-        return offered
-    has = "none was given" if offered is None or parameter not in (given.given if given else {}) else f"{offered!r} was given"
-    raise MismatchError(
-        f"the index was made with {parameter}={wanted}, but {has}; open it with text=TextRules({parameter}=...) "
-        f"where ... is the function {wanted}"
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..settings import StoredSettings
+from ..settings import choice, stored
 from .base import Scheme
 from .binarycode import BinaryCode
 from .bitsampling import BitSampling
@@ -28,4 +28,4 @@ def scheme_from_settings(settings: Mapping[str, Any]) -> Scheme:
     >>> scheme_from_settings(BinaryCode(bits=64, max_distance=3).settings())
     BinaryCode(bits=64, max_distance=3)
     """
-    return SCHEMES[StoredSettings(settings).text("scheme", SCHEMES)].from_settings(settings)
+    return SCHEMES[stored(settings, "scheme", choice(*SCHEMES).from_file)].from_settings(settings)

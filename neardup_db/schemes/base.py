@@ -21,7 +21,7 @@ from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch
 from ..native import Values as NativeValues
 from ..parameters import check_fraction, check_texts, quoted
-from ..settings import StoredSettings
+from ..settings import integer, stored
 from ..text import TextRules
 
 Self = TypeVar("Self", bound="Scheme")
@@ -74,9 +74,6 @@ class Scheme(Immutable, ABC):
     finds_all: ClassVar[bool] = True
     """False if the candidate tables may miss a match (`MinHash`)."""
 
-    row_names: ClassVar[tuple[str, ...]] = ()
-    """The settings, besides 'scheme', that are attributes of the same name."""
-
     same_values: ClassVar[tuple[str, ...]] = ()
     """The parameters that determine a stored value."""
 
@@ -86,37 +83,25 @@ class Scheme(Immutable, ABC):
     keys_at_once: int = 1
     """The keys of one fingerprint that are sorted together: the keys of one table."""
 
-    plan: str
-    expected: int
+    plan: Any
+    expected = integer(1, EXPECTED_MAX, "documents")
 
     # ---- parameters and the file -------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
         """All parameters as rows of the setting table: 'scheme', 'plan' and each field of `nd_scheme` that the scheme uses."""
-        rows: dict[str, Any] = {"scheme": self.name}
-        for name in self.row_names:
-            value = self._setting(name)
-            if value is not None:
-                rows[name] = int(value) if isinstance(value, bool) else value
-        return rows
-
-    def _setting(self, name: str) -> Any:
-        return getattr(self, name)
+        rows = {name: one.to_file(name, getattr(self, name)) for name, one in self.parameters.items()}
+        return {"scheme": self.name, **{name: value for name, value in rows.items() if value is not None}}
 
     @classmethod
     def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
         """The scheme of a file. Raises CorruptIndexError if a setting is missing or out of range."""
-        scheme = restore(cls, cls._state(StoredSettings(settings)))
+        scheme = restore(cls, {name: stored(settings, name, one.from_file) for name, one in cls.parameters.items()})
         try:
             scheme.native  # noqa: B018 (checks the rest)
         except ParameterError as error:
             raise CorruptIndexError(f"the settings of the file are no scheme: {error}; restore the file from a backup") from error
         return scheme
-
-    @classmethod
-    @abstractmethod
-    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        """The scheme's attributes from the settings of a file."""
 
     def rules_for(self, rules: TextRules) -> TextRules:
         """The rules by which this scheme cuts texts, given those of the index."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..errors import ParameterError
-from ..immutable import records_given
-from ..parameters import check_integer
+from ..immutable import checked
 from ..text import TextRules
 from . import plans
-from .base import EXPECTED_MAX, TextValues
-from .codes import CodeScheme, distance_of, plan_state, width
+from .base import TextValues
+from .codes import CodeScheme, distance_of, plan_state
 
 _NO_TEXT = "BinaryCode has no fingerprint of texts: compute the code yourself and use add_code and query_code, or another scheme"
 
@@ -31,15 +30,11 @@ class BinaryCode(CodeScheme):
 
     name: ClassVar[str] = "binarycode"
     takes_text: ClassVar[bool] = False
-    names: ClassVar[tuple[str, ...]] = ("bits", "max_distance", "expected")
 
-    @records_given()
+    @checked
     def __init__(self, bits: int = 256, max_distance: int = 31, expected: int = 1_000_000) -> None:
-        bits = width("bits", bits)
-        distance = distance_of(max_distance, bits)
-        expected = check_integer("expected", expected, 1, EXPECTED_MAX, "codes")
-        plan = plan_state(plans.hamming_plan(bits, distance, expected))
-        self._set(bits=bits, max_distance=distance, expected=expected, **plan)
+        distance = distance_of(self.max_distance, bits)
+        self._set(**plan_state(plans.hamming_plan(bits, distance, self.expected)))
         self.native  # noqa: B018 (checks the rest)
 
     def values(self, texts: Any, rules: TextRules, *, to_file: bool = False) -> TextValues:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..immutable import records_given
-from ..parameters import SEED_LIMIT, check_choice, check_fraction, check_integer, check_seed
-from ..settings import StoredSettings
+from ..immutable import checked
+from ..parameters import check_integer
+from ..settings import Parameter, choice, fraction, integer, seed
 from . import plans
-from .base import EXPECTED_MAX, FAMILIES, Family
-from .codes import CodeScheme, distance_of, plan_state, width
+from .base import FAMILIES, Family
+from .codes import BITS_MAX, CodeScheme, distance_of, plan_state
 
 
 class BitSampling(CodeScheme):
@@ -32,20 +32,19 @@ class BitSampling(CodeScheme):
     """
 
     name: ClassVar[str] = "bitsampling"
-    names: ClassVar[tuple[str, ...]] = ("bits", "threshold", "recall", "max_distance", "chunks", "seed", "family", "expected")
-    row_names: ClassVar[tuple[str, ...]] = (*CodeScheme.row_names, "threshold", "recall", "seed", "family")
     same_values: ClassVar[tuple[str, ...]] = ("bits", "seed", "family")
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "max_distance": ("bits", "threshold", "recall"),
         "chunks": ("bits", "threshold", "recall", "max_distance", "expected"),
     }
 
-    threshold: float
-    recall: float
-    seed: int
-    family: Family
+    max_distance = integer(0, BITS_MAX, automatic=True)
+    threshold = fraction()
+    recall = fraction(include_one=False)
+    seed = seed()
+    family: Parameter[Family] = choice(*FAMILIES)
 
-    @records_given(automatic=("max_distance", "chunks"))
+    @checked
     def __init__(
         self,
         bits: int = 256,
@@ -57,26 +56,12 @@ class BitSampling(CodeScheme):
         family: Family = "affine32",
         expected: int = 1_000_000,
     ) -> None:
-        bits = width("bits", bits)
-        threshold, recall = check_fraction("threshold", threshold), check_fraction("recall", recall, include_one=False)
-        distance = plans.sample_distance(bits, threshold, recall) if max_distance is None else distance_of(max_distance, bits)
-        expected = check_integer("expected", expected, 1, EXPECTED_MAX, "documents")
+        if max_distance is None:
+            self._set(max_distance=plans.sample_distance(bits, self.threshold, self.recall))
+        distance_of(self.max_distance, bits)
         if chunks is None:
-            plan = plans.chunk_plan(bits, distance, expected)
+            plan = plans.chunk_plan(bits, self.max_distance, self.expected)
         else:
             plan = plans.Plan("chunks", check_integer("chunks", chunks, -(-bits // 64), min(bits, 256), f"for {bits} bits"), 0.0)
-        self._set(
-            bits=bits, threshold=threshold, recall=recall, max_distance=distance, seed=check_seed("seed", seed),
-            family=check_choice("family", family, FAMILIES), expected=expected, **plan_state(plan),
-        )  # fmt: skip
+        self._set(**plan_state(plan))
         self.native  # noqa: B018 (checks the rest)
-
-    @classmethod
-    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        return {
-            **super()._state(stored),
-            "threshold": stored.fraction("threshold"),
-            "recall": stored.fraction("recall"),
-            "seed": stored.integer("seed", 0, SEED_LIMIT - 1),
-            "family": stored.text("family", FAMILIES),
-        }

@@ -7,13 +7,10 @@ from typing import Any, ClassVar, Literal
 from .. import native
 from ..arrays import np
 from ..errors import ParameterError
-from ..immutable import records_given
-from ..parameters import check_choice, check_flag, check_fraction, check_integer
-from ..settings import StoredSettings
+from ..immutable import checked
+from ..settings import Parameter, choice, flag, fraction, integer
 from ..text import TextRules
-from .base import EXPECTED_MAX, MEASURES, SetScheme, fingerprint_array
-
-_K_MAX: int = native.lib.ND_K_MAX
+from .base import MEASURES, SetScheme, fingerprint_array
 
 
 class BottomK(SetScheme):
@@ -40,18 +37,17 @@ class BottomK(SetScheme):
     """
 
     name: ClassVar[str] = "bottomk"
-    names: ClassVar[tuple[str, ...]] = ("k", "threshold", "measure", "containment", "expected")
-    row_names: ClassVar[tuple[str, ...]] = ("plan", *names)
-
     same_values: ClassVar[tuple[str, ...]] = ("k",)
 
-    k: int
-    measure: Literal["fingerprint", "estimate"]
-    containment: bool
+    plan = choice("prefix")
+    k = integer(1, native.lib.ND_K_MAX, "hashes in a fingerprint")
+    threshold = fraction()
+    measure: Parameter[Literal["fingerprint", "estimate"]] = choice(*MEASURES)
+    containment = flag()
     item_size = 8
     _hash_size = 8
 
-    @records_given()
+    @checked
     def __init__(
         self,
         k: int = 128,
@@ -60,26 +56,8 @@ class BottomK(SetScheme):
         containment: bool = False,
         expected: int = 1_000_000,
     ) -> None:
-        self._set(
-            k=check_integer("k", k, 1, _K_MAX, "hashes in a fingerprint"),
-            threshold=check_fraction("threshold", threshold),
-            measure=check_choice("measure", measure, MEASURES),
-            containment=check_flag("containment", containment),
-            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
-            plan="prefix",
-        )
+        self._set(plan="prefix")
         self.native  # noqa: B018 (checks the rest)
-
-    @classmethod
-    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        return {
-            "plan": stored.text("plan", ("prefix",)),
-            "k": stored.integer("k", 1, _K_MAX),
-            "threshold": stored.fraction("threshold"),
-            "measure": stored.text("measure", MEASURES),
-            "containment": bool(stored.integer("containment", 0, 1)),
-            "expected": stored.integer("expected", 1, EXPECTED_MAX),
-        }
 
     def for_index(self, rules: TextRules) -> BottomK:
         return self._copy(_hash_size=rules.hash_size)

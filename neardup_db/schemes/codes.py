@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, overload
 
 from .. import native
 from ..arrays import Array, Bits, Bytes, Number, np
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer, quoted
-from ..settings import StoredSettings
+from ..settings import Parameter, choice, integer
 from ..text import TextRules
 from . import plans
-from .base import EXPECTED_MAX, Scheme
+from .base import Scheme, Self
 
 
 class HashedImage(Protocol):
@@ -27,32 +27,35 @@ Code = bytes | bytearray | int | str | Number | Bytes | Bits | HashedImage
 BITS_MAX: int = native.lib.ND_BITS_MAX
 
 
+def width(name: str, value: Any) -> int:
+    """Check the bits of a code: a multiple of 8 from 8 to 4096."""
+    bits = check_integer(name, value, 8, BITS_MAX, "a multiple of 8")
+    if bits % 8:
+        raise ParameterError(f"{name}={bits}: give a multiple of 8, e.g. {bits + 8 - bits % 8}")
+    return bits
+
+
+def _parts(most: int) -> Parameter[Any]:
+    """A number of blocks or chunks; a file has none for another plan."""
+    number = integer(1, most, automatic=True)
+    return Parameter(number.checked, from_file=number.checked, chosen_for=number.chosen_for)
+
+
 class CodeScheme(Scheme):
     """A scheme whose fingerprint is a code. Two codes match if at most max_distance bits differ."""
 
     takes_codes: ClassVar[bool] = True
-    bits: int | None
-    max_distance: int
-    blocks: int | None
-    chunks: int | None
-    row_names: ClassVar[tuple[str, ...]] = ("plan", "bits", "max_distance", "blocks", "chunks", "expected")
+    plan = choice("scan", "blocks", "chunks")
+    bits: Parameter[int | None] = Parameter(width, chosen_for=(None,))
+    max_distance = integer(0, BITS_MAX)
+    blocks: Parameter[int | None] = _parts(native.lib.ND_BLOCKS_MAX)
+    chunks: Parameter[int | None] = _parts(native.lib.ND_CHUNKS_MAX)
 
     same_values: ClassVar[tuple[str, ...]] = ("bits",)
 
-    def _identity(self) -> tuple[Any, ...]:
-        return (*super()._identity(), self.plan, self.blocks, self.chunks)
-
     @classmethod
-    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        plan = stored.text("plan", ("scan", "blocks", "chunks"))
-        return {
-            "plan": plan,
-            "bits": stored.integer("bits", 8, BITS_MAX),
-            "max_distance": stored.integer("max_distance", 0, BITS_MAX),
-            "blocks": stored.integer("blocks", 1, native.lib.ND_BLOCKS_MAX) if plan == "blocks" else None,
-            "chunks": stored.integer("chunks", 1, native.lib.ND_CHUNKS_MAX) if plan == "chunks" else None,
-            "expected": stored.integer("expected", 1, EXPECTED_MAX),
-        }
+    def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
+        return super().from_settings({"blocks": None, "chunks": None, **settings})
 
     @property
     def native(self) -> Any:
@@ -174,14 +177,6 @@ def plan_state(plan: plans.Plan) -> dict[str, Any]:
         "blocks": plan.parts if plan.kind == "blocks" else None,
         "chunks": plan.parts if plan.kind == "chunks" else None,
     }
-
-
-def width(name: str, value: Any) -> int:
-    """Check the bits of a code: a multiple of 8 from 8 to 4096."""
-    bits = check_integer(name, value, 8, BITS_MAX, "a multiple of 8")
-    if bits % 8:
-        raise ParameterError(f"{name}={bits}: give a multiple of 8, e.g. {bits + 8 - bits % 8}")
-    return bits
 
 
 def distance_of(value: Any, bits: int) -> int:

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 from .. import native
 from ..arrays import np
 from ..errors import ParameterError
-from ..immutable import records_given
-from ..parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, check_integer, check_seed
-from ..settings import StoredSettings
+from ..immutable import checked
+from ..parameters import check_integer
+from ..settings import Parameter, choice, flag, fraction, integer, seed, stored
 from ..text import TextRules
 from . import plans
-from .base import EVIDENCES, EXPECTED_MAX, FAMILIES, Family, Scheme, SetScheme, fingerprint_array, native_scheme
+from .base import FAMILIES, Family, Scheme, Self, SetScheme, fingerprint_array, native_scheme
 
 _NUM_PERM_MAX: int = native.lib.ND_NUM_PERM_MAX
 _DEFAULT_RECALL = 0.99
@@ -44,25 +44,23 @@ class MinHash(SetScheme):
 
     name: ClassVar[str] = "minhash"
     finds_all: ClassVar[bool] = False
-    names: ClassVar[tuple[str, ...]] = (
-        "num_perm", "threshold", "bands", "rows", "recall", "seed", "exact", "slot_bits", "family", "expected",
-    )  # fmt: skip
-    row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "evidence")
     same_values: ClassVar[tuple[str, ...]] = ("exact", "num_perm", "slot_bits", "seed", "family")
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
         ("bands", "rows"), ("num_perm", "threshold", "recall", "expected")
     )
 
-    num_perm: int
-    bands: int
-    rows: int
-    recall: float
-    seed: int
-    exact: bool
-    slot_bits: Literal[16, 32]
-    family: Family
+    plan = choice("bands")
+    num_perm = integer(1, _NUM_PERM_MAX, "hash functions")
+    threshold = fraction()
+    bands = integer(1, _NUM_PERM_MAX, automatic=True)
+    rows = integer(1, _NUM_PERM_MAX, automatic=True)
+    recall = fraction(include_one=False)
+    seed = seed()
+    exact = flag()
+    slot_bits: Parameter[Literal[16, 32]] = choice(16, 32)
+    family: Parameter[Family] = choice(*FAMILIES)
 
-    @records_given(automatic=("bands", "rows"))
+    @checked
     def __init__(
         self,
         num_perm: int = 128,
@@ -76,17 +74,7 @@ class MinHash(SetScheme):
         family: Family = "affine32",
         expected: int = 1_000_000,
     ) -> None:
-        self._set(
-            num_perm=check_integer("num_perm", num_perm, 1, _NUM_PERM_MAX, "hash functions"),
-            threshold=check_fraction("threshold", threshold),
-            recall=check_fraction("recall", recall, include_one=False),
-            seed=check_seed("seed", seed),
-            exact=check_flag("exact", exact),
-            slot_bits=check_choice("slot_bits", slot_bits, (16, 32)),
-            family=check_choice("family", family, FAMILIES),
-            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
-            plan="bands",
-        )
+        self._set(plan="bands")
         self._set_bands(bands, rows)
         self.native  # noqa: B018 (checks the rest)
 
@@ -113,28 +101,14 @@ class MinHash(SetScheme):
             )
         self._set(recall=reached)
 
-    @classmethod
-    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        state: dict[str, Any] = {
-            "plan": stored.text("plan", ("bands",)),
-            "num_perm": stored.integer("num_perm", 1, _NUM_PERM_MAX),
-            "threshold": stored.fraction("threshold"),
-            "bands": stored.integer("bands", 1, _NUM_PERM_MAX),
-            "rows": stored.integer("rows", 1, _NUM_PERM_MAX),
-            "recall": stored.fraction("recall"),
-            "seed": stored.integer("seed", 0, SEED_LIMIT - 1),
-            "exact": bool(stored.integer("exact", 0, 1)),
-            "slot_bits": stored.integer("slot_bits", 16, 32),
-            "family": stored.text("family", FAMILIES),
-            "expected": stored.integer("expected", 1, EXPECTED_MAX),
-        }
-        expected = _EVIDENCE[state["exact"]]
-        if stored.text("evidence", EVIDENCES) != expected:
-            raise stored.invalid_setting("evidence", f"{expected!r} with exact={int(state['exact'])}")
-        return state
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "evidence": _EVIDENCE[self.exact]}
 
-    def _setting(self, name: str) -> Any:
-        return _EVIDENCE[self.exact] if name == "evidence" else super()._setting(name)
+    @classmethod
+    def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
+        scheme = super().from_settings(settings)
+        stored(settings, "evidence", choice(_EVIDENCE[bool(settings["exact"])]).from_file)
+        return scheme
 
     def with_exact(self, exact: bool) -> MinHash:
         """The same signatures and bands, verified by the true similarity (True) or the share of equal slots."""

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 from .. import native
 from ..arrays import np
 from ..errors import ParameterError
-from ..immutable import records_given
-from ..parameters import check_fraction, check_integer
-from ..settings import StoredSettings
+from ..immutable import checked
+from ..parameters import check_fraction
+from ..settings import Parameter, choice, integer
 from ..text import TextRules
-from .base import EXPECTED_MAX, ThresholdScheme, fingerprint_array
+from .base import ThresholdScheme, fingerprint_array
 
 _SHORTEST_MIN: int = native.lib.ND_SHORTEST_MIN
 _SHORTEST_MAX: int = native.lib.ND_SHORTEST_MAX
@@ -41,42 +41,23 @@ class Passages(ThresholdScheme):
     """
 
     name: ClassVar[str] = "passages"
-    names: ClassVar[tuple[str, ...]] = ("shortest", "threshold", "expected")
-    row_names: ClassVar[tuple[str, ...]] = ("plan", *names, "k")
     always_shown: ClassVar[tuple[str, ...]] = ("shortest",)
     same_values: ClassVar[tuple[str, ...]] = ("shortest",)
 
     item_size = 4
-    shortest: int
-    k: int
-    threshold: float | None  # type: ignore[assignment]
+    plan = choice("winnow")
+    shortest = integer(_SHORTEST_MIN, _SHORTEST_MAX, "tokens in the shortest passage")
+    threshold: Parameter[float | None] = Parameter(  # type: ignore[assignment]
+        lambda name, value: None if value is None else check_fraction(name, value),
+        from_file=lambda name, value: None if value == 0 else check_fraction(name, value),
+        to_file=lambda name, value: value or 0.0,
+    )
+    k = integer(1, _SHORTEST_MAX)
 
-    @records_given()
+    @checked
     def __init__(self, shortest: int = 25, threshold: float | None = None, expected: int = 1_000_000) -> None:
-        shortest = check_integer("shortest", shortest, _SHORTEST_MIN, _SHORTEST_MAX, "tokens in the shortest passage")
-        self._set(
-            shortest=shortest,
-            threshold=None if threshold is None else check_fraction("threshold", threshold),
-            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
-            k=min(shortest - shortest // 4, max(_USUAL_RUN, shortest // 4)),
-            plan="winnow",
-        )
+        self._set(k=min(shortest - shortest // 4, max(_USUAL_RUN, shortest // 4)), plan="winnow")
         self.native  # noqa: B018 (checks the rest)
-
-    @classmethod
-    def _state(cls, stored: StoredSettings) -> dict[str, Any]:
-        shortest = stored.integer("shortest", _SHORTEST_MIN, _SHORTEST_MAX)
-        return {
-            "plan": stored.text("plan", ("winnow",)),
-            "shortest": shortest,
-            "k": stored.integer("k", 1, shortest),
-            "threshold": None if stored.value("threshold") == 0 else stored.fraction("threshold"),
-            "expected": stored.integer("expected", 1, EXPECTED_MAX),
-        }
-
-    def _setting(self, name: str) -> Any:
-        """A file has 0 for no threshold."""
-        return self.threshold or 0.0 if name == "threshold" else super()._setting(name)
 
     def rules_for(self, rules: TextRules) -> TextRules:
         """Shingles of one token."""

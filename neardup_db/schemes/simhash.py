@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..errors import ParameterError
-from ..immutable import records_given
-from ..parameters import check_integer
+from ..immutable import checked
 from ..text import TextRules
 from . import plans
-from .base import EXPECTED_MAX
 from .codes import CodeScheme, distance_of, plan_state, width
 
 _DEFAULT_BITS = 64
@@ -37,23 +35,16 @@ class SimHash(CodeScheme):
     """
 
     name: ClassVar[str] = "simhash"
-    names: ClassVar[tuple[str, ...]] = ("bits", "max_distance", "blocks", "expected")
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {"blocks": ("bits", "max_distance", "expected")}
 
-    @records_given(automatic=("bits", "blocks"))
+    @checked
     def __init__(
         self, bits: int | None = None, max_distance: int = 3, blocks: int | None = None, expected: int = 1_000_000
     ) -> None:
-        self._set(
-            bits=None if bits is None else width("bits", bits),
-            max_distance=distance_of(max_distance, 4096 if bits is None else bits),
-            blocks=None if blocks is None else check_integer("blocks", blocks, 1, 64),
-            chunks=None,
-            plan="blocks",
-            expected=check_integer("expected", expected, 1, EXPECTED_MAX, "documents"),
-        )
+        distance_of(self.max_distance, 4096 if bits is None else bits)
         if self.blocks is not None and self.blocks <= self.max_distance:
             raise ParameterError(f"blocks={blocks}: give more than max_distance={max_distance}, e.g. {max_distance + 2}")
+        self._set(plan="blocks", chunks=None)
         if bits is not None:
             self._resolve()
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ...parameters import WindowSize, check_window
-from ...settings import StoredSettings
+from ...settings import integer, stored
 
 _MS = timedelta(milliseconds=1)
 _DURATION, _DOCUMENTS = "window_ms", "window_documents"
@@ -29,8 +29,8 @@ class Window(NamedTuple):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Window:
-        stored = StoredSettings(settings)
-        return cls(*(stored.integer(name, 1) if name in settings else None for name in (_DURATION, _DOCUMENTS)))
+        check = integer(1, 2**63 - 1).from_file
+        return cls(*(stored(settings, name, check) if name in settings else None for name in (_DURATION, _DOCUMENTS)))
 
     def settings(self) -> dict[str, int | None]:
         return {_DURATION: self.duration_ms, _DOCUMENTS: self.documents}
