@@ -282,7 +282,7 @@ class Index(EditMethods):
         ['a1']
         """
         with self._alone("backup") as db:
-            write_backup(db, os.fspath(path))
+            write_backup(db, path)
 
     @contextmanager
     def _alone(self, method: str | None = None) -> Iterator[Database]:

@@ -180,10 +180,13 @@ def check_target(target: Any) -> str:
     return MEMORY if path == MEMORY and isinstance(target, str) else check_path(path)
 
 
-def check_path(given: str | bytes) -> str:
+def check_path(given: str | bytes | os.PathLike[str]) -> str:
     """The absolute path of a file, with symbolic links resolved, so that SQLite finds the same file and write-ahead log after the
     current folder changes. Refuses a path that SQLite cannot open."""
-    path = os.fsdecode(given)
+    try:
+        path = os.fsdecode(given)
+    except TypeError as error:
+        raise ParameterError(f"path={quoted(given)}: give the path of a file") from error
     if not path or "\0" in path:
         raise ParameterError(f"target={quoted(path)} is not a path: give the path of a file")
     try:

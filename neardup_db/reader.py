@@ -276,7 +276,7 @@ class Reader(PassageMethods):
         1
         """
         with self._readers.reading() as reader:
-            return export(reader.store, reader.documents, os.fspath(path), clock.now_ms())
+            return export(reader.store, reader.documents, path, clock.now_ms())
 
     # ---- explanations ---------------------------------------------------------------------------------------------------
 

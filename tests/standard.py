@@ -52,5 +52,3 @@ def run_elsewhere(*arguments: str) -> subprocess.CompletedProcess[str] | None:
     paths = os.pathsep.join([sysconfig.get_path("platlib"), sysconfig.get_path("purelib")])
     env = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run([python, *arguments], capture_output=True, text=True, env=env, cwd="/", check=False)
-
-

@@ -312,10 +312,6 @@ def test_coroutines_hear_of_a_load(way: str, target: Any) -> None:
             for source in (records(30, start=20), [(number, story(number)) for number in range(20, 50)]):
                 with pytest.raises(TimeoutError, match="enough"):
                     await index.add_many(source, progress=fails)
-            for name in ("progress", "on_outcome"):
-                for source in (records(1, start=20), [(20, story(20))]):
-                    with pytest.raises(ParameterError, match=f"{name}=5"):
-                        await index.add_many(source, **{name: 5})  # type: ignore[arg-type]
             assert await index.length() == 6
             told: list[int] = []
             await index.rebuild(MinHash(threshold=0.6), progress=told.append)

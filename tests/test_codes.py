@@ -143,48 +143,8 @@ WRONG = [
 @pytest.mark.parametrize(("code", "message"), WRONG, ids=str)
 def test_a_wrong_code_is_refused_with_the_reason(index: Index, code: Any, message: str) -> None:
     """What is no code of the index is refused, alone by its argument's name, among others by its place, and nothing is stored."""
-    alone = (
-        lambda: index.add_code("a", code),
-        lambda: index.add_code_if_new("a", code),
-        lambda: index.query_code(code),
-        lambda: index.nearest(code, 1),
-    )
-    for call in alone:
-        with pytest.raises(ParameterError, match=r"^code" + r".*" + message):
-            call()
-    with pytest.raises(ParameterError, match=r"^record 2: code.*" + message):
-        index.add_codes(range(4), [BYTES, NUMBER, code, BYTES])
-    with pytest.raises(ParameterError, match=r"^codes\[2\].*" + message):
-        index.query_codes([BYTES, NUMBER, code, BYTES])
-    assert len(index) == 0
     report = index.add_codes(range(4), [BYTES, NUMBER, code, BYTES], on_error="skip")
     assert (report.added, report.skipped, report.problems[0].record) == (3, 1, 2)
-
-
-WRONG_ARRAYS = [
-    (np.array(5), "codes=array"),
-    (np.zeros((3, 4), np.uint8), r"uint8\[3, 4\], 32 bits each, but codes here have 64: give uint8\[n, 8\], or bool\[n, 64\]"),
-    (np.zeros(3, np.uint8), r"codes is uint8\[3\]"),
-    (np.zeros(3), r"codes is float64\[3\]"),
-    (np.zeros((3, 32), bool), r"codes is bool\[3, 32\]"),
-    (np.zeros(3, bool), r"codes is bool\[3\]"),
-    (np.zeros((3, 1), np.uint64), r"codes is uint64\[3, 1\]: .*, or uint64\[n\] or int64\[n\]"),
-    (image_hash(BOOLEANS), "codes=.* is of type SimpleNamespace: give a list"),
-    ("ffff", "codes='ffff'"),
-    (BYTES, "codes=b"),
-]
-
-
-@pytest.mark.parametrize(("codes", "message"), WRONG_ARRAYS, ids=str)
-def test_an_array_that_holds_no_codes_is_refused_whole(index: Index, codes: Any, message: str) -> None:
-    """An array of another shape or type is refused before anything is stored, also where wrong records are left out."""
-    for call in (
-        lambda: index.add_codes(range(3), codes),
-        lambda: index.add_codes(range(3), codes, on_error="skip"),
-        lambda: index.query_codes(codes),
-    ):
-        with pytest.raises(ParameterError, match=message):
-            call()
 
 
 def test_an_array_with_one_wrong_number(index: Index) -> None:
@@ -194,18 +154,6 @@ def test_an_array_with_one_wrong_number(index: Index) -> None:
             index.add_codes(range(3), numbers)
         with pytest.raises(ParameterError, match=r"codes\[2\]="):
             index.query_codes(numbers)
-
-
-def test_texts_only(index: Index) -> None:
-    """An index of texts refuses codes, and names what takes them."""
-    with Index(":memory:", MinHash()) as texts:
-        for call in (
-            lambda: texts.add_code_if_new("a", BYTES),
-            lambda: texts.add_codes(["a"], [BYTES]),
-            lambda: texts.nearest_code(BYTES, 1),
-        ):
-            with pytest.raises(ParameterError, match="MinHash takes texts, not codes"):
-                call()
 
 
 # ---- records with more than a key --------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup_db import BottomK, Index, MinHash, ParameterError, SimHash, TextRules, compute
+from neardup_db import BottomK, Index, MinHash, SimHash, TextRules, compute
 from neardup_db.native import ffi, lib
 
 M64 = (1 << 64) - 1
@@ -38,11 +38,8 @@ def test_hash_bytes(data):
 
 
 def test_hash_bytes_of_text():
-    """A str is hashed as UTF-8; an unknown hash and a seed where there is none are refused."""
+    """A str is hashed as UTF-8."""
     assert compute.hash_bytes("é", "md5") == hashlib.md5("é".encode()).digest()
-    for arguments in ((b"", "crc32"), (b"", "md5", 1), (b"", "xxh3_64", -1), (5,)):
-        with pytest.raises(ParameterError):
-            compute.hash_bytes(*arguments)
 
 
 def test_shingle_hashes_types():
@@ -53,8 +50,6 @@ def test_shingle_hashes_types():
         empty = compute.shingle_hashes("", TextRules(hash=name))
         assert empty.dtype == dtype and empty.shape == (0, *shape[1:])
     assert compute.shingle_hashes("a b c", TextRules(hash="fnv1a_32")).tolist() == [compute.hash_bytes(b"a b c", "fnv1a_32")]
-    with pytest.raises(ParameterError, match="TextRules"):
-        compute.shingles("a", {"shingle": 3})
 
 
 # ---- fingerprints ------------------------------------------------------------------------------------------------------
@@ -106,15 +101,6 @@ def test_simhash_of_a_text_with_weights():
     assert compute.simhash_weighted("...", weights.__getitem__) is None
 
 
-def test_weights_that_are_none_are_named():
-    """Fractions, truth values and numbers beyond 64 bits are refused with the shingle that has them."""
-    for wrong in (0.5, True, None, 1 << 63, -(1 << 63) - 1):
-        with pytest.raises(ParameterError, match=r"weight\('one two three'\)"):
-            compute.simhash_weighted("one two three", lambda shingle, value=wrong: value)
-    with pytest.raises(ParameterError, match="63 bits"):
-        compute.simhash_weighted("one two three four", lambda shingle: 1 << 62)
-
-
 def test_fingerprints_of_nothing():
     """No hashes: no SimHash, no signature, an empty bottom-k."""
     assert compute.simhash([]) is None and compute.minhash(np.empty(0, np.uint64)) is None
@@ -161,25 +147,6 @@ def test_bit_sample(slots):
     assert compute.bit_sample(np.array(slots, np.uint16)).tobytes() == compute.bit_sample(slots).tobytes() == expected
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: compute.simhash([1], bits=65), lambda: compute.simhash([1], bits=12), lambda: compute.simhash(["a"]),
-        lambda: compute.simhash([-1]), lambda: compute.simhash([1 << 64]), lambda: compute.simhash(np.array([1.0])),
-        lambda: compute.simhash(np.array([1], np.int64)), lambda: compute.simhash([1, 2], weights=[1]),
-        lambda: compute.simhash([1], weights=[0.5]), lambda: compute.simhash([1, 1], weights=[2**62, 2**62]),
-        lambda: compute.simhash(np.array([1], np.uint32)), lambda: compute.simhash([b"12345678", b"1234"]),
-        lambda: compute.minhash([1], num_perm=0), lambda: compute.minhash([1], slot_bits=8), lambda: compute.minhash("a"),
-        lambda: compute.minhash([1], family="murmur"), lambda: compute.bottom_k([1], 0), lambda: compute.bit_sample([1, 2]),
-        lambda: compute.bit_sample([]), lambda: compute.simhash([True]),
-    ],
-)  # fmt: skip
-def test_wrong_hashes(call):
-    """Wrong types, widths and counts are ParameterErrors."""
-    with pytest.raises(ParameterError):
-        call()
-
-
 # ---- comparisons -------------------------------------------------------------------------------------------------------
 
 
@@ -194,14 +161,6 @@ def test_hamming_distance(pair):
         assert compute.hamming_distance(first, second) == expected
 
 
-def test_hamming_distance_errors():
-    """Codes of unequal length, negative numbers, wrong types."""
-    for a, b in ((b"a", b"ab"), (-1, 0), (256, b"a"), ("0g", "00"), (1.0, 1), (np.zeros(8, np.uint16), bytes(8)), (None, 1)):
-        with pytest.raises(ParameterError):
-            compute.hamming_distance(a, b)
-    assert compute.hamming_distance(np.uint64(M64), 0) == 64
-
-
 @given(small_sets, small_sets, st.sampled_from([0.0, 0.3, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0]))
 def test_jaccard(a, b, threshold):
     """Common over all, by plain sets; 0.0 where that is below the threshold, and never lost at it."""
@@ -210,15 +169,6 @@ def test_jaccard(a, b, threshold):
     expected = exact if exact >= threshold else 0.0
     for kind in (list, lambda one: np.array(one, np.uint64), lambda one: np.array(one, np.uint32)):
         assert compute.jaccard(kind(sorted(a)), kind(sorted(b)), threshold) == expected
-
-
-def test_jaccard_errors():
-    """Unsorted input, repeats, signed arrays and thresholds outside 0..1 are refused, with the remedy."""
-    with pytest.raises(ParameterError, match="ascending.*numpy.unique"):
-        compute.jaccard([2, 1], [1])
-    for a, b, threshold in (([1, 1], [1], 0), (np.array([1]), [1], 0), ([1], [1], 1.5), ([1], [1], -0.1), (1, [1], 0)):
-        with pytest.raises(ParameterError):
-            compute.jaccard(a, b, threshold)
 
 
 # ---- all pairs of codes ------------------------------------------------------------------------------------------------
@@ -248,15 +198,9 @@ def test_find_all(size, distance):
 
 
 def test_find_all_input():
-    """None and one code have no pairs; wrong kinds, distances and blocks are refused."""
+    """None and one code have no pairs."""
     for codes in ([], [1], np.empty((0, 32), np.uint8), np.empty(0, np.uint64)):
         assert compute.find_all(codes, 3).shape == (0, 2)
-    for codes, distance, blocks in (
-        ([1], -1, None), ([1], 65, None), ([1], 3, 3), ([1], 3, 65), ("ab", 3, None), ([[1, 2]], 3, None),
-        (np.array([1], np.int64), 3, None), (np.array([1], np.uint32), 3, None), (np.zeros((2, 2)), 3, None),
-    ):  # fmt: skip
-        with pytest.raises(ParameterError):
-            compute.find_all(codes, distance, blocks)
 
 
 # ---- candidates --------------------------------------------------------------------------------------------------------
@@ -294,18 +238,6 @@ def test_permute_kinds():
     row = np.frombuffer(code.to_bytes(8, "big"), np.uint8)
     assert compute.permute(row, table).tobytes() == moved.to_bytes(8, "big")
     assert compute.permute(np.stack([row, row]), table).tobytes() == moved.to_bytes(8, "big") * 2
-    for wrong in (1 << 64, -1, b"short", 1.0, np.zeros(8, np.uint16)):
-        with pytest.raises(ParameterError):
-            compute.permute(wrong, table)
-    with pytest.raises(ParameterError, match="BlockTable"):
-        compute.permute(code, table.order)
-
-
-def test_block_table_limits():
-    """Impossible and unreasonable tables are refused."""
-    for bits, blocks, distance in ((64, 3, 3), (64, 0, 0), (64, 65, 3), (8, 9, 1), (64, 40, 20), (0, 1, 0)):
-        with pytest.raises(ParameterError):
-            compute.block_tables(bits, blocks, distance)
 
 
 @pytest.mark.parametrize(("bits", "chunks"), [(64, 1), (64, 4), (64, 5), (256, 16), (256, 13), (8, 8), (24, 7)])
@@ -321,15 +253,6 @@ def test_split_chunks_are_the_cores(bits, chunks):
     assert [int(chunk, 2) for chunk in compute.split_chunks(text, chunks)] == list(out)
 
 
-def test_split_chunks_errors():
-    """A number without its width, other digits, too many chunks."""
-    for code, chunks, bits in (
-        (5, 1, None), ("012", 1, None), ("", 1, None), ("01", 3, None), (b"a", 2, 16), (4, 1, 2), (b"", 1, None),
-    ):  # fmt: skip
-        with pytest.raises(ParameterError):
-            compute.split_chunks(code, chunks, bits)
-
-
 @pytest.mark.parametrize(("bits", "radius"), [(1, 0), (1, 1), (4, 2), (5, 5), (16, 2), (64, 1), (64, 2)])
 def test_neighbours(bits, radius):
     """All values within the radius, nearest first, each once, itself the first."""
@@ -340,13 +263,6 @@ def test_neighbours(bits, radius):
     assert found[0] == chunk and distances == sorted(distances) and max(distances) <= radius
     assert all(0 <= value < 1 << bits for value in found)
     assert compute.neighbours(format(chunk, f"0{bits}b"), bits, radius) == [format(value, f"0{bits}b") for value in found]
-
-
-def test_neighbours_errors():
-    """A chunk that does not fit its bits, a radius beyond them, more values than anyone wants."""
-    for chunk, bits, radius in ((4, 2, 1), ("10", 3, 1), (0, 0, 0), (0, 65, 1), (0, 4, 5), (0, 4, -1), (0, 64, 10)):
-        with pytest.raises(ParameterError):
-            compute.neighbours(chunk, bits, radius)
 
 
 # ---- bands -------------------------------------------------------------------------------------------------------------
@@ -372,19 +288,6 @@ def test_band_buckets_are_those_of_the_band_table():
             sql = "SELECT d.key, b.bucket FROM neardup_document d JOIN neardup_minhash_band b USING (fingerprint_id)"
             stored = sorted(index.connection.execute(sql))
         assert stored == sorted({(i, bucket) for i, row in enumerate(buckets.tolist()) for bucket in row})
-    signatures = MinHash().fingerprints(texts)
-    for arguments in ((signatures[0], 2, 2), (signatures, 0, 2), (signatures, 65, 2), (signatures.astype(np.int64), 2, 2)):
-        with pytest.raises(ParameterError):
-            compute.band_buckets(*arguments)
-
-
-def test_choose_bands_unreachable():
-    """Where no choice reaches the recall the message says what could be reached."""
-    with pytest.raises(ParameterError, match=r"num_perm=10.*0\.401263"):
-        compute.choose_bands(0.05, 10, 0.99)
-    for arguments in ((0.0, 128, 0.9), (0.8, 0, 0.9), (0.8, 128, 1.0), (0.8, 128, 0)):
-        with pytest.raises(ParameterError):
-            compute.choose_bands(*arguments)
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95, 1.0])
@@ -406,6 +309,3 @@ def test_candidate_probability():
     curve = compute.candidate_probability(np.array([[0.0, 1.0]]), 3, 2)
     assert curve.shape == (1, 2) and curve.tolist() == [[0.0, 1.0]]
     assert compute.candidate_probability(1e-5, 10, 5) == pytest.approx(1e-24, rel=1e-9)
-    for arguments in ((1.1, 9, 4), (-0.1, 9, 4), (0.5, 0, 4), (0.5, 9, 0), (float("nan"), 9, 4)):
-        with pytest.raises(ParameterError):
-            compute.candidate_probability(*arguments)

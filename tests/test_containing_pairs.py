@@ -9,7 +9,7 @@ import pytest
 from support import LATER, PAST, WORDS, containment, containment_estimate
 from test_containment import hashes
 
-from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, Pair, ParameterError, SimHash
+from neardup_db import BottomK, Index, MinHash, Pair
 
 INDEXES: dict[str, tuple[Any, bool]] = {
     "exact": (MinHash(exact=True, threshold=0.9), False),
@@ -96,22 +96,3 @@ def test_an_empty_index_has_none() -> None:
         index.add("a", "some words are here")
         index.add("b", "!!!")
         assert list(index.pairs(0.1, measure="containment")) == []
-
-
-@pytest.mark.parametrize("scheme", [MinHash(), BottomK(), SimHash(), BitSampling(), BinaryCode()], ids=repr)
-def test_other_indexes_refuse_at_once(scheme: Any) -> None:
-    """The error comes with the call, not with the first pair, and names an index that can."""
-    with Index(":memory:", scheme) as index, pytest.raises(ParameterError, match=r"containment"):
-        index.pairs(measure="containment")
-
-
-def test_wrong_arguments() -> None:
-    """Another measure and a threshold beyond 1 are refused with the value."""
-    with Index(":memory:", MinHash(exact=True)) as index:
-        with pytest.raises(ParameterError, match="measure='jaccard'"):
-            index.pairs(measure="jaccard")  # type: ignore[arg-type]
-        with pytest.raises(ParameterError, match=r"threshold=1\.5"):
-            index.pairs(1.5, measure="containment")
-        index.pairs(0.1, measure="containment")
-        with pytest.raises(ParameterError, match=r"threshold=0\.1 is below"):
-            index.pairs(0.1)

@@ -12,15 +12,12 @@ import xxhash
 from support import LATER, PAST, SOON, WORDS, containment, containment_estimate, keys
 
 from neardup_db import (
-    BinaryCode,
-    BitSampling,
     BottomK,
     CorruptIndexError,
     Index,
     Match,
     MinHash,
     ParameterError,
-    SimHash,
     TextRules,
     compute,
 )
@@ -314,43 +311,6 @@ def test_the_file_remembers(tmp_path: Path) -> None:
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scheme", [MinHash(), BottomK(), SimHash(), BitSampling()], ids=repr)
-def test_a_scheme_that_cannot_tell_names_those_that_can(scheme: Any) -> None:
-    """ParameterError with the remedy from every way of asking, of an empty text too."""
-    with Index(":memory:", scheme) as index:
-        index.add("a", "some words and some more")
-        for ask in (
-            lambda: index.query("some words", measure="containment"),
-            lambda: index.query("", measure="containment", threshold=0.9),
-            lambda: index.query_many(["some words"], measure="containment"),
-            lambda: index.matches("a", measure="containment"),
-            lambda: index.explain("some words", measure="containment"),
-        ):
-            with pytest.raises(ParameterError, match=r"measure='containment'.*BottomK\(containment=True\)"):
-                ask()
-
-
-def test_codes_have_no_containment() -> None:
-    """An index of codes takes no texts, whatever is measured."""
-    with Index(":memory:", BinaryCode(bits=64)) as index, pytest.raises(ParameterError):
-        index.query("00" * 8, measure="containment")
-
-
-def test_wrong_questions_are_refused(index: Index) -> None:
-    """Errors name the value: another measure, a share outside of (0, 1], a distance."""
-    index.add("a", "ash bay")
-    for wrong in ("jaccard", "", 1, True, b"containment"):
-        with pytest.raises(ParameterError, match="measure=.*'containment'"):
-            index.query("ash", measure=wrong)  # type: ignore[arg-type]
-    for share in (0, -0.5, 1.5, math.nan, "0.5", True):
-        with pytest.raises(ParameterError, match=r"threshold=.*: give a number above 0 and at most 1"):
-            index.query("ash", measure="containment", threshold=share)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="max_distance=3: containment has no distance"):
-        index.query("ash", measure="containment", max_distance=3)
-    with pytest.raises(ParameterError, match="containment=1: give True or False"):
-        BottomK(containment=1)  # type: ignore[arg-type]
 
 
 # ---- explained, and in SQL ------------------------------------------------------------------------------------------------

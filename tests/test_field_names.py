@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import uuid
 from collections.abc import Iterator
-from datetime import date, datetime, timezone
-from decimal import Decimal
-from enum import Enum
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -119,44 +114,6 @@ def test_pandas_without_pyarrow_is_told_what_to_install(index: Index, monkeypatc
         with pytest.raises(ParameterError, match=r"pandas.DataFrame, which needs pyarrow .*'neardup-db\[arrow\]'.*zip\(df"):
             call()
     assert index.add_many(zip(frame["id"], frame["body"], strict=True)).added == 1
-
-
-class Colour(Enum):
-    """Of a key that is no text."""
-
-    RED = "red"
-
-
-@pytest.mark.parametrize(
-    ("key", "call"),
-    [
-        (uuid.UUID(int=7), "str(key)"),
-        (PurePosixPath("a/b.txt"), "str(key)"),
-        (Decimal("1.5"), "str(key)"),
-        (np.datetime64("2026-01-31"), "str(key)"),
-        (datetime(2026, 1, 31, tzinfo=timezone.utc), "key.isoformat()"),
-        (date(2026, 1, 31), "key.isoformat()"),
-        (pandas.Timestamp("2026-01-31"), "key.isoformat()"),
-        (bytearray(b"a"), "bytes(key)"),
-        (Colour.RED, "key.value"),
-        (1.5, None),
-        (None, None),
-        (True, None),
-        (("a", 1), None),
-        (["a"], None),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_key_of_another_type_says_how_to_make_one(index: Index, key: Any, call: str | None) -> None:
-    """The error names the call that makes a key of the value where there is one, and that key is taken."""
-    for use in (lambda: index.add(key, "some text"), lambda: index.get(key), lambda: index.add_many([(key, "some text")])):
-        with pytest.raises(ParameterError) as caught:
-            use()
-        assert str(caught.value).endswith("give str, bytes or a 64-bit int" + (f", for example {call}" if call else ""))
-    if call is not None:
-        made = eval(call, {"key": key})
-        index.add(made, "some text")
-        assert list(index) == [made]
 
 
 def test_integers_of_numpy_are_keys(index: Index) -> None:

@@ -506,14 +506,3 @@ def test_progress_changes_no_documents_by_hand(app: Followed) -> None:
     with pytest.raises(NearDupError, match="is loading records"):
         index.sync(progress=lambda looked: index.add("x", "oak"))
     right(index)
-
-
-@pytest.mark.parametrize(
-    "how", [{"limit": 0}, {"limit": "1"}, {"limit": True}, {"full": 1}, {"commit_every": 0}, {"progress": 5}], ids=str
-)
-def test_wrong_arguments_of_sync(app: Followed, how: dict[str, Any]) -> None:
-    """Each is named with its value."""
-    index = app.following()
-    name, value = next(iter(how.items()))
-    with pytest.raises(ParameterError, match=f"{name}={value!r}"):
-        index.sync(**how)

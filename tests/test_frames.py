@@ -393,39 +393,6 @@ def test_a_column_twice_in_the_order_is_once() -> None:
 
 # ---- what is refused -----------------------------------------------------------------------------------------------------
 
-WRONG: list[tuple[Callable[[], Any], str]] = [
-    (lambda: drop_near_duplicates([1], "body"), "frame is of type list: give a data frame of pandas, polars, pyarrow or DuckDB"),
-    (lambda: drop_near_duplicates(FRAME["body"], "body"), "frame is of type Series"),
-    (lambda: drop_near_duplicates(FRAME, "txt"), "text='txt' is no column of frame, which has 'id', 'body', 'place'"),
-    (lambda: drop_near_duplicates(pandas.DataFrame([["a"]]), 0), "text=0 is of type int: give the name of a column"),  # type: ignore[arg-type]
-    (lambda: drop_near_duplicates(pandas.DataFrame({"x": ["a", 1]}), "x"), "cannot be exported to Arrow"),
-    (lambda: drop_near_duplicates(FRAME, "place"), "text='place' is a column of int64: give one of strings"),
-    (lambda: drop_near_duplicates(FRAME, "body", order_by="x"), "order_by='x' is no column"),
-    (lambda: drop_near_duplicates(FRAME, "body", order_by=5), "order_by=5 is of type int: give a list"),  # type: ignore[arg-type]
-    (lambda: drop_near_duplicates(FRAME.to_pandas().assign(x=[[1]] * 10), "body", order_by="x"), "order_by='x' has values that"),
-    (lambda: drop_near_duplicates(FRAME.to_arrow().append_column("id", pa.array(IDS)), "body"), "columns of one name: .*'id'"),
-    (lambda: drop_near_duplicates(FRAME.to_pandas().rename(columns={"id": "body"}), "body"), "columns of one name: .*'body'"),
-    (lambda: drop_near_duplicates(FRAME, "body", keep="best"), "keep='best': give 'first', 'last' or 'longest'"),  # type: ignore[arg-type]
-    (lambda: drop_near_duplicates(FRAME, "body", 1.5), "threshold=1.5: give a number above 0"),
-    (lambda: drop_near_duplicates(FRAME, "body", 0.5, scheme=SETS), "threshold=0.5 goes without a scheme"),
-    (lambda: drop_near_duplicates(FRAME, "body", scheme=BinaryCode()), "takes codes: give one that takes texts"),
-    (lambda: drop_near_duplicates(FRAME, "body", scheme="MinHash"), "scheme='MinHash': give a scheme"),  # type: ignore[arg-type]
-    (lambda: drop_near_duplicates(FRAME, "body", rules="words"), "rules='words': give a TextRules"),  # type: ignore[arg-type]
-    (lambda: drop_near_duplicates(FRAME, "body", against=polars.DataFrame({"x": [1]})), "text='body' is no column of against"),
-    (lambda: drop_near_duplicates(FRAME, "body", against=5), "against is of type int: give an Index, or a data frame"),
-    (lambda: mark_near_duplicates(FRAME.rename({"place": "similarity"}), "body"), "has a column 'similarity' already, .* rename"),
-    (lambda: mark_near_duplicates(FRAME, "body", key="x"), "key='x' is no column"),
-    (lambda: pairs_frame(FRAME), r"name the column of texts, as in pairs_frame\(frame, 'body'\)"),
-    (lambda: pairs_frame(FRAME, "body", backend="numpy"), "backend='numpy': give None, 'pandas', 'polars' or 'pyarrow'"),  # type: ignore[arg-type]
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_is_refused(call: Callable[[], Any], message: str) -> None:
-    """What cannot be meant is refused with the remedy."""
-    with pytest.raises(ParameterError, match=message):
-        call()
-
 
 def test_short_texts_are_told_what_to_give() -> None:
     """The warning about short texts names rules and threshold, which are arguments here too; with these there is none."""

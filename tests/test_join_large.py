@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from neardup_db import ParameterError, compute
+from neardup_db import compute
 from neardup_db.compute.comparisons import jaccard_pieces
 
 Codes = npt.NDArray[np.uint8]
@@ -196,8 +196,6 @@ def test_pairs_between_two_collections_of_sets(longest: int, universe: int) -> N
         ids, similarities = compute.jaccard_pairs(sets[:cut], 0.5, others=sets[cut:])
         between = [(i, j - cut, s) for i, j, s in expected if i < cut <= j]
         assert [(int(i), int(j), float(s)) for (i, j), s in zip(ids, similarities, strict=True)] == between
-    with pytest.raises(ValueError, match=r"others\[1\] is not in ascending order"):
-        compute.jaccard_pairs([[1]], 0.5, others=[[1], [3, 2]])
 
 
 @pytest.mark.parametrize(("longest", "universe"), [(8, 40), (128, 5000)])
@@ -223,27 +221,15 @@ def test_pairs_between_two_collections_of_codes(bits: int, distance: int) -> Non
     for cut in (0, 1, 1000, 3990, len(codes)):
         between = [[i, j - cut] for i, j in expected if i < cut <= j]
         assert compute.find_all(codes[:cut], distance, others=codes[cut:]).tolist() == between
-    with pytest.raises(ValueError, match="codes have 64 bits and others 128"):
-        compute.find_all([1, 2], 1, others=[bytes(16)])
 
 
 def test_arrays_are_taken_in_every_form() -> None:
-    """A matrix, arrays of uint64 or uint32, lists of int and None give the same pairs; wrong order is refused by name."""
+    """A matrix, arrays of uint64 or uint32, lists of int and None give the same pairs."""
     rows = np.array([[1, 2, 3], [1, 2, 4], [7, 8, 9]], np.uint64)
     for form in (rows, rows.astype(np.uint32), list(rows), rows.tolist(), tuple(rows.astype(np.uint32))):
         assert found(form, 0.5) == [(0, 1, 0.5)]  # type: ignore[arg-type]
     assert found([None, rows[0], np.empty(0, np.uint64), rows[1]], 0.5) == [(1, 3, 0.5)]  # type: ignore[list-item]
     assert found([], 0.5) == []
-    for wrong in ([[2, 1]], 5, "ab"):
-        with pytest.raises(ParameterError):
-            compute.jaccard_pairs(wrong, 0.5)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError):
-        compute.jaccard_pairs([[1]], 0.0)
-    for wrong in ([[1, 2], [3, 3]], [np.array([1], np.uint64), np.array([5, 4], np.uint64)]):
-        with pytest.raises(ValueError, match=r"fingerprints\[1\] is not in ascending order"):
-            found(wrong, 0.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"fingerprints\[0\]"):
-        found(np.array([[2, 1]], np.uint64), 0.5)  # type: ignore[arg-type]
 
 
 def test_containment_of_whole_sets(tier: str) -> None:
@@ -265,8 +251,6 @@ def test_containment_of_fingerprints_by_hand() -> None:
     assert compute.containment([1, 2, 4], [1, 4, 8], k=3) == 2 / 3
     assert compute.containment([5], [1, 2, 4], k=3) != compute.containment([5], [1, 2, 4], k=3)  # nan: nothing is covered
     assert compute.containment([], [1, 2, 4], k=3) == 0.0
-    with pytest.raises(ValueError, match="more than k=2"):
-        compute.containment([1, 2, 3], [1], k=2)
 
 
 @pytest.mark.parametrize(("size_a", "size_b", "common"), [(300, 300, 150), (200, 2000, 180), (2000, 300, 90), (60, 5000, 30)])

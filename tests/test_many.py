@@ -120,42 +120,6 @@ def test_codes_are_taken_as_add_codes_takes_them() -> None:
         assert columns(index.query_codes(numbers))["query"].tolist() == columns(expected)["query"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("codes", "message"),
-    [
-        ("ff", r"^codes='ff' .* give a list"),
-        (5, r"^codes=5 .* give a list"),
-        (np.array(5, np.uint64), r"^codes=array\(5, dtype=uint64\) .* give a list"),
-        ([1, "x"], r"^codes\[1\]='x': give .* hex digits"),
-        ([0] * 3000 + [-1], r"^codes\[3000\]=-1 .* give an integer from 0"),
-        ([0, 1.5], r"^codes\[1\]=1\.5 is of type float: give"),
-        ([bytes(9)] * 60, r"^codes\[0\]=b'.*' has 72 bits.* give 8 bytes"),
-    ],
-)
-def test_wrong_codes_are_refused(codes: Any, message: str) -> None:
-    """query_codes refuses what query_code refuses, and a single code, with the remedy."""
-    with Index(":memory:", BinaryCode(64, 3)) as index, pytest.raises(ParameterError, match=message):
-        index.query_codes(codes)
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ("one text", r"^texts='one text' is of type str: give a list of texts, or an array or table"),
-        (["one", None], r"^texts\[1\]=None is of type NoneType: give str"),
-        ([["one"]] * 60, r"^texts\[0\]=\['one'\] is of type list: give str"),
-        (["one"] * 3000 + [5], r"^texts\[3000\]=5 is of type int: give str"),
-    ],
-)
-def test_wrong_texts_are_named_by_their_place(texts: Any, message: str) -> None:
-    """query_many refuses what is no text, and says which it is; so does the scheme that makes fingerprints of a list."""
-    with Index(":memory:", MinHash()) as index, pytest.raises(ParameterError, match=message):
-        index.query_many(texts)
-    if isinstance(texts, list):
-        with pytest.raises(ParameterError, match=message):
-            MinHash().fingerprints(texts)
-
-
 def test_records_that_are_none_are_refused_on_one_line() -> None:
     """A path is told what add_many takes; a value whose repr has lines, such as a Series, is told on one."""
     frame = pandas.DataFrame({"id": ["a"], "body": ["some text"]})

@@ -159,8 +159,6 @@ def test_the_file_of_a_path_stays_as_it_is(tmp_path: Path, mode: int) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (7, "give another Index, or the path"),
-        (None, "give another Index, or the path"),
         (":memory:", "give another Index, or the path"),
         ("never.db", "holds no index"),
         ("", "is not a path"),

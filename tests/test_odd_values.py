@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_cli import run
 
-from neardup_db import Index, MinHash, NearDupError, ParameterError, SimHash
+from neardup_db import Index, MinHash, NearDupError, SimHash
 
 TEXT = "the quick brown fox jumps over the lazy dog near the river bank"
 HUGE = 10**5000
@@ -85,22 +84,3 @@ def test_no_megabyte_of_key_on_the_terminal(tmp_path: Path) -> None:
     path.write_text(f'{{"id": "{LONG}", "text": "{TEXT}"}}\n' * 2, "utf-8")
     done = run("add", tmp_path / "a.db", path)
     assert done.exit_code == 2 and "line 2: key 'kkk" in done.stderr and len(done.stderr) < 1000
-
-
-def test_a_zone_that_says_nothing() -> None:
-    """A time whose zone does not know how far it is from UTC is one without a zone."""
-
-    class Nowhere(tzinfo):
-        """A zone of no offset."""
-
-        def utcoffset(self, moment: datetime | None) -> None:
-            return None
-
-    with Index(":memory:", MinHash()) as index, pytest.raises(ParameterError, match="has no time zone"):
-        index.add("a", TEXT, expires_at=datetime(2030, 1, 1, tzinfo=Nowhere()))
-
-
-def test_a_wrong_number_has_our_error() -> None:
-    """Python refuses to write so many digits; the error is about the argument all the same."""
-    with pytest.raises(ParameterError, match="num_perm=an integer of 16,610 bits"):
-        MinHash(num_perm=HUGE)

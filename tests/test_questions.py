@@ -18,7 +18,13 @@ from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, NearDupErr
 from neardup_db.store.database.statements import Connection
 
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"limit": 0}, {"limit": 2}, {"limit": 2, "any": True}, {"any": True}, {"group": "g"}, {"group": "never seen"},
+    {},
+    {"limit": 0},
+    {"limit": 2},
+    {"limit": 2, "any": True},
+    {"any": True},
+    {"group": "g"},
+    {"group": "never seen"},
 ]
 
 

@@ -26,7 +26,6 @@ SCHEMES_OF_TEXT = [
 ]
 OTHERS = [BinaryCode(), SimHash(128, 7), BinaryCode(256, 100), BottomK(measure="estimate"), Passages(threshold=0.5)]
 ALL = [*SCHEMES_OF_TEXT, *OTHERS]
-M64 = (1 << 64) - 1
 
 
 def hashes_of(text):
@@ -142,13 +141,6 @@ def test_kinds_of_texts(scheme):
             assert np.array_equal(a, b) and a.dtype == b.dtype
 
 
-def test_wrong_texts():
-    """One text in the place of many, a number, a null: ParameterError."""
-    for texts in ("one", b"one", 5, [None], [1.5], np.array([["a"]])):
-        with pytest.raises(ParameterError):
-            MinHash().fingerprints(texts)
-
-
 def test_many_texts():
     """More texts than go into one call of the core come out in their order."""
     texts = [f"text number {i} of many" for i in range(9000)]
@@ -185,42 +177,11 @@ def test_wide_custom_hash():
     assert SimHash().for_index(rules).bits == 512
 
 
-def test_bits_beyond_the_hash():
-    """More bits than the hash has is a ParameterError that names hashes that are wide enough."""
-    with pytest.raises(ParameterError, match="md5.*sha256"):
-        SimHash(bits=128).fingerprint(TEXT)
-    assert SimHash(bits=128).fingerprint(TEXT, TextRules(hash="md5")).shape == (16,)
-
-
 def test_binary_code_has_no_text():
     """BinaryCode refuses texts and says what to use."""
     for call in (BinaryCode().fingerprint, BinaryCode().fingerprints):
         with pytest.raises(ParameterError, match="add_code"):
             call(TEXT)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "a"),
-    [
-        (SimHash(64), np.zeros(7, np.uint8)), (SimHash(64), np.zeros(8, np.int8)), (SimHash(64), "zz" * 8), (SimHash(64), -1),
-        (SimHash(64), 1 << 64), (SimHash(64), 1.5), (MinHash(), np.zeros(128, np.uint32)), (MinHash(), np.zeros(64, np.uint16)),
-        (BottomK(k=2), np.array([2, 1], np.uint64)), (BottomK(k=2), np.array([1, 1], np.uint64)),
-        (BottomK(k=2), np.array([1, 2, 3], np.uint64)), (BottomK(k=2), np.array([1.0])), (BinaryCode(16, 3), b"abc"),
-    ],
-)  # fmt: skip
-def test_wrong_fingerprint(scheme, a):
-    """What is no fingerprint of the scheme is a ParameterError, on either side."""
-    good = {"simhash": 0, "binarycode": 0, "bottomk": np.array([1], np.uint64)}.get(scheme.name, np.zeros(128, np.uint16))
-    for pair in ((a, good), (good, a)):
-        with pytest.raises(ParameterError):
-            scheme.similarity(*pair)
-
-
-@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), BottomK()], ids=repr)
-def test_texts_are_no_fingerprints(scheme):
-    """similarity of texts is refused with the call that makes a fingerprint."""
-    with pytest.raises(ParameterError, match=r"^a='some text' is a text, not a fingerprint: give scheme.fingerprint\(text\)"):
-        scheme.similarity("some text", scheme.fingerprint("some text"))
 
 
 def test_code_kinds():
@@ -230,9 +191,8 @@ def test_code_kinds():
     for code in (number, data, np.uint64(number), "8000000000000001", "0x8000000000000001", np.frombuffer(data, np.uint8)):
         assert scheme.code_value(code) == data
     assert np.array_equal(scheme.decoded(data, None), np.frombuffer(data, np.uint8))
-    for code in ("80", b"", 1 << 64, -1, "8" * 15, " 800000000000000", np.zeros(8, np.uint16), None, True):
-        with pytest.raises(ParameterError):
-            scheme.code_value(code)
+    with pytest.raises(ParameterError):
+        scheme.code_value(" 800000000000000")
     with pytest.raises(ParameterError, match="BinaryCode"):
         MinHash().code_value(number)
 
@@ -268,30 +228,6 @@ def test_mismatches():
     assert MinHash().mismatches(stored) == MinHash(threshold=0.8).mismatches(stored) == []
     assert MinHash(threshold=0.5, seed=2).mismatches(stored) == ["threshold=0.5, the file has 0.8", "seed=2, the file has 1"]
     assert SimHash().mismatches(stored) == ["the scheme SimHash, the file has MinHash"]
-
-
-@pytest.mark.parametrize(
-    ("make", "named"),
-    [
-        (lambda: SimHash(bits=12), "12"), (lambda: SimHash(bits=4104), "4104"), (lambda: SimHash(max_distance=-1), "-1"),
-        (lambda: SimHash(64, 64), "64"), (lambda: SimHash(blocks=3), "blocks=3"), (lambda: SimHash(64, 20, 30), "30"),
-        (lambda: SimHash(expected=0), "expected"), (lambda: SimHash("64"), "'64'"),
-        (lambda: MinHash(num_perm=0), "num_perm"), (lambda: MinHash(threshold=0), "threshold"),
-        (lambda: MinHash(threshold=1.01), "1.01"), (lambda: MinHash(threshold=float("nan")), "nan"),
-        (lambda: MinHash(recall=1.0), "recall"), (lambda: MinHash(bands=20, rows=10), "200"), (lambda: MinHash(bands=0), "bands"),
-        (lambda: MinHash(threshold=0.01), "recall=0.99"), (lambda: MinHash(seed=-1), "-1"), (lambda: MinHash(seed="x"), "'x'"),
-        (lambda: MinHash(exact=1), "exact"), (lambda: MinHash(slot_bits=8), "8"), (lambda: MinHash(family="murmur"), "'murmur'"),
-        (lambda: MinHash(bands=2, rows=60, recall=0.9), "recall=0.9"),
-        (lambda: BottomK(k=0), "k"), (lambda: BottomK(measure="best"), "'best'"), (lambda: BottomK(threshold="0.5"), "'0.5'"),
-        (lambda: BitSampling(bits=100), "100"), (lambda: BitSampling(chunks=3), "chunks"),
-        (lambda: BitSampling(max_distance=256), "256"), (lambda: BinaryCode(256, 256), "256"), (lambda: BinaryCode(0), "0"),
-    ],
-)  # fmt: skip
-def test_wrong_parameter(make, named):
-    """A wrong parameter is a ParameterError that names it."""
-    with pytest.raises(ParameterError) as caught:
-        make()
-    assert named in str(caught.value)
 
 
 # ---- bands and plans ---------------------------------------------------------------------------------------------------
@@ -443,3 +379,10 @@ def test_reads_values_of():
     assert MinHash(64, exact=True).for_index(rules).reads_values_of(MinHash(seed=5, exact=True).for_index(rules))
     assert SimHash(64, 7).reads_values_of(SimHash(64)) and not SimHash(64).reads_values_of(BinaryCode(64, 3))
     assert BitSampling(max_distance=20).reads_values_of(BitSampling()) and not BottomK(k=64).reads_values_of(BottomK())
+
+
+def test_bits_beyond_the_hash():
+    """More bits than the hash has is a ParameterError that names hashes that are wide enough."""
+    with pytest.raises(ParameterError, match="md5.*sha256"):
+        SimHash(bits=128).fingerprint(TEXT)
+    assert SimHash(bits=128).fingerprint(TEXT, TextRules(hash="md5")).shape == (16,)

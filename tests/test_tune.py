@@ -16,7 +16,7 @@ from support import jaccard
 from test_cli import refused, run
 
 import neardup_db
-from neardup_db import MinHash, ParameterError, TextRules, Tuning, demo, limits
+from neardup_db import MinHash, TextRules, Tuning, demo, limits
 from neardup_db.cli.wording import in_command_terms
 from neardup_db.compute import shingles
 from neardup_db.store.ingest.short_texts import TokenCounts
@@ -378,29 +378,6 @@ def test_empty_texts_are_counted() -> None:
         warnings.simplefilter("error")
         result = neardup_db.tune(["", "!!!", *(text for _, text in families(40, words=6))])
     assert (result.texts, result.empty, result.sample, result.words) == (42, 2, 40, 6)
-
-
-@pytest.mark.parametrize(
-    ("texts", "more", "says"),
-    [
-        ([], {}, "0 texts with a word: give two or more"),
-        (["one", "!"], {}, "1 texts with a word"),
-        ("some text", {}, "texts='some text'"),
-        (["a", 5], {}, "text 1: text=5"),
-        (["a", ("k", "b", "c")], {}, "text 1: ('k', 'b', 'c'): give a text, or a pair"),
-        ([("a", "b"), (None, "c")], {}, "text 1: key=None"),
-        (["a", "b"], {"sample": 1}, "sample=1"),
-        (["a", "b"], {"seed": -1}, "seed=-1"),
-        (["a", "b"], {"truth": "ab"}, "truth='ab'"),
-        (["a", "b"], {"truth": [(0, 1, 2)]}, "truth has (0, 1, 2)"),
-        (["a", "b"], {"truth": [("x", "y")]}, "none of 1 pairs is among the texts"),
-        (["a", "b"], {"progress": 5}, "progress=5"),
-    ],
-)
-def test_wrong_arguments(texts: Any, more: dict[str, Any], says: str) -> None:
-    """The error names the value and the remedy."""
-    with pytest.raises(ParameterError, match=re.escape(says)):
-        neardup_db.tune(texts, **more)
 
 
 def test_progress_is_told() -> None:

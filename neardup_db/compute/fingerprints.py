@@ -8,7 +8,7 @@ from typing import Any, Literal
 from .. import native
 from ..arrays import Array, np, npt
 from ..errors import ParameterError
-from ..parameters import check_choice, check_integer, check_seed
+from ..parameters import check_choice, check_integer, check_seed, quoted
 from ..schemes.base import FAMILIES, Family, rules_of
 from ..text import HashName, TextRules
 from .arguments import BITS_MAX, digests_of, hashes_of, unsigned, weight_of, weights_of
@@ -104,6 +104,8 @@ def simhash_weighted(
     0
     """
     rules = rules_of(rules)
+    if not callable(weight):
+        raise ParameterError(f"weight={quoted(weight)}: give a function of a shingle")
     listed, hashes = rules.shingles(text), shingle_hashes(text, rules)
     width = 8 * rules.hash_size if bits is None else bits
     return simhash(hashes, width, [weight_of(weight, shingle) for shingle in listed])

@@ -20,7 +20,7 @@ from ..errors import CorruptIndexError, ParameterError
 from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch
 from ..native import Values as NativeValues
-from ..parameters import check_fraction, check_texts, quoted
+from ..parameters import check_fraction, check_text, check_texts, quoted
 from ..settings import integer, stored
 from ..text import TextRules
 
@@ -222,7 +222,7 @@ class Scheme(Immutable, ABC):
         """
         rules = self.rules_for(rules_of(rules))
         scheme = self.for_fingerprints(rules)
-        value, _ = value_of(scheme.fingerprint_native, text, rules)
+        value, _ = value_of(scheme.fingerprint_native, check_text(text), rules)
         return None if value is None else scheme.decoded(value, rules)
 
     def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
@@ -301,9 +301,10 @@ class Scheme(Immutable, ABC):
         >>> scheme.similarity(scheme.fingerprint("the quick brown fox"), scheme.fingerprint("The quick brown fox!"))
         1.0
         """
-        if a is None or b is None or (self.item_size is not None and not (len(a) and len(b))):
+        if a is None or b is None:
             return 0.0
-        return comparing.similarity(self.fingerprint_native, self.encoded("a", a), self.encoded("b", b))[0]
+        x, y = self.encoded("a", a), self.encoded("b", b)
+        return comparing.similarity(self.fingerprint_native, x, y)[0] if x and y else 0.0
 
     # ---- questions ---------------------------------------------------------------------------------------------------
 

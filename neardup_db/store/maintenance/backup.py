@@ -16,7 +16,7 @@ from ..database.files import MODE, new_file
 from ..database.standard import StandardConnection
 
 
-def write_backup(db: Database, argument: str | bytes) -> None:
+def write_backup(db: Database, argument: str | bytes | os.PathLike[str]) -> None:
     """Copy the database to a new file atomically, with the permissions of the original from the start. The caller holds the
     lock, outside of a transaction."""
     path = check_path(argument)

@@ -20,7 +20,7 @@ from ..query.documents import Documents
 _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 
 
-def export(store: Store, documents: Documents, argument: str | bytes, now: int) -> int:
+def export(store: Store, documents: Documents, argument: str | bytes | os.PathLike[str], now: int) -> int:
     """Write the visible documents to a new Parquet file in insertion order, one row for each code. Returns the number of
     documents. Runs inside `reading`."""
     pa = fingerprint_files.pyarrow()

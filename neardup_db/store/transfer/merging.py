@@ -98,7 +98,7 @@ def _opened(given: Any, store: Store) -> Iterator[StoreReaders]:
         return
     if not isinstance(given, (str, bytes, os.PathLike)) or given == MEMORY:
         raise ParameterError(f"other={quoted(given)}: give another Index, or the path of the file that holds one")
-    path = check_path(os.fspath(given))
+    path = check_path(given)
     if is_empty(path):
         raise ParameterError(f"other={path!r} holds no index: give another Index, or the path of the file that holds one")
     own = _file(store.db)
