@@ -177,12 +177,12 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
     assert "..." not in good("--help").partition("Commands:")[2]
 
 
-def test_bad_usage_is_one_sentence() -> None:
+def test_bad_usage_is_one_sentence(index: Path) -> None:
     """Unknown commands and options, missing arguments and two sources at once are named, with where to look."""
     assert "No such command 'qery'. Did you mean 'query'? See: " in refused("qery")
     assert "query --help" in refused("query", "--nope", "x")
     assert "Missing argument 'INDEX'" in refused("query")
-    assert "Give one of TEXT, --file, --key and --from" in refused("query", "x.db", "text", "--key", "a")
+    assert "Give one of TEXT, --file, --key and --from" in refused("query", index, "text", "--key", "a")
 
 
 # ---- what a terminal sees ------------------------------------------------------------------------------------------------

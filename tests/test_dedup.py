@@ -284,13 +284,13 @@ def test_an_input_that_changes_is_an_error(
 def test_an_error_after_writing_to_a_stream_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written to standard output cannot be taken back, so the message does not say that nothing was written."""
     source = a_file(tmp_path / "in.jsonl", json_lines(texts(60)))
-    real = passes.TextPasses.write_edited
+    real = passes.TextPasses.write
 
-    def then_change(*arguments: Any) -> None:
-        real(*arguments)
+    def then_change(*arguments: Any, **options: Any) -> None:
+        real(*arguments, **options)
         append(source)
 
-    monkeypatch.setattr(passes.TextPasses, "write_edited", then_change)
+    monkeypatch.setattr(passes.TextPasses, "write", then_change)
     result = run(source, "-o", "-")
     assert result.exit_code == 2 and "standard output may have a part of the output" in result.stderr
     assert "nothing was written" not in result.stderr and result.stderr.count("\n") == 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,48 +13,34 @@ import click
 
 from ..index import Index
 from ..parameters import check_expiry
-from ..schemes import MinHash
 from ..values import AddReport
-from .feed import feed, warnings_as_notes
+from . import common
+from .common import Results
+from .feed import feed
 from .inputs.opening import open_source, paths_named
 from .inputs.source import InputRecord, Source
-from .options import (
-    Count,
-    if_exists_option,
-    index_command,
-    input_options,
-    is_new,
-    parse_duration,
-    read_options,
-    removed_if_unused,
-    scheme_of,
-    scheme_options,
-    text_options,
-    text_rules,
-)
 from .outcomes import OutcomeFile, outcome_file
-from .output import add_afterword, as_json_value, count_text, emit, emit_json, note_problems, without_words
-from .outputs import check_apart, room_in
+from .output import add_afterword, count_text, note_problems, without_words
+from .outputs import check_apart, scratch_folder
 from .progress import Meter
-from .wording import in_options, naming_file, renaming_arguments
-
-COMMIT_EVERY = 20_000
+from .wording import told_as
 
 
-@index_command()
+@common.command()
+@common.index_argument
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@scheme_options
-@text_options
+@common.scheme_options
+@common.text_options
 @click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL.")
 @click.option("--metadata", is_flag=True, help="Keep the other fields of each record as its metadata.")
 @click.option("--group", help="Group of the new documents; documents match within their group only.")
 @click.option("--expires-in", help="Documents expire after this time: 12h, 30d, 2w.")
 @click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
-@if_exists_option("a record whose id is in the index")
+@common.if_exists_option("a record whose id is in the index")
 @click.option("--only-new", is_flag=True, help="Skip records that have a near-duplicate in the index.")
 @click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
-@click.option("--commit-every", type=Count(1), default=COMMIT_EVERY, show_default=True, help="Most records in a transaction.")
+@click.option("--commit-every", type=common.Count(1), default=20_000, show_default=True, help="Most records in a transaction.")
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
 @click.option(
     "--outcomes",
@@ -63,8 +49,9 @@ COMMIT_EVERY = 20_000
     help="Write the outcome of each record to this new JSON lines file (.gz, .zst: compressed).",
 )
 @click.option("--force", is_flag=True, help="Replace the file of --outcomes if it exists.")
-@input_options
-def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+@common.input_options
+@common.name_option
+def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) -> Results:
     """Add the records of IN to INDEX.
 
     INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or
@@ -88,34 +75,30 @@ def add(index_path: Path, sources: tuple[Path, ...], as_json: bool, **options: A
     neardup add crawl.db monday.jsonl --only-new --outcomes monday.outcomes.jsonl
     neardup add crawl.db shards --glob '*.jsonl.gz' --on-error skip --commit-every 10000
     """
-    started = time.monotonic()
-    scheme, rules, reading = scheme_of(options), text_rules(options), read_options(options, options["key_type"])
-    with in_options(), renaming_arguments(ttl="--expires-in"):
-        expiry = check_expiry(None, parse_duration("--expires-in", options["expires_in"]) if options["expires_in"] else None)
-    path, force = options["outcomes"], options["force"]
-    outcomes = None if path is None else outcome_file(path, force, index_path, paths_named(sources))
+    started, scheme, rules = time.monotonic(), common.scheme_of(options), common.text_rules(options)
+    reading, known = common.read_options(options, options["key_type"]), common.new_index_settings(options)
+    with told_as(ttl="--expires-in"):
+        given = options["expires_in"]
+        expiry = check_expiry(None, common.parse_duration("--expires-in", given) if given else None)
+    path = options["outcomes"]
+    outcomes = None if path is None else outcome_file(path, options["force"], index_path, paths_named(sources))
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
-        with room_in(folder.parent, "name a folder for temporary files on another one with the variable TMPDIR"):
-            opened = open_source(sources, replace(reading, other_fields=None if options["metadata"] else ()), folder)
+        folder = stack.enter_context(scratch_folder())
+        source = open_source(sources, replace(reading, other_fields=None if options["metadata"] else ()), folder)
         if path is not None:
-            check_apart(path, opened.files)
-        known: dict[str, Any] = {"store_text": True} if options["store_text"] else {}
-        if options["no_record_matches"]:
-            known["record_matches"] = False
-        if scheme is None and is_new(index_path):
-            scheme = MinHash()
-        stack.enter_context(naming_file(index_path))
-        stack.enter_context(removed_if_unused(index_path))
-        index = stack.enter_context(Index(index_path, scheme, text=rules, name=options["name"], **known))
-        stack.enter_context(warnings_as_notes())
-        meter = stack.enter_context(Meter("Add", opened.size_bytes))
+            check_apart(path, source.files)
+        index = stack.enter_context(common.open_or_create(index_path, scheme, text=rules, name=name, **known))
+        meter = stack.enter_context(Meter("Add", source.size_bytes))
         if outcomes is not None:
             stack.enter_context(outcomes.writing())
+        report, wordless = _add(index, source, meter, options, expiry, outcomes)
         nothing = without_words(index.text_rules, index.scheme)
-        report, wordless = _add(index, opened, meter, options, expiry, outcomes)
-    seconds = time.monotonic() - started
-    _report(report, wordless, nothing, opened, meter.records, seconds, as_json)
+    seconds, skipped = time.monotonic() - started, report.skipped + source.skipped
+    rate, records = meter.records / max(seconds, 1e-9), meter.records + source.skipped
+    note_problems(source.name, source.replaced, skipped, source.problems)
+    counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": source.problems}
+    value = {"records": records, **counts, "seconds": seconds, "records_per_second": rate}
+    yield value, _lines(report, records, skipped, wordless, nothing, f"{seconds:.1f} s, {rate:,.0f} records/s")
 
 
 def _add(
@@ -163,20 +146,10 @@ def _resume_hint(committed: int, if_exists: str) -> str:
     return f"{count_text(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
-def _report(report: AddReport, wordless: int, nothing: str, source: Source, records: int, seconds: float, as_json: bool) -> None:
-    skipped = report.skipped + source.skipped
-    note_problems(source.name, source.replaced, skipped, source.problems)
-    if as_json:
-        rate = {"seconds": seconds, "records_per_second": records / max(seconds, 1e-9)}
-        counts = {**asdict(report), "skipped": skipped, "without_words": wordless, "problems": as_json_value(source.problems)}
-        emit_json({"records": records + source.skipped, **counts, **rate})
-        return
-    parts = [f"{report.added:,} added", f"{report.replaced:,} replaced", f"{report.ignored:,} ignored", f"{skipped:,} skipped"]
-    shown = [part for part in parts if not part.startswith("0 ")] or ["nothing added"]
-    emit(
-        f"{count_text(records + source.skipped, 'record')}: {', '.join(shown)}; {report.matched:,} with a near-duplicate "
-        "among the earlier ones"
-    )
+def _lines(report: AddReport, records: int, skipped: int, wordless: int, nothing: str, speed: str) -> Iterator[str]:
+    counts = {"added": report.added, "replaced": report.replaced, "ignored": report.ignored, "skipped": skipped}
+    shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing added"
+    yield f"{count_text(records, 'record')}: {shown}; {report.matched:,} with a near-duplicate among the earlier ones"
     if wordless:
-        emit(f"{count_text(wordless, 'document')} {nothing}: they match nothing, not even each other")
-    emit(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records/s")
+        yield f"{count_text(wordless, 'document')} {nothing}: they match nothing, not even each other"
+    yield speed

@@ -20,12 +20,12 @@ from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Match
+from .common import open_existing
 from .inputs.fields import ABSENT, field_value
 from .inputs.source import InputRecord, Source
 from .inputs.tables import TableSource
-from .options import open_index
 from .output import escaped, print_note
-from .wording import naming_file
+from .wording import told_as
 
 ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
 """The fields that --mark writes; the last one only with --against."""
@@ -169,7 +169,7 @@ class KnownRecords:
         found: list[tuple[int, str]] = []
         for path, index, question in self._indexes:
             places = np.flatnonzero(~known)
-            with naming_file(path):
+            with told_as(path):
                 answers = self._first_matches(index, question, texts, places)
             for place, matches in zip(places.tolist(), answers, strict=False):  # fewer answers after stop()
                 if matches:
@@ -225,9 +225,12 @@ def open_against(
     with contextlib.ExitStack() as stack:
         indexes = []
         for path in paths:
-            with _naming_options():
-                index = stack.enter_context(open_index(path, name))
-            with naming_file(path):
+            try:
+                index = stack.enter_context(open_existing(path, name))
+            except NearDupError as error:
+                error.args = (str(error).replace(" --name", " --against-name"),)
+                raise
+            with told_as(path):
                 indexes.append((path, index, _query_arguments(index, threshold, measure)))
         keys = None
         if folder is not None:
@@ -235,15 +238,6 @@ def open_against(
             stack.callback(keys.close)
             keys.execute("CREATE TABLE key (number INTEGER PRIMARY KEY, key TEXT)")
         yield KnownRecords(indexes, keys)
-
-
-@contextlib.contextmanager
-def _naming_options() -> Iterator[None]:
-    try:
-        yield
-    except NearDupError as error:
-        error.args = (str(error).replace(" --name", " --against-name"),)
-        raise
 
 
 def _query_arguments(index: Index, threshold: float, measure: Measure | None) -> dict[str, Any]:

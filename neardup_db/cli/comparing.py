@@ -25,11 +25,11 @@ from ..text import TextRules
 from ..values import Key
 from .buckets import Buckets
 from .choices import Choice, KeepRule, KnownRecords
+from .copies import Copy
 from .first_pass import RunCounts
 from .inputs.fields import ABSENT, field_value
 from .inputs.lines import RecordError
 from .inputs.source import InputRecord, Source
-from .inputs.table_passes import Passes
 from .output import escaped
 from .progress import Meter
 
@@ -39,12 +39,9 @@ OF_DATABASE = (DiskFullError, apsw.FullError)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arguments of `neardup dedup`. One output may be - for standard output. shards: the output is a folder with a file for
-    each input file."""
+    """The arguments of `neardup dedup`. One output may be - for standard output."""
 
-    passes: Passes
-    output: Path
-    folder: Path
+    copy: Copy
     threshold: float = 0.8
     recall: float = 0.99
     rules: TextRules | None = None
@@ -56,12 +53,11 @@ class Plan:
     drop_empty: bool = False
     pairs: Path | None = None
     clusters: Path | None = None
-    shards: bool = False
 
     @property
     def outputs(self) -> list[Path]:
         """The records come last, so that they are in place only if the others are."""
-        return [path for path in (self.pairs, self.clusters, self.output) if path is not None]
+        return [path for path in (self.pairs, self.clusters, self.copy.output) if path is not None]
 
 
 class Comparison:
@@ -70,7 +66,7 @@ class Comparison:
 
     def __init__(self, plan: Plan, counts: RunCounts) -> None:
         self._plan, self._counts = plan, counts
-        self._source: Source = plan.passes.source
+        self._source: Source = plan.copy.passes.source
         self._scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         self._rules = TextRules() if plan.rules is None else plan.rules
         self.choice = Choice(plan.keep, self._source)
@@ -81,7 +77,7 @@ class Comparison:
         """A temporary index; its keys are record numbers, and its metadata ids and lines if the plan wants names."""
         shared = self._shared()
         trim_memory()
-        connection = open_scratch(str(self._plan.folder / "index.db"))
+        connection = open_scratch(str(self._plan.copy.folder / "index.db"))
         try:
             with Index(connection, self._scheme, text=self._rules, record_matches=False) as index:
                 with Meter("Verify", self._source.size_bytes) as meter, warnings.catch_warnings():
@@ -95,7 +91,7 @@ class Comparison:
     def _shared(self) -> Any:
         """Whether each record shares a bucket with another and matches no other index, bool[n]."""
         known = self._plan.known
-        with contextlib.closing(Buckets(self._scheme, self._rules, self._plan.folder)) as buckets:
+        with contextlib.closing(Buckets(self._scheme, self._rules, self._plan.copy.folder)) as buckets:
             self._fill(buckets, known)
             self.wordless = buckets.wordless
             warning = buckets.token_counts.warning(self._rules.shingle)
@@ -110,11 +106,11 @@ class Comparison:
                 known.search(texts)
             buckets.add(texts)
 
-        self._counts.read(self._plan.passes, take, known.stop if known is not None else lambda: None)
+        self._counts.read(self._plan.copy.passes, take, known.stop if known is not None else lambda: None)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
         is_named = self._plan.mark or self._plan.pairs is not None or self._plan.clusters is not None
-        for record in self._plan.passes.chosen(shared):
+        for record in self._plan.copy.passes.chosen(shared):
             meter.advance(self._source.position)
             self.choice.observe(record)
             if not is_named and self._plan.group_field is None:

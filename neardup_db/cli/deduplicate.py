@@ -20,7 +20,7 @@ from .first_pass import RunCounts
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.passes import Marks
 from .inputs.records import format_of
-from .inputs.source import ChangedError, Source
+from .inputs.source import ChangedError
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import open_output, replacing, room_for
 from .progress import Meter
@@ -46,17 +46,14 @@ def deduplicate(plan: Plan) -> Summary:
     summary = Summary()
     with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
-        stack.callback(plan.passes.close)
-        comparison, source = Comparison(plan, summary), plan.passes.source
+        comparison, copy = Comparison(plan, summary), plan.copy
+        source = copy.passes.source
         index = stack.enter_context(comparison.index())
         found = duplicates_of(index, comparison.choice.order(np.fromiter(index, np.int64)), plan.connected)
         removed, marks = _chosen(plan, comparison, index, found, summary)
-        with _writing(plan, plan.output, begun), Meter("Write", source.size_bytes) as meter:
+        with _writing(plan, copy.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
-            if plan.shards:
-                plan.passes.write_shards(written, shard_paths(source, places[plan.output]), meter, marks)
-            else:
-                plan.passes.write(written, places[plan.output], plan.output, meter, marks)
+            copy.passes.write(written, places[copy.output], copy.output, meter, marks, shards=copy.shards)
         if plan.pairs is not None:
             with _writing(plan, plan.pairs, begun):
                 _write_pairs(index, places[plan.pairs], plan.pairs)
@@ -128,13 +125,6 @@ def _marks(plan: Plan, index: Index, records: int) -> Marks:
 
     against = None if plan.known is None else plan.known.names
     return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), np.zeros(records), names, against)
-
-
-def shard_paths(source: Source, output: Path) -> dict[Path, Path]:
-    shards = {path: output / source.relative_path(path) for path in source.files}
-    for folder in {output, *(path.parent for path in shards.values())}:
-        folder.mkdir(parents=True, exist_ok=True)
-    return shards
 
 
 # ---- the outputs -------------------------------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ from ..errors import ParameterError
 from ..index import Index
 from ..schemes import MinHash
 from ..values import Cluster
-from .command import command
+from . import common
+from .common import Results
 from .difference import changes
-from .options import json_option
-from .output import as_json_value, bytes_text, count_text, emit, emit_json, escaped
+from .output import bytes_text, count_text, escaped
 
 THRESHOLD = 0.8
 SHOWN_CLUSTERS, COMPARED_CLUSTERS, SHOWN_CHANGES = 8, 3, 5
@@ -68,7 +68,7 @@ class Demo:
 
     def _clusters(self, index: Index) -> list[Cluster]:
         clusters = list(index.clusters())
-        self.figures["clusters"] = [as_json_value(cluster) for cluster in clusters]
+        self.figures["clusters"] = clusters
         self.title(f"2  {len(clusters)} clusters of near-duplicates")
         self.print(*(f"{len(cluster):3}  {_members(cluster.keys)}" for cluster in clusters[:SHOWN_CLUSTERS]))
         self.print(f"     ... {len(clusters) - SHOWN_CLUSTERS} more")
@@ -88,7 +88,7 @@ class Demo:
         started = time.perf_counter()
         matches = index.query(text)
         seconds = time.perf_counter() - started
-        self.figures["query"] = {"matches": [as_json_value(match) for match in matches], "seconds": seconds}
+        self.figures["query"] = {"matches": matches, "seconds": seconds}
         self.title("4  Ask with a text that is not in the index")
         self.print(f"{' '.join(text.split()[:13])} ...")
         self.print(*(f"  {match.similarity:.1%}  {escaped(match.key)}" for match in matches))
@@ -124,10 +124,9 @@ def _members(keys: Any) -> str:
     return f"{_names(keys[0])[0]:15}  {', '.join(_names(key)[1] for key in keys)}"
 
 
-@command()
+@common.command()
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the index in this folder, as demo.db.")
-@json_option
-def demo(keep: Path | None, as_json: bool) -> None:
+def demo(keep: Path | None) -> Results:
     """Demonstrate an index on bundled real text.
 
     The text is 363 chapters of the Bible in eleven English translations, some of which copy each other. The demo adds them, shows
@@ -145,9 +144,6 @@ def demo(keep: Path | None, as_json: bool) -> None:
             raise ParameterError(f"{path} exists already: name another folder with --keep, or remove the file")
         steps = Demo(path)
         steps.run()
-    if as_json:
-        emit_json(steps.figures)
-        return
     name = path if keep else "articles.db"
     steps.title("Next")
     steps.print(
@@ -158,5 +154,4 @@ def demo(keep: Path | None, as_json: bool) -> None:
     )
     if keep is None:
         steps.print("The index of this demo was temporary; --keep DIR keeps it.")
-    for line in steps.lines:
-        emit(line)
+    yield steps.figures, steps.lines

@@ -1,31 +1,39 @@
-"""Stored documents as JSON: `neardup get`, and the lines of `neardup export -o`."""
+"""Documents of an index as JSON or as fingerprints, and those of other files into one: get, export, import, merge."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+
 from .. import clock
-from ..errors import CorruptIndexError
+from ..errors import CorruptIndexError, DuplicateKeyError
 from ..index import Index
 from ..store.database.connection import undecodable
-from ..values import Key
-from .inputs.files import packing_of
-from .options import find_group, group_option, index_command, keys_options, open_index, parse_keys
-from .output import as_json_value, emit_json, escaped, json_line, print_note
-from .outputs import open_output, replacing, room_for
+from ..store.transfer.importing import FingerprintFiles
+from ..values import AddReport, Key
+from . import common
+from .common import Results
+from .feed import report_result, sum_of_reports
+from .inputs.files import STDOUT, packing_of
+from .inputs.records import format_of
+from .output import as_json_value, count_text, escaped, json_line, note_problems, print_note
+from .outputs import check_kind, check_output, open_output, replacing, room_for
 from .progress import Meter
 
 _ROWS_AT_ONCE = 1000
 """Lines between updates of the progress bar."""
 
 
-@index_command()
-@keys_options
-@group_option
-def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type: str, group: str | None, as_json: bool) -> int:
+@common.index_command()
+@common.keys_options
+@common.group_option
+def get(index: Index, keys: tuple[str, ...], file: Any, key_type: str, group: str | None) -> Results:
     """Print documents by their keys, as JSON.
 
     Prints one object a line, with and without --json: key, group, metadata, text if INDEX stores texts, code if it holds codes,
@@ -35,22 +43,59 @@ def get(index_path: Path, keys: tuple[str, ...], file: Any, name: str, key_type:
     \b
     neardup get articles.db a1 a2
     """
-    wanted = parse_keys(keys, file, key_type)
-    found = 0
-    with open_index(index_path, name) as index:
-        condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (find_group(index, group),))
-        for key in wanted:
-            document = next(_documents(index, condition, (key, *more)), None)
-            if document is None:
-                print_note(f"no document{'' if group is None else ' of the group'} has the key {escaped(key) or repr(key)}")
-            else:
-                emit_json(document)
-                found += 1
-    return 0 if found else 1
+    condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (common.find_group(index, group),))
+    for key in common.parse_keys(keys, file, key_type):
+        document = next(_documents(index, condition, (key, *more)), None)
+        if document is None:
+            print_note(f"no document{'' if group is None else ' of the group'} has the key {escaped(key) or repr(key)}")
+        else:
+            yield document, None
 
 
-def write_lines(index: Index, out: Path, size_bytes: int) -> int:
-    count, total = 0, max(len(index), 1)
+@common.index_command()
+@click.argument("out", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Write the documents here, as JSON lines (.gz, .zst); - is standard output.",
+)
+@click.option("--force", is_flag=True, help="With -o: replace a file that exists.")
+def export(index: Index, out: Path | None, output: Path | None, force: bool) -> Results:
+    """Write documents as JSON lines, or fingerprints as Parquet.
+
+    -o FILE: one JSON object a line for each document of a snapshot, in insertion order, as printed by `neardup get`. `neardup
+    add` reads the file: key and text, and with --metadata the other fields as metadata.
+
+    OUT: a new Parquet file for `neardup import` and neardup_db.spark, without texts, metadata or expiry. Needs pyarrow.
+
+    \b
+    neardup export articles.db -o articles.jsonl.gz
+    neardup export articles.db articles.parquet
+    """
+    if (out is None) == (output is None):
+        raise click.UsageError("Give either OUT, for fingerprints, or -o FILE, for documents")
+    if out is not None and force:
+        raise click.UsageError("--force requires -o FILE; OUT is a new file")
+    if out == STDOUT:
+        raise click.UsageError("Parquet cannot be written to a stream; name a file, or give -o - for documents as JSON lines")
+    if output == STDOUT and common.is_json():
+        raise click.UsageError("--json and -o - both write to standard output; name a file for the documents")
+    if out is not None:
+        count = index.export_fingerprints(out)
+    elif output is not None:
+        if output != STDOUT:
+            if format_of(output) not in (None, "jsonl"):
+                what = "-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet"
+                raise click.UsageError(f"{output}: {what}")
+            check_kind(output, folder=False)
+            check_output(output, force, common.index_files(index))
+        count = _write_lines(index, output)
+    yield {"exported": count}, () if output == STDOUT else f"{count_text(count, 'document')} exported"
+
+
+def _write_lines(index: Index, out: Path) -> int:
+    count, total, size_bytes = 0, max(len(index), 1), common.index_files(index)[0].stat().st_size
     with replacing(out) as (new,), room_for(out), open_output(new, packing_of(out)) as file, Meter("Export", size_bytes) as meter:
         for document in _documents(index, "true", ()):
             file.write(f"{json_line(document)}\n".encode())
@@ -105,3 +150,79 @@ def _parsed(key: Key, metadata: str) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         what = f"the metadata of the document {escaped(key)} is damaged ({error})"
         raise CorruptIndexError(f"{what}: run neardup check --repair, or restore a backup") from error
+
+
+@common.command("import")
+@common.index_argument
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@common.if_exists_option("a document whose key is in the index")
+@click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
+@click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
+@click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
+@common.name_option
+def import_(index_path: Path, sources: tuple[Path, ...], name: str, no_record_matches: bool, **options: Any) -> Results:
+    """Add documents to INDEX by exported fingerprints.
+
+    IN is a Parquet file of `neardup export`, or a folder of fingerprints written by neardup_db.spark. A new INDEX gets the
+    settings of the first file; all files must have the settings of INDEX. Needs pyarrow.
+
+    \b
+    neardup import articles.db fingerprints/
+    neardup import crawl.db monday/fingerprints tuesday/fingerprints --if-exists ignore
+    """
+    started, files = time.monotonic(), FingerprintFiles(sources)
+    scheme, rules = (files.scheme, files.rules) if common.is_new(index_path) else (None, None)
+    known = {"record_matches": False} if no_record_matches else {}
+    with common.open_or_create(index_path, scheme, text=rules, name=name, **known) as index:
+        report = index.import_fingerprints(sources, **options)
+    note_problems(", ".join(map(str, sources)), 0, report.skipped, ())
+    yield report_result(report, ("replaced", "ignored", "skipped"), time.monotonic() - started)
+
+
+@common.command()
+@click.argument("into", metavar="INTO", type=click.Path(path_type=Path))
+@click.argument("sources", metavar="FROM...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@common.name_option
+@common.if_exists_option("a document whose key is in INTO")
+@click.option("--no-record-matches", is_flag=True, help="Skip the search for matches in a new INTO; clusters finds them later.")
+@click.option("--commit-every", type=click.IntRange(min=1), help="Documents in a transaction.  [default: one for all]")
+def merge(
+    into: Path, sources: tuple[Path, ...], name: str, if_exists: Any, no_record_matches: bool, commit_every: int | None
+) -> Results:
+    """Add the documents of other indexes to INTO.
+
+    Fingerprints, groups, metadata, texts, times and expiry are copied, in the order of FROM; expired documents are not. A new
+    INTO gets the settings of the first FROM except its window. All indexes must have the same text rules and, except for
+    threshold and bands, the same scheme.
+
+    \b
+    neardup merge articles.db monday.db tuesday.db
+    neardup merge crawl.db part-*.db --if-exists ignore --commit-every 100000
+    """
+    started, report, taken = time.monotonic(), AddReport(), 0
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(common.open_existing(path, name)) for path in sources]
+        sizes = [path.stat().st_size for path in sources]
+        settings: dict[str, Any] = {"record_matches": False} if no_record_matches else {}
+        if common.is_new(into):
+            sql = f"SELECT name, value FROM {name}_setting WHERE name IN ('store_text', 'record_matches')"
+            first = {name: bool(value) for name, value in others[0].connection.execute(sql)}
+            settings = {"scheme": others[0].scheme, "text": others[0].text_rules, **first, **settings}
+        index = stack.enter_context(common.open_or_create(into, name=name, **settings))
+        meter = stack.enter_context(Meter("Merge", sum(sizes)))
+        if commit_every is None:
+            stack.enter_context(index.transaction())
+        for number, (path, other) in enumerate(zip(sources, others, strict=True)):
+            total = len(other)
+
+            def moved(done: int, before: int = sum(sizes[:number]), size: int = sizes[number], total: int = total) -> None:
+                meter.advance(before + size * min(done, total) // max(total, 1), 0)
+
+            try:
+                told = index.merge(other, if_exists=if_exists, commit_every=commit_every, progress=moved)
+            except DuplicateKeyError as error:
+                raise DuplicateKeyError(f"{path}: {error}") from error
+            report = sum_of_reports(report, told, taken)
+            taken += total
+            meter.records += told.total
+    yield report_result(report, ("replaced", "ignored"), time.monotonic() - started)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..index import Index
 from ..parameters import Measure
 from ..show.explanation import shared_rows_text, still_connected, verdict
-from ..values import Explanation, MatchExplanation, flat_rows
+from ..values import MatchExplanation, flat_rows
+from . import common
+from .common import Results
 from .difference import changes
 from .inputs.files import STDOUT
-from .options import group_or_none, index_command, index_files, key_type_option, measure_option, open_index, parse_key
-from .output import as_json_value, columns, count_text, emit, emit_json, escaped
+from .output import aligned, as_json_value, count_text, escaped
 from .outputs import check_output, write_page
 
 MOST = 12
@@ -24,10 +25,10 @@ MOST = 12
 text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@index_command()
+@common.index_command()
 @click.argument("subject", metavar="TEXT | KEY KEY", nargs=-1, required=True)
 @click.option("--threshold", type=float, help="With TEXT: minimum similarity, at or above the index's threshold.")
-@measure_option
+@common.measure_option
 @click.option("--text-a", type=text_file, help="File with the first document's text, if the index stores no texts.")
 @click.option("--text-b", type=text_file, help="File with the second document's text.")
 @click.option(
@@ -36,10 +37,10 @@ text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Write a page about the two documents; - is standard output.",
 )
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
-@key_type_option
+@common.key_type_option
 @click.option("--group", metavar="NAME", help="With TEXT: the group to search, as in neardup query.")
 def explain(
-    index_path: Path,
+    index: Index,
     subject: tuple[str, ...],
     threshold: float | None,
     measure: Measure | None,
@@ -47,11 +48,9 @@ def explain(
     text_b: Path | None,
     html: Path | None,
     force: bool,
-    name: str,
     key_type: str,
     group: str | None,
-    as_json: bool,
-) -> None:
+) -> Results:
     """Show how a query runs, or why two documents match.
 
     With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs: the
@@ -69,38 +68,27 @@ def explain(
         raise click.UsageError("--threshold, --measure and --group go with TEXT, not with two KEYs")
     if len(subject) == 1 and (text_a or text_b or html):
         raise click.UsageError("--text-a, --text-b and --html go with two KEYs, not with TEXT")
-    if html == STDOUT and as_json:
+    if html == STDOUT and common.is_json():
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
-    with open_index(index_path, name) as index:
-        if len(subject) == 1:
-            text = sys.stdin.buffer.read().decode("utf-8", "replace") if subject[0] == "-" else subject[0]
-            asked = group_or_none(index, group, "give --group NAME")
-            _explain_query(index.explain(text, threshold=threshold, measure=measure, group=asked), as_json)
-            return
-        if html is not None and html != STDOUT:
-            check_output(html, force, index_files(index_path))
-        first, second = (parse_key(key, key_type) for key in subject)
-        texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
-        match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
+    if len(subject) == 1:
+        asked = common.group_or_none(index, group, "give --group NAME")
+        text = common.read_content(subject[0], None)
+        query = as_json_value(index.explain(text, threshold=threshold, measure=measure, group=asked))
+        yield query, aligned(flat_rows(query))
+        return
+    if html is not None and html != STDOUT:
+        check_output(html, force, common.index_files(index))
+    first, second = (common.parse_key(key, key_type) for key in subject)
+    texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
+    match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
     if html is not None:
         write_page(html, match.html())
-    if as_json:
-        emit_json({**as_json_value(match), "jaccard": match.jaccard})
-    elif html is None:
-        _print_match(match)
+    yield {**as_json_value(match), "jaccard": match.jaccard}, _match_lines(match) if html is None else ()
 
 
-def _explain_query(explanation: Explanation, as_json: bool) -> None:
-    query = as_json_value(explanation)
-    if as_json:
-        emit_json(query)
-    else:
-        columns(list(flat_rows(query)))
-
-
-def _print_match(match: MatchExplanation) -> None:
+def _match_lines(match: MatchExplanation) -> Iterator[str]:
     key_a, key_b = escaped(match.key_a), escaped(match.key_b)
-    emit(f"{key_a} and {key_b}    {verdict(match)}")
+    yield f"{key_a} and {key_b}    {verdict(match)}"
     rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []
     rows.append(("similarity", f"{match.similarity:.4f}"))
     if match.distance is not None:
@@ -113,23 +101,19 @@ def _print_match(match: MatchExplanation) -> None:
         places = [f"{table}: {escaped(key)}" if numbered else escaped(key) for table, key in match.met[:MOST]]
         more = [f"... {len(match.met) - MOST:,} more"] if len(match.met) > MOST else []
         rows.append(("table: key" if numbered else "places", ", ".join(places + more)))
-    columns(rows)
+    yield from aligned(rows)
     if match.passages is not None and match.text_a is not None:
         found = [f"{passage.tokens} tokens  {match.text_a[passage.start : passage.end]}" for passage in match.passages]
-        _print_list(count_text(len(found), "common passage"), found)
+        yield from _list_lines(count_text(len(found), "common passage"), found)
     elif match.text_a is not None and match.text_b is not None:
-        _print_list(f"[-only in {key_a}-] {{+only in {key_b}+}}", changes(match.text_a, match.text_b, MOST - 1))
+        yield from _list_lines(f"[-only in {key_a}-] {{+only in {key_b}+}}", changes(match.text_a, match.text_b, MOST - 1))
     if match.passages is None and match.shared is not None and match.only_a is not None and match.only_b is not None:
-        emit()
-        emit(f"{count_text(len(match.shared), 'shingle')} in both")
-        _print_list(f"{count_text(len(match.only_a), 'shingle')} only in {key_a}", match.only_a)
-        _print_list(f"{count_text(len(match.only_b), 'shingle')} only in {key_b}", match.only_b)
+        yield from ("", f"{count_text(len(match.shared), 'shingle')} in both")
+        yield from _list_lines(f"{count_text(len(match.only_a), 'shingle')} only in {key_a}", match.only_a)
+        yield from _list_lines(f"{count_text(len(match.only_b), 'shingle')} only in {key_b}", match.only_b)
 
 
-def _print_list(title: str, lines: Sequence[str]) -> None:
-    emit()
-    emit(title)
-    for line in lines[:MOST]:
-        emit(f"  {escaped(line)}")
+def _list_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from ("", title, *(f"  {escaped(line)}" for line in lines[:MOST]))
     if len(lines) > MOST:
-        emit(f"  ... and {len(lines) - MOST:,} more")
+        yield f"  ... and {len(lines) - MOST:,} more"

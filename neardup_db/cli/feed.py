@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from .. import limits
-from ..errors import DuplicateKeyError, NearDupError, ShortTextsWarning
+from ..errors import DuplicateKeyError, NearDupError
 from ..index import Index
 from ..values import MOST_PROBLEMS, AddReport, SyncReport
 from .inputs.lines import RecordError
 from .inputs.passes import in_pieces
 from .inputs.source import InputRecord, Source
-from .output import as_json_value, count_text, emit_result, print_note
+from .output import as_json_value, count_text
 from .progress import Meter
 from .wording import in_command_terms
 
@@ -62,17 +60,6 @@ def feed(
     return report
 
 
-@contextlib.contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    told: list[str] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", ShortTextsWarning)
-        warnings.showwarning = lambda message, *_, **__: told.append(str(message))
-        yield
-    for message in told:
-        print_note(in_command_terms(message))
-
-
 _PLACE = re.compile(r"record (\d+): ")
 
 
@@ -98,8 +85,8 @@ def _add(
     return report
 
 
-def print_report(report: AddReport | SyncReport, counts: Sequence[str], seconds: float, as_json: bool) -> None:
-    """counts: the counts of the report to name after the added documents."""
+def report_result(report: AddReport | SyncReport, counts: Sequence[str], seconds: float) -> tuple[dict[str, Any], str]:
+    """A report as a value and as a line. counts: the counts of the report to name after the added documents."""
     done = ", ".join([f"{count_text(report.added, 'document')} added", *(f"{getattr(report, name):,} {name}" for name in counts)])
     line = f"{done}; {report.matched:,} with a near-duplicate among the earlier ones; {seconds:.1f} s"
-    emit_result({**as_json_value(report), "seconds": seconds}, line, as_json=as_json)
+    return {**as_json_value(report), "seconds": seconds}, line

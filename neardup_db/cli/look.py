@@ -1,11 +1,9 @@
-"""Commands that read an index: query, pairs, clusters, stats."""
+"""Commands that read an index: query, clusters, stats."""
 
 from __future__ import annotations
 
 import itertools
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,44 +14,18 @@ from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
-from .inputs.binary import HEAD_BYTES, why_not_text
+from . import common
+from .common import Results
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
 from .inputs.passes import in_pieces
 from .inputs.source import InputRecord, Source
-from .options import (
-    INPUT_NAMES,
-    Count,
-    all_groups_option,
-    group_listed,
-    group_option,
-    group_to_query,
-    index_command,
-    input_options,
-    key_type_option,
-    limit_option,
-    measure_option,
-    open_index,
-    parse_key,
-    read_options,
-    refuse_given,
-)
-from .output import (
-    as_json_value,
-    columns,
-    emit,
-    emit_json,
-    escaped,
-    note_problems,
-    print_note,
-    similarity_text,
-    without_words,
-)
-from .outputs import room_in
+from .output import aligned, as_json_value, escaped, note_problems, print_note, similarity_text, without_words
+from .outputs import scratch_folder
 from .wording import in_command_terms
 
 
-@index_command()
+@common.index_command()
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="Query with a stored document instead of a text.")
@@ -65,26 +37,18 @@ from .wording import in_command_terms
     type=click.Path(path_type=Path, allow_dash=True),
     help="Query with each record of an input: a file, a folder, or - for standard input.",
 )
-@key_type_option
+@common.key_type_option
 @click.option("--threshold", type=float, help="Minimum similarity, at or above the index's threshold.")
 @click.option("--max-distance", type=int, help="Maximum number of differing bits, at or below the index's.")
-@measure_option
-@limit_option
+@common.measure_option
+@common.limit_option
 @click.option("--any", "any_", is_flag=True, help="With --limit: return the first matches found, not the best.")
-@group_option
-@all_groups_option
-@input_options
-@click.pass_context
+@common.group_option
+@common.all_groups_option
+@common.input_options
 def query(
-    context: click.Context,
-    /,
-    index_path: Path,
-    text: str | None,
-    file: Path | None,
-    key: str | None,
-    sources: tuple[Path, ...],
-    **options: Any,
-) -> int:
+    index: Index, text: str | None, file: Path | None, key: str | None, sources: tuple[Path, ...], **options: Any
+) -> Results:
     """Print the near-duplicates of TEXT, best first.
 
     TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has the similarity,
@@ -103,31 +67,19 @@ def query(
     if sum(source is not None for source in (text, file, key, sources or None)) != 1:
         raise click.UsageError("Give one of TEXT, --file, --key and --from")
     if sources:
-        return _query_records(index_path, sources, options)
-    refuse_given(context, INPUT_NAMES, "requires --from")
-    with open_index(index_path, options["name"]) as index:
-        content = b"" if key is not None else _content(text, file)
-        matches = _matches(index, content, key, options)
-        scheme, rules = index.scheme, index.text_rules
-        wordless = not matches and key is None and scheme.takes_text and scheme.fingerprint(content, rules) is None
-    if wordless:
+        return (yield from _query_records(index, sources, options))
+    common.refuse_given(common.INPUT_NAMES, "requires --from")
+    content = b"" if key is not None else common.read_content(text, file)
+    matches = _matches(index, content, key, options)
+    scheme, rules = index.scheme, index.text_rules
+    if not matches and key is None and scheme.takes_text and scheme.fingerprint(content, rules) is None:
         print_note(f"the text is one {without_words(rules, scheme)}, so nothing matches it, not even the same text")
-    if options["as_json"]:
-        emit_json({"matches": as_json_value(matches)})
-    else:
-        for match in matches:
-            part = "" if match.part is None else f"  part {escaped(match.part)}"
-            emit(f"{similarity_text(match.similarity, match.distance)}  {escaped(match.key)}{part}")
+    lines = []
+    for match in matches:
+        part = "" if match.part is None else f"  part {escaped(match.part)}"
+        lines.append(f"{similarity_text(match.similarity, match.distance)}  {escaped(match.key)}{part}")
+    yield {"matches": matches}, lines
     return 0 if matches else 1
-
-
-def _content(text: str | None, file: Path | None) -> str | bytes:
-    if file is None and text != "-":
-        return text or ""
-    content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-    if why := why_not_text(content[:HEAD_BYTES]):
-        raise ParameterError(f"{file or 'standard input'}: {why}")
-    return content
 
 
 def _matches(index: Index, content: str | bytes, key: str | None, options: dict[str, Any]) -> list[Match]:
@@ -136,7 +88,7 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
             raise click.UsageError(
                 "--key goes with --threshold, --measure, --limit and --all-groups only; its group is the document's own"
             )
-        stored, group = parse_key(key, options["key_type"]), ANY_GROUP if options["all_groups"] else None
+        stored, group = common.parse_key(key, options["key_type"]), ANY_GROUP if options["all_groups"] else None
         how = {name: options[name] for name in ("threshold", "measure", "limit")}
         return index.matches(stored, group=group, **how)
     question = _query_arguments(index, options)
@@ -148,7 +100,7 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
 
 def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
     question = {name: options[name] for name in ("threshold", "max_distance", "limit")}
-    question["any"], question["group"] = options["any_"], group_to_query(index, options["group"], options["all_groups"])
+    question["any"], question["group"] = options["any_"], common.group_to_query(index, options["group"], options["all_groups"])
     if index.scheme.takes_text:
         return {**question, "measure": options["measure"]}
     if options["measure"] is not None:
@@ -156,29 +108,21 @@ def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
     return question
 
 
-def _query_records(index_path: Path, sources: Sequence[Path], options: dict[str, Any]) -> int:
-    as_json, reading = options["as_json"], replace(read_options(options), typed_ids=True)
-    has_matches = False
-    with tempfile.TemporaryDirectory(prefix="neardup-") as folder, open_index(index_path, options["name"]) as index:
-        with room_in(Path(folder).parent, "name a folder for temporary files on another one with the variable TMPDIR"):
-            source = open_source(sources, reading, Path(folder))
+def _query_records(index: Index, sources: Sequence[Path], options: dict[str, Any]) -> Results:
+    reading, found = replace(common.read_options(options), typed_ids=True), False
+    with scratch_folder() as folder:
+        source = open_source(sources, reading, folder)
         question = _query_arguments(index, options)
         for piece in in_pieces(_queryable_records(index, source), limits.PIECE_RECORDS):
             for record, matches in zip(piece, _matches_of_records(index, piece, question), strict=True):
-                has_matches = has_matches or bool(matches)
                 for match in matches:
-                    _print_match(record, match, as_json)
+                    found = True
+                    distance = "" if match.distance is None else match.distance
+                    part = "" if match.part is None else f"\t{escaped(match.part)}"
+                    line = f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}"
+                    yield {"id": record.key, **as_json_value(match)}, line
         note_problems(source.name, source.replaced, source.skipped, source.problems)
-    return 0 if has_matches else 1
-
-
-def _print_match(record: InputRecord, match: Match, as_json: bool) -> None:
-    if as_json:
-        emit_json({"id": record.key, **as_json_value(match)})
-        return
-    distance = "" if match.distance is None else match.distance
-    part = "" if match.part is None else f"\t{escaped(match.part)}"
-    emit(f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}")
+    return 0 if found else 1
 
 
 def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
@@ -205,14 +149,12 @@ def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: di
         yield matches if len(matches) < most or most == question["limit"] else ask(text, **question)
 
 
-@index_command()
+@common.index_command()
 @click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
-@click.option("--members", type=Count(1), help="Print at most this many members of each.")
-@limit_option
-@group_option
-def clusters(
-    index_path: Path, name: str, min_size: int, members: int | None, limit: int | None, group: str | None, as_json: bool
-) -> int:
+@click.option("--members", type=common.Count(1), help="Print at most this many members of each.")
+@common.limit_option
+@common.group_option
+def clusters(index: Index, min_size: int, members: int | None, limit: int | None, group: str | None) -> Results:
     """Print the clusters, the largest first.
 
     A cluster is all documents of one group that chains of near-duplicates connect; its first line is its earliest document.
@@ -222,36 +164,20 @@ def clusters(
     \b
     neardup clusters articles.db --min-size 3 --limit 10
     """
-    count = 0
-    with open_index(index_path, name) as index:
-        for cluster in itertools.islice(index.clusters(min_size, group=group_listed(index, group)), limit):
-            count += 1
-            keys = cluster.keys[:members]
-            if as_json:
-                emit_json(as_json_value({"size": len(cluster), "representative": cluster.representative, "keys": keys}))
-                continue
-            emit(f"{len(cluster):6,}  {escaped(keys[0])}")
-            _indented(escaped(key) for key in keys[1:])
-            if len(keys) < len(cluster):
-                _indented([f"... and {len(cluster) - len(keys):,} more"])
-    return 0 if count else 1
+    for cluster in itertools.islice(index.clusters(min_size, group=common.group_listed(index, group)), limit):
+        keys = cluster.keys[:members]
+        lines = [f"{len(cluster):6,}  {escaped(keys[0])}", *(f"        {escaped(key)}" for key in keys[1:])]
+        if len(keys) < len(cluster):
+            lines.append(f"        ... and {len(cluster) - len(keys):,} more")
+        yield {"size": len(cluster), "representative": cluster.representative, "keys": keys}, lines
 
 
-def _indented(lines: Iterable[str]) -> None:
-    for line in lines:
-        emit(f"        {line}")
-
-
-@index_command()
-def stats(index_path: Path, name: str, as_json: bool) -> None:
+@common.index_command()
+def stats(index: Index) -> Results:
     """Print counts, sizes and settings of INDEX.
 
     \b
     neardup stats articles.db
     """
-    with open_index(index_path, name) as index:
-        statistics = as_json_value(index.stats())
-    if as_json:
-        emit_json(statistics)
-    else:
-        columns(list(flat_rows(statistics)))
+    statistics = as_json_value(index.stats())
+    yield statistics, aligned(flat_rows(statistics))

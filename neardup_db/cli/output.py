@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 import click
@@ -40,13 +40,6 @@ def json_line(value: Any) -> str:
 
 def emit(line: str = "", keep: str = "\t") -> None:
     click.echo(escape_unprintable(line, keep))
-
-
-def emit_result(value: Any, line: str, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(as_json_value(value))
-    else:
-        emit(line)
 
 
 def print_note(line: str) -> None:
@@ -174,10 +167,11 @@ def similarity_text(similarity: float, distance: int | None) -> str:
     return f"{similarity:.4f}" if distance is None else f"{similarity:.4f}  {distance:4d} bits"
 
 
-def columns(rows: list[tuple[str, Any]]) -> None:
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, value in rows:
-        emit(f"{name:<{width}}  {escaped(value)}")
+def aligned(rows: Iterable[tuple[str, Any]]) -> list[str]:
+    """Two columns."""
+    shown = list(rows)
+    width = max((len(name) for name, _ in shown), default=0)
+    return [f"{name:<{width}}  {escaped(value)}" for name, value in shown]
 
 
 def count_text(count: int, noun: str, plural: str | None = None) -> str:

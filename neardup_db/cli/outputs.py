@@ -174,3 +174,15 @@ def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] 
         if before := afterword(error):
             add_afterword(full, before.removeprefix("; "))
         raise full from error
+
+
+@contextlib.contextmanager
+def scratch_folder(place: Path | None = None, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[Path]:
+    """A new folder for temporary files, in `place` of --tmp or where Python makes them."""
+    option, prefix = ("the variable TMPDIR", "neardup-") if place is None else ("--tmp", ".neardup-")
+    remedy = f"name a folder for temporary files on another one with {option}"
+    with (
+        room_in(place or Path(tempfile.gettempdir()), remedy, errors),
+        tempfile.TemporaryDirectory(prefix=prefix, dir=place) as folder,
+    ):
+        yield Path(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from glob import has_magic
@@ -14,57 +13,38 @@ from typing import Any
 import click
 
 from ..values import Pair
-from .command import command
+from . import common
+from .common import Results
 from .comparing import OF_DATABASE, Comparison, Plan
-from .feed import warnings_as_notes
+from .copies import Copy
 from .first_pass import RunCounts
 from .inputs.files import STDIN, is_stream
 from .inputs.opening import open_source, passes_of
 from .inputs.records import format_of_file
-from .options import (
-    INPUT_NAMES,
-    TEXT_NAMES,
-    NumberRange,
-    group_listed,
-    group_option,
-    input_options,
-    json_option,
-    limit_option,
-    name_option,
-    open_index,
-    read_options,
-    refuse_given,
-    text_options,
-    text_rules,
-)
-from .output import emit_result, escaped, note_problems
-from .outputs import room_in
-from .wording import in_options
+from .output import escaped, note_problems
+from .outputs import scratch_folder
+from .wording import told_as
 
 _DATABASE = b"SQLite format 3\0"
 """The first bytes of a SQLite database."""
 
-_TMPDIR = "name a folder for temporary files on another one with the variable TMPDIR"
 
-
-@command()
+@common.command()
 @click.argument("paths", metavar="INDEX | IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@name_option
+@common.name_option
 @click.option("--threshold", type=float, help="Minimum similarity, at least an index's own.  [default for records: 0.8]")
 @click.option(
     "--recall",
-    type=NumberRange(0, 1, min_open=True, max_open=True),
+    type=common.NumberRange(0, 1, min_open=True, max_open=True),
     default=0.99,
     show_default=True,
     help="For records: recall of pairs at the threshold.",
 )
-@limit_option
-@group_option
-@text_options
-@input_options
-@json_option
-@click.pass_context
-def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) -> int:
+@common.limit_option
+@common.group_option
+@common.text_options
+@common.input_options
+def pairs(paths: tuple[Path, ...], **options: Any) -> Results:
     """Print all pairs of near-duplicates.
 
     Compares the documents of INDEX, or the records of IN, which may be any input of neardup dedup. Record pairs are verified by
@@ -81,17 +61,13 @@ def pairs(context: click.Context, /, paths: tuple[Path, ...], **options: Any) ->
     """
     is_index = len(paths) == 1 and options["format_"] is None and _is_index(paths[0])
     if is_index:
-        refuse_given(context, ("recall", *TEXT_NAMES, *INPUT_NAMES), "is for records, and this is an index")
+        common.refuse_given(("recall", *common.TEXT_NAMES, *common.INPUT_NAMES), "is for records, and this is an index")
     else:
-        refuse_given(context, ("name", "group"), "is for an index, and these are records")
-    count = 0
+        common.refuse_given(("name", "group"), "is for an index, and these are records")
     with _index_pairs(paths[0], options) if is_index else _record_pairs(paths, options) as found:
         for pair in itertools.islice(found, options["limit"]):
-            count += 1
             distance = "" if pair.distance is None else str(pair.distance)
-            line = f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}"
-            emit_result(pair, line, as_json=options["as_json"])
-    return 0 if count else 1
+            yield pair, f"{pair.similarity:.4f}\t{distance}\t{escaped(pair.key_a)}\t{escaped(pair.key_b)}"
 
 
 def _is_index(path: Path) -> bool:
@@ -106,23 +82,21 @@ def _is_index(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    with open_index(path, options["name"]) as index:
-        yield index.pairs(options["threshold"], group=group_listed(index, options["group"]))
+    with common.open_index(path, options["name"]) as index:
+        yield index.pairs(options["threshold"], group=common.group_listed(index, options["group"]))
 
 
 @contextlib.contextmanager
 def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
+    rules, reading = common.text_rules(options), replace(common.read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
-        with room_in(folder.parent, _TMPDIR, (OSError, *OF_DATABASE)):
-            passes = passes_of(open_source(paths, reading, folder), folder)
-            stack.callback(passes.close)
-            counts = RunCounts()
-            with in_options(), warnings_as_notes():
-                comparison = Comparison(Plan(passes, folder, folder, threshold, options["recall"], rules, pairs=folder), counts)
-                index = stack.enter_context(comparison.index())
+    with scratch_folder(errors=(OSError, *OF_DATABASE)) as folder, contextlib.ExitStack() as stack:
+        passes = passes_of(open_source(paths, reading, folder), folder)
+        stack.callback(passes.close)
+        counts = RunCounts()
+        with told_as(), common.warnings_as_notes():
+            comparison = Comparison(Plan(Copy(passes, folder), threshold, options["recall"], rules, pairs=folder), counts)
+            index = stack.enter_context(comparison.index())
         yield (
             replace(pair, key_a=index.get(pair.key_a).metadata["id"], key_b=index.get(pair.key_b).metadata["id"])
             for pair in index.pairs()

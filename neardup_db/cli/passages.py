@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,35 +15,20 @@ from ..errors import ParameterError
 from ..index import Index
 from ..schemes import Passages
 from ..store.database.open import open_scratch
-from ..values import CommonPassage, Key, Passage
-from .command import command
-from .feed import feed, warnings_as_notes
-from .inputs.binary import HEAD_BYTES, why_not_text
+from ..values import Key, Passage
+from . import common
+from .common import Results
+from .feed import feed
 from .inputs.opening import open_source
 from .inputs.source import InputRecord
-from .options import (
-    Count,
-    group_option,
-    group_or_none,
-    index_command,
-    input_options,
-    json_option,
-    key_type_option,
-    limit_option,
-    open_index,
-    parse_key,
-    read_options,
-    text_options,
-    text_rules,
-)
-from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems, print_note
-from .outputs import room_in
+from .output import count_text, escaped, note_problems, print_note
+from .outputs import scratch_folder
 from .progress import Meter
 
 shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help="Tokens in the shortest passage.")
 
 
-@index_command()
+@common.index_command()
 @click.argument("text", metavar="FILE|TEXT", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
 @click.option("--key", help="The passages of a stored document instead of a text.")
@@ -55,19 +38,13 @@ shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help=
     help="The passages of each document of another index, which stores texts, instead of a text.",
 )
 @click.option("--in", "in_key", metavar="KEY", help="Only passages of this document.")
-@key_type_option
+@common.key_type_option
 @shortest_option
-@limit_option
-@group_option
+@common.limit_option
+@common.group_option
 def passages(
-    index_path: Path,
-    text: str | None,
-    file: Path | None,
-    key: str | None,
-    against: Path | None,
-    in_key: str | None,
-    **options: Any,
-) -> int:
+    index: Index, text: str | None, file: Path | None, key: str | None, against: Path | None, in_key: str | None, **options: Any
+) -> Results:
     """Print the passages that a text shares with documents.
 
     The longest come first. The text is in FILE or, if there is no file of this name, the argument itself; - is standard input.
@@ -84,76 +61,54 @@ def passages(
     """
     if sum(source is not None for source in (text, file, key, against)) != 1 or (key is not None and in_key is None):
         raise click.UsageError("Give one of FILE or TEXT, --file, --against, and --key with --in")
-    with open_index(index_path, options["name"]) as index:
-        shortest = options["shortest"]
-        if against is not None:
-            return _against(index, against, in_key, options)
-        if key is not None:
-            stored, other = (parse_key(one, options["key_type"]) for one in (key, in_key or ""))
-            content = index.get(stored).text
-            found = index.passages_of(stored, other, shortest=shortest)[: options["limit"]]
-        else:
-            content = _content(text, file)
-            document = None if in_key is None else parse_key(in_key, options["key_type"])
-            group = None if in_key is not None else group_or_none(index, options["group"], "give --group NAME")
-            found = index.passages(content, document, shortest=shortest, limit=options["limit"], group=group)
-    for passage in found:
-        _print_passage(passage, content, options["as_json"])
-    return 0 if found else 1
+    shortest, limit = options["shortest"], options["limit"]
+    document = None if in_key is None else common.parse_key(in_key, options["key_type"])
+    if key is not None and document is not None:
+        stored = common.parse_key(key, options["key_type"])
+        content = index.get(stored).text
+        for passage in index.passages_of(stored, document, shortest=shortest)[:limit]:
+            yield _shown(passage, content)
+        return
+    group = None if in_key is not None else common.group_or_none(index, options["group"], "give --group NAME")
+    for other, content in [(None, _text(text, file))] if against is None else _texts(against, index.name):
+        for passage in index.passages(content, document, shortest=shortest, limit=limit, group=group):
+            limit = None if limit is None else limit - 1
+            yield _shown(passage, content, other)
 
 
-def _against(index: Index, path: Path, in_key: str | None, options: dict[str, Any]) -> int:
-    """Print the passages of each document of another index. Returns the exit code."""
-    document = None if in_key is None else parse_key(in_key, options["key_type"])
-    group = None if in_key is not None else group_or_none(index, options["group"], "give --group NAME")
-    printed = 0
-    with open_index(path, options["name"]) as other:
+def _text(text: str | None, file: Path | None) -> str:
+    content = common.read_content(text, file, may_be_name=True)
+    return content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+
+
+def _texts(path: Path, name: str) -> Iterator[tuple[Key, str]]:
+    with common.open_index(path, name) as other:
         for key in other:
             text = other.get(key).text
             if text is None:
                 raise ParameterError(f"{path} stores no texts, which tell where a passage is: make it with --store-text")
-            left = None if options["limit"] is None else options["limit"] - printed
-            for passage in index.passages(text, document, shortest=options["shortest"], limit=left, group=group):
-                printed += 1
-                _print_passage(passage, text, options["as_json"], key)
-    return 0 if printed else 1
+            yield key, text
 
 
-def _content(text: str | None, file: Path | None) -> str:
-    if file is None and text != "-":
-        with contextlib.suppress(OSError, ValueError):  # a text may be no name of a file
-            file = Path(text) if text and Path(text).is_file() else None
-        if file is None:
-            return text or ""
-    content = sys.stdin.buffer.read() if file is None else file.read_bytes()
-    if why := why_not_text(content[:HEAD_BYTES]):
-        raise ParameterError(f"{file or 'standard input'}: {why}")
-    return content.decode("utf-8", "replace")
-
-
-def _print_passage(passage: Passage, text: str | None, as_json: bool, against: Key | None = None) -> None:
+def _shown(passage: Passage, text: str | None, against: Key | None = None) -> tuple[dict[str, Any], str]:
     shared = None if text is None else text[passage.start : passage.end]
-    if as_json:
-        other = {} if against is None else {"against": as_json_value(against)}
-        emit_json({**other, **as_json_value(passage._asdict()), "text": shared})
-        return
-    first = "" if against is None else f"{escaped(against)}\t"
     places = f"{passage.start}-{passage.end}\t{passage.other_start}-{passage.other_end}"
-    emit(f"{first}{passage.tokens}\t{escaped(passage.key)}\t{places}\t{'' if shared is None else escaped(shared)}")
+    line = f"{passage.tokens}\t{escaped(passage.key)}\t{places}\t{'' if shared is None else escaped(shared)}"
+    value = {**passage._asdict(), "text": shared}
+    return (value, line) if against is None else ({"against": against, **value}, f"{escaped(against)}\t{line}")
 
 
-@command()
+@common.command()
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--shortest", type=click.IntRange(3, 1000), default=25, show_default=True, help="Tokens in the shortest passage.")
-@click.option("--at-least", type=Count(2), default=10, show_default=True, help="Texts that share a passage.")
-@click.option("--limit", type=Count(1), default=100, show_default=True, help="Print at most this many.")
+@click.option("--at-least", type=common.Count(2), default=10, show_default=True, help="Texts that share a passage.")
+@click.option("--limit", type=common.Count(1), default=100, show_default=True, help="Print at most this many.")
 @click.option("--tmp", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder for the temporary index.")
-@text_options
-@input_options
-@json_option
+@common.text_options
+@common.input_options
 def boilerplate(
-    sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, as_json: bool, **options: Any
-) -> int:
+    sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, **options: Any
+) -> Results:
     """Print the passages that most texts of IN share.
 
     These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count once.
@@ -164,33 +119,26 @@ def boilerplate(
     \b
     neardup boilerplate pages.jsonl --at-least 100
     """
-    rules, reading = text_rules(options), replace(read_options(options), typed_ids=True)
-    with tempfile.TemporaryDirectory(prefix="neardup-", dir=tmp) as folder:
-        with room_in(Path(folder).parent, "name a folder on another one with --tmp"):
-            source = open_source(sources, reading, Path(folder))
-            names: list[str | int] = []
-            with scratch_index(Path(folder), Passages(shortest=shortest), rules) as index:
+    rules, reading = common.text_rules(options), replace(common.read_options(options), typed_ids=True)
+    names: list[str | int] = []
 
-                def arguments(record: InputRecord) -> dict[str, Any]:
-                    names.append(record.key)
-                    return {"key": len(names) - 1, "text": record.text}
+    def arguments(record: InputRecord) -> dict[str, Any]:
+        names.append(record.key)
+        return {"key": len(names) - 1, "text": record.text}
 
-                with Meter("Read", source.size_bytes) as meter, warnings_as_notes():
-                    feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
-                found = index.common_passages(at_least, limit=limit)
+    with scratch_folder(tmp) as folder:
+        source = open_source(sources, reading, folder)
+        with scratch_index(folder, Passages(shortest=shortest), rules) as index:
+            with Meter("Read", source.size_bytes) as meter, common.warnings_as_notes():
+                feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
+            found = index.common_passages(at_least, limit=limit)
         for passage in found:
-            _print_common(passage, names[int(passage.key)], as_json)
+            name = names[int(passage.key)]
+            line = f"{passage.texts}\t{passage.tokens}\t{escaped(name)}\t{escaped(passage.text or '')}"
+            yield {**passage._asdict(), "key": name}, line
         note_problems(source.name, source.replaced, source.skipped, source.problems)
     if not found:
         print_note(f"no passage of {shortest} tokens is in {count_text(at_least, 'text')}: give a lower --shortest or --at-least")
-    return 0 if found else 1
-
-
-def _print_common(passage: CommonPassage, name: str | int, as_json: bool) -> None:
-    if as_json:
-        emit_json({**as_json_value(passage._asdict()), "key": name})
-    else:
-        emit(f"{passage.texts}\t{passage.tokens}\t{escaped(name)}\t{escaped(passage.text or '')}")
 
 
 @contextlib.contextmanager

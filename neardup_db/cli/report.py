@@ -1,21 +1,27 @@
-"""`neardup report`: an index as one HTML file or as SVG files."""
+"""What charts show of an index: `neardup report` as HTML or SVG, `neardup curve` on the terminal."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ..show.charts import charts
 from ..show.report import figures_of, report_page
-from .command import command
+from ..show.theory import chances_of
+from ..text import TextRules
+from . import common
+from .common import Results
 from .inputs.files import STDOUT
-from .options import Count, index_argument, index_files, name_option, open_index
 from .outputs import check_output, write_page
 
+BAR = 40
+_share, _above_0 = common.NumberRange(0, 1), common.NumberRange(0, 1, min_open=True)
 
-@command()
-@index_argument
+
+@common.command(has_json=False)
+@common.index_argument
 @click.option(
     "-o",
     "--output",
@@ -23,11 +29,11 @@ from .outputs import check_output, write_page
     help="The HTML file to write; - is standard output.",
 )
 @click.option("--svg", type=click.Path(path_type=Path, file_okay=False), help="Write each chart as an SVG into this folder.")
-@click.option("--clusters", type=Count(0), default=20, show_default=True, help="Show this many of the largest clusters.")
-@click.option("--members", type=Count(2), default=10, show_default=True, help="Show this many documents of each.")
+@click.option("--clusters", type=common.Count(0), default=20, show_default=True, help="Show this many of the largest clusters.")
+@click.option("--members", type=common.Count(2), default=10, show_default=True, help="Show this many documents of each.")
 @click.option("--title", help="Title of the report.  [default: the name of the file]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
-@name_option
+@common.name_option
 def report(
     index_path: Path,
     output: Path | None,
@@ -50,7 +56,7 @@ def report(
     """
     if output is None and svg is None:
         raise click.UsageError("Give -o FILE, --svg FOLDER or both")
-    with open_index(index_path, name) as index:
+    with common.open_index(index_path, name) as index:
         drawings: dict[Path, str] = {}
         if svg is not None:
             svg.mkdir(parents=True, exist_ok=True)
@@ -58,8 +64,43 @@ def report(
             drawings = {svg / f"{chart_name}.svg": chart.file() for chart_name, chart in found.items() if chart.drawing}
         for path in (output, *drawings):
             if path is not None and path != STDOUT:
-                check_output(path, force, index_files(index_path))
+                check_output(path, force, common.index_files(index))
         if output is not None:
             write_page(output, report_page(index, title or index_path.name, clusters, members))
         for path, drawing in drawings.items():
             write_page(path, drawing)
+
+
+@common.command()
+@click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
+@common.name_option
+@common.scheme_options
+@click.option("--from", "low", type=_share, default=0.4, show_default=True, help="First similarity.")
+@click.option("--step", type=_above_0, default=0.05, show_default=True, help="Step between similarities.")
+def curve(index_path: Path | None, name: str, low: float, step: float, **options: Any) -> Results:
+    """Show the recall at each similarity.
+
+    For each Jaccard similarity, prints the share of pairs that become candidates, and the share returned after verification.
+    Without INDEX the curve is for the given scheme and parameters. With --json each line is one point.
+
+    \b
+    neardup curve articles.db
+    neardup curve --scheme simhash --max-distance 7
+    """
+    scheme = common.scheme_of(options)
+    if (index_path is None) == (scheme is None):
+        raise click.UsageError("Give either INDEX, or --scheme and its parameters")
+    if index_path is not None:
+        with common.open_index(index_path, name) as index:
+            scheme = index.scheme
+    elif scheme is not None:
+        scheme = scheme.for_index(TextRules())
+    assert scheme is not None
+    chances = chances_of(scheme.settings())
+    yield None, (repr(scheme), "   J   candidate  returned  █ returned  ░ candidate only")
+    for similarity in [round(low + i * step, 6) for i in range(int((1.0 - low) / step + 1e-9) + 1)]:
+        candidate, returned = chances(similarity)
+        full = round(returned * BAR)
+        bar = "█" * full + "░" * max(round(candidate * BAR) - full, 0)
+        line = f"{similarity:5.2f}   {candidate:8.4f}  {returned:8.4f}  {bar}".rstrip()
+        yield {"jaccard": similarity, "candidate": candidate, "returned": returned}, line

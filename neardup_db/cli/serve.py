@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from ..errors import ParameterError
-from .command import command
-from .options import index_argument
+from . import common
 from .output import emit, print_note
-from .wording import naming_file
+from .wording import told_as
 
 
-@command()
-@index_argument
+@common.command(has_json=False)
+@common.index_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 chooses a free one.")
 @click.option("--write", is_flag=True, help="Add buttons for visitors to dismiss documents and allow texts.")
@@ -37,7 +36,7 @@ def serve(index_path: Path, host: str, port: int, write: bool) -> None:
             raise
         raise ParameterError("neardup serve needs Datasette: pip install 'neardup-db[datasette]'") from error
     with serving.listen(host, port) as listener:
-        with naming_file(index_path):
+        with told_as(index_path):
             app, addresses = serving.application(index_path, host, listener.getsockname()[1], write)
         for address in addresses:
             emit(address)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import apsw
 import click
 
 from ..errors import NearDupError, ReadOnlyError
-from .options import index_command, open_index
-from .output import GuardedStream, as_json_value, emit, emit_json, escape_unprintable, escaped
+from ..index import Index
+from . import common
+from .common import Results
+from .output import GuardedStream, escape_unprintable, escaped
 
 
-@index_command()
+@common.index_command()
 @click.argument("statement", required=False)
 @click.option("--write", is_flag=True, help="Allow statements that change the file.")
-def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json: bool) -> None:
+def sql(index: Index, statement: str | None, write: bool) -> Results:
     """Run an SQL statement on INDEX; without one, an SQL shell.
 
     The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Start with the views
@@ -30,26 +31,21 @@ def sql(index_path: Path, statement: str | None, name: str, write: bool, as_json
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"
     neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
     """
-    with open_index(index_path, name, write=write) as index, _explaining_errors(index_path), contextlib.ExitStack() as stack:
-        connection = index.connection
-        if not write:
-            stack.enter_context(_reading_only(connection))
-        if statement is None:
-            if as_json:
-                raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
+    connection = index.connection
+    with _explaining_errors(connection.filename), contextlib.nullcontext() if write else _reading_only(connection):
+        if statement is not None:
+            run = _table if sys.stdout.isatty() and not common.is_json() else _rows
+            yield from run(connection, statement)
+        elif common.is_json():
+            raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
+        else:
             import apsw.shell  # on demand: slow to import
 
             streams: list[Any] = [GuardedStream(stream) if stream.isatty() else stream for stream in (sys.stdout, sys.stderr)]
             shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=streams[0], stderr=streams[1], db=connection)
             shell.command_colour(["off"])  # no colours that a stored value could imitate
             shell.cmdloop()
-        elif as_json:
-            for names, row in _rows(connection, statement):
-                emit_json(dict(zip(names, map(as_json_value, row), strict=True)))
-        elif sys.stdout.isatty():
-            _table(connection, statement)
-        else:
-            _lines(connection, statement)
+    return 0
 
 
 _READING = {
@@ -89,7 +85,7 @@ def _reading_only(connection: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explaining_errors(path: Path) -> Iterator[None]:
+def _explaining_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (apsw.ReadOnlyError, apsw.AuthError) as error:
@@ -99,17 +95,21 @@ def _explaining_errors(path: Path) -> Iterator[None]:
         raise NearDupError(told) from error
 
 
-def _rows(connection: Any, statement: str) -> Any:
+def _rows(connection: Any, statement: str) -> Results:
     """A repeated name gets a number, because JSON object keys must differ."""
-    cursor = connection.cursor()
+    cursor, last = connection.cursor(), None
     for row in cursor.execute(statement):
         names: list[str] = []
         for name, *_ in cursor.get_description():
             names.append(name if name not in names else f"{name}:{len(names)}")
-        yield names, row
+        lines = [] if names == last else ["\t".join(map(escaped, names))]
+        last = names
+        lines.append("\t".join("" if value is None else escaped(value) for value in row))
+        yield dict(zip(names, row, strict=True)), lines
+    return 0
 
 
-def _table(connection: Any, statement: str) -> None:
+def _table(connection: Any, statement: str) -> Results:
     import apsw.ext
 
     def clean(text: str) -> str:
@@ -118,13 +118,5 @@ def _table(connection: Any, statement: str) -> None:
     table = apsw.ext.format_query_table(
         connection, statement, colour=False, string_sanitize=clean, text_width=100, use_unicode=True
     )
-    emit(table.rstrip(), "\n\t")
-
-
-def _lines(connection: Any, statement: str) -> None:
-    last: list[str] | None = None
-    for names, row in _rows(connection, statement):
-        if names != last:
-            emit("\t".join(map(escaped, names)))
-            last = names
-        emit("\t".join("" if value is None else escaped(value) for value in row))
+    yield None, table.rstrip().split("\n")
+    return 0

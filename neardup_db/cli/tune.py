@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..tuning import RULES, Border, Example, Trial, Tuner, Tuning
+from ..tuning import RULES, Border, Example, Tuner, Tuning
 from ..values import Key
-from .command import command
+from . import common
+from .common import Results
 from .difference import changes
 from .inputs.files import STDOUT
 from .inputs.opening import open_source
-from .inputs.source import ReadOptions, Source
-from .options import input_options, json_option, read_options
-from .output import as_json_value, count_text, emit, emit_json, escaped, note_problems
-from .outputs import check_output, room_in, write_page
+from .inputs.source import ReadOptions
+from .output import as_json_value, count_text, escaped, note_problems
+from .outputs import check_output, scratch_folder, write_page
 from .progress import Meter
 
 SHOWN_CHANGES, COMPARED = 3, 20_000
 """The number of differences printed, and the characters compared of a text."""
 
 
-@command()
+@common.command()
 @click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--sample", type=click.IntRange(min=2), default=5000, show_default=True, help="Maximum number of texts to compare.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of the random sample.")
@@ -41,18 +41,10 @@ SHOWN_CHANGES, COMPARED = 3, 20_000
     help="Write a page with the pairs; - is standard output.",
 )
 @click.option("--force", is_flag=True, help="Replace the page if it exists.")
-@input_options
-@json_option
+@common.input_options
 def tune(
-    sources: tuple[Path, ...],
-    sample: int,
-    seed: int,
-    truth: Path | None,
-    html: Path | None,
-    force: bool,
-    as_json: bool,
-    **options: Any,
-) -> int:
+    sources: tuple[Path, ...], sample: int, seed: int, truth: Path | None, html: Path | None, force: bool, **options: Any
+) -> Results:
     """Suggest text rules and a threshold for the texts of IN.
 
     Shingles of 1 to 3 words and of 3 to 7 characters are tried on a sample that keeps similar texts together. For each rule the
@@ -69,25 +61,24 @@ def tune(
     neardup tune posts.jsonl --html rules.html
     neardup tune posts.csv --text-field body --truth pairs.csv
     """
-    if html == STDOUT and as_json:
+    if html == STDOUT and common.is_json():
         raise click.UsageError("--html - and --json both write to standard output; name a file for the page")
-    reading = read_options(options)
-    with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
-        with room_in(folder, "name a folder for temporary files on another one with the variable TMPDIR"):
-            source = open_source(sources, reading, Path(folder))
+    reading = common.read_options(options)
+    with scratch_folder() as folder:
+        source = open_source(sources, reading, folder)
         if html is not None and html != STDOUT:
             check_output(html, force, source.files)
-        tuner = Tuner(None if truth is None else _pairs(truth, Path(folder)), sample=sample, seed=seed)
-        _read_sample(tuner, source)
+        tuner = Tuner(None if truth is None else _pairs(truth, folder), sample=sample, seed=seed)
+        with Meter("Read", source.size_bytes) as meter:
+            for record in source:
+                tuner.add(record.key, record.text)
+                meter.advance(source.position)
         with Meter("Try", len(RULES), has_rates=False) as meter:
             tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
     note_problems(source.name, source.replaced, source.skipped, source.problems)
     if html is not None:
         write_page(html, tuning.html(f"Text rules for {source.name}"))
-    if as_json:
-        emit_json(_as_json(tuning))
-    elif html != STDOUT:
-        _print(tuning)
+    yield _as_json(tuning), () if html == STDOUT else _lines(tuning)
     return 0 if tuning.best else 1
 
 
@@ -95,13 +86,6 @@ def _pairs(path: Path, folder: Path) -> list[tuple[Key, Key]]:
     """Keys are text; an integer id_b is read as its digits, like an integer id."""
     source = open_source([path], ReadOptions(id_field="id_a", text_fields=("id_b",), integer_texts=True), folder)
     return [(record.key, record.text) for record in source]
-
-
-def _read_sample(tuner: Tuner, source: Source) -> None:
-    with Meter("Read", source.size_bytes) as meter:
-        for record in source:
-            tuner.add(record.key, record.text)
-            meter.advance(source.position)
 
 
 def _as_json(tuning: Tuning) -> dict[str, Any]:
@@ -118,54 +102,43 @@ def _without_texts(value: Any) -> Any:
     return {one.name: _without_texts(getattr(value, one.name)) for one in fields(value) if not one.name.startswith("text_")}
 
 
-def _print(tuning: Tuning) -> None:
+def _lines(tuning: Tuning) -> Iterator[str]:
     compared = f"{count_text(tuning.texts, 'text')}, {tuning.sample:,} compared, of {tuning.words:,} words (the median)"
-    emit(compared + (f"; {tuning.empty:,} without a word" if tuning.empty else ""))
-    for line in str(tuning).split("\n"):
-        emit(line)
+    yield compared + (f"; {tuning.empty:,} without a word" if tuning.empty else "")
+    yield from str(tuning).split("\n")
     trial = tuning.best
-    if trial is not None:
-        emit(_options(trial))
-        if trial.border is not None:
-            _print_removed(trial, trial.border, tuning.sample)
-        emit()
-        emit(f"Pairs under {trial.name}:")
-        for border in trial.borders:
-            _print_border(border)
-
-
-def _options(trial: Trial) -> str:
+    if trial is None:
+        return
     options = f"--tokens {trial.rules.tokens} --shingle {trial.rules.shingle} --threshold {trial.threshold}"
-    return f"Options of neardup dedup: {options}; of neardup add the same{' and --exact' if trial.exact else ''}"
+    yield f"Options of neardup dedup: {options}; of neardup add the same{' and --exact' if trial.exact else ''}"
+    if trial.border is not None:
+        yield ""
+        yield (
+            f"Deduplication under {trial.name} at {trial.border.threshold:.2f} would remove {trial.border.removed or 0:,} of "
+            f"{count_text(tuning.sample, 'text')}; the largest cluster has {trial.border.largest or 1:,}."
+        )
+        if trial.border.samples:
+            yield "Some of them, beside the text that stays:"
+        for example in trial.border.samples:
+            yield from _example_lines("removed", example)
+    yield from ("", f"Pairs under {trial.name}:")
+    for border in trial.borders:
+        yield from _border_lines(border)
 
 
-def _print_removed(trial: Trial, border: Border, sample: int) -> None:
-    emit()
-    emit(
-        f"Deduplication under {trial.name} at {border.threshold:.2f} would remove {border.removed or 0:,} of "
-        f"{count_text(sample, 'text')}; the largest cluster has {border.largest or 1:,}."
-    )
-    if border.samples:
-        emit("Some of them, beside the text that stays:")
-    for example in border.samples:
-        _print_example("removed", example)
-
-
-def _print_border(border: Border) -> None:
+def _border_lines(border: Border) -> Iterator[str]:
     share = "" if border.recall is None else f", {border.recall:.1%} of the known ones"
     if border.precision is not None:
         share += f", {border.precision:.1%} of them known"
     if border.removed is not None:
         share += f"; {border.removed:,} removed"
-    emit(f"threshold {border.threshold:.2f}: {count_text(border.pairs, 'pair')} at or above it{share}")
+    yield f"threshold {border.threshold:.2f}: {count_text(border.pairs, 'pair')} at or above it{share}"
     for side, examples in (("above", border.above), ("below", border.below)):
         for example in examples[:1]:
-            _print_example(side, example)
+            yield from _example_lines(side, example)
 
 
-def _print_example(name: str, example: Example) -> None:
-    emit(f"  {name}  {example.similarity:.4f}  {escaped(example.key_a)}  {escaped(example.key_b)}")
+def _example_lines(name: str, example: Example) -> Iterator[str]:
+    yield f"  {name}  {example.similarity:.4f}  {escaped(example.key_a)}  {escaped(example.key_b)}"
     for line in changes(example.text_a[:COMPARED], example.text_b[:COMPARED], SHOWN_CHANGES):
-        emit(f"         {line}")
-
-
+        yield f"         {line}"

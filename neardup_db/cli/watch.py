@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -16,28 +15,15 @@ import click
 from .. import limits
 from ..errors import ParameterError
 from ..index import Index
-from ..schemes import MinHash
 from ..values import Key
-from .command import command
+from . import common
 from .inputs.edits import fields_of, require_fields
 from .inputs.lines import Problem
 from .inputs.source import InputRecord
 from .inputs.stream import Arrivals, StreamSource, stopped_by_signals
-from .options import (
-    is_new,
-    json_option,
-    name_option,
-    parse_window,
-    read_options,
-    removed_if_unused,
-    scheme_of,
-    scheme_options,
-    stream_options,
-    text_options,
-    text_rules,
-)
 from .output import add_afterword, as_json_value, count_text, emit_json, print_note
-from .wording import in_command_terms, naming_file
+from .outputs import scratch_folder
+from .wording import in_command_terms
 
 MARKS = ("duplicate_of", "similarity")
 """The fields that --mark adds."""
@@ -55,17 +41,17 @@ class Counts:
     problems: list[Problem] = field(default_factory=list)
 
 
-@command()
+@common.command(has_json=False)
 @click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
 @click.option("--window", help="Search among the records of this time (90s, 12h, 7d), or among this many of the latest.")
 @click.option("--mark", is_flag=True, help="Pass on all records with two added fields: duplicate_of (an id) and similarity.")
-@name_option
-@scheme_options
-@text_options
+@common.name_option
+@common.scheme_options
+@common.text_options
 @click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
 @click.option("--source", "source_name", help="Name of the stream in the keys of records without an id.  [default: the time]")
-@stream_options
-@json_option
+@common.stream_options
+@common.json_option
 def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as_json: bool, **options: Any) -> None:
     """Pass on the new records of a stream, line by line.
 
@@ -87,22 +73,18 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     kafkacat -C -t posts | neardup watch seen.db --window 7d --mark | moderate
     """
     started = time.monotonic()
-    given = None if window is None else parse_window(window)
-    if given is None and (index_path is None or is_new(index_path)):
+    given = None if window is None else common.parse_window(window)
+    if given is None and (index_path is None or common.is_new(index_path)):
         raise click.UsageError("A new index needs --window: a time, as 24h, or a number of records, as 1000000")
-    scheme, rules = scheme_of(options), text_rules(options)
+    scheme, rules = common.scheme_of(options), common.text_rules(options)
     key = " ".join(filter(None, (options["source_name"], datetime.now(timezone.utc).isoformat(timespec="milliseconds"))))
-    reading = read_options(options, options["key_type"])
+    reading = common.read_options(options, options["key_type"])
     with contextlib.ExitStack() as stack:
         known: dict[str, Any] = {}
         if index_path is None:
-            index_path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-"))) / "window.db"
+            index_path = stack.enter_context(scratch_folder()) / "window.db"
             known = {"durability": "normal", "record_matches": False}
-        if scheme is None and is_new(index_path):
-            scheme = MinHash()
-        stack.enter_context(naming_file(index_path))
-        stack.enter_context(removed_if_unused(index_path))
-        index = stack.enter_context(Index(index_path, scheme, text=rules, name=name, window=given, **known))
+        index = stack.enter_context(common.open_or_create(index_path, scheme, text=rules, name=name, window=given, **known))
         if not index.scheme.takes_text:
             raise ParameterError("the index is one of codes: watch one of texts, or add the codes by neardup add")
         index.delete_many([])  # raises an error if the index follows a table
@@ -116,8 +98,8 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
         stack.enter_context(stopped_by_signals(arrivals))
         source = StreamSource(arrivals, reading, key, note_problem)
         passing.run(source)
-        counts = passing.counts
-        counts.skipped, counts.problems = source.skipped, source.problems
+    counts = passing.counts
+    counts.skipped, counts.problems = source.skipped, source.problems
     _report(counts, source, time.monotonic() - started, as_json)
 
 

@@ -113,16 +113,25 @@ def _dashed(name: str) -> str:
 
 
 @contextlib.contextmanager
-def in_options() -> Iterator[None]:
+def told_as(path: Path | None = None, **names: str) -> Iterator[None]:
+    """Errors of the package come out in command terms, and name the file. names: parameters that the command calls otherwise."""
     try:
         yield
-    except NearDupError as error:
-        error.args = (in_command_terms(str(error)),)
+    except InputError:
+        raise
+    except (NearDupError, apsw.Error) as error:
+        message = _renamed(str(error), names) if names else str(error)
+        if isinstance(error, NearDupError):
+            message = in_command_terms(message)
+        if path is not None and str(path) not in message:
+            message = f"{path}: {message}"
+        if not isinstance(error, NearDupError):
+            raise NearDupError(message) from error
+        error.args = (message,)
         raise
 
 
-@contextlib.contextmanager
-def renaming_arguments(**names: str) -> Iterator[None]:
+def _renamed(message: str, names: dict[str, str]) -> str:
     plain = "|".join(name for name in names if "_" in name) or "(?!)"  # without an underscore they are also ordinary words
     argument = re.compile(rf"{_QUOTED}|\b({'|'.join(names)})=(?=\S)|\b({plain})\b")
 
@@ -130,25 +139,4 @@ def renaming_arguments(**names: str) -> Iterator[None]:
         name = found[1] or found[2]
         return found[0] if name is None else names[name] + " " * (found[1] is not None)
 
-    try:
-        yield
-    except NearDupError as error:
-        error.args = (argument.sub(named, str(error)),)
-        raise
-
-
-@contextlib.contextmanager
-def naming_file(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except NearDupError as error:
-        error.args = (_with_file_name(path, in_command_terms(str(error))),)
-        raise
-    except apsw.Error as error:
-        raise NearDupError(_with_file_name(path, str(error))) from error
-
-
-def _with_file_name(path: Path, message: str) -> str:
-    return message if str(path) in message else f"{path}: {message}"
+    return argument.sub(named, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ from .files import InputError, InputFile, packing_of
 from .lines import RecordError
 from .numbers import Numbers
 from .records import RecordSource
-from .source import ChangedError, InputRecord, Place
+from .source import ChangedError, InputRecord, Place, Source
 
 if TYPE_CHECKING:  # slow to import
     from ..progress import Meter
@@ -126,35 +126,38 @@ class TextPasses:
             if wanted[first:end].any():
                 yield path, first, end
 
-    def mask_of_file(self, path: Path, wanted: Any) -> Any:
+    def _mask_of_file(self, path: Path, wanted: Any) -> Any:
         chosen = np.zeros(len(wanted), bool)
         for one, first, end in self.files(wanted):
             if one == path:
                 chosen[first:end] = wanted[first:end]
         return chosen
 
-    def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
-        """Write the selected records, compressed as the suffix of `target` says, with their marks if given."""
-        if marks is None:
-            self.write_edited(kept, output, target, meter)
-            return
-        fields = fields_of(self.source, list(marks.columns([])))
-        self.write_edited(kept, output, target, meter, marking(fields, marks.columns), fields.header)
-
-    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        """The same with an output file, compressed like its source, for each source file."""
-        for path, output in outputs.items():
-            self.write(self.mask_of_file(path, kept), output, output, meter, marks)
-
-    def write_edited(
-        self, kept: Any, output: Path, target: Path, meter: Meter, edit: Edit | None = None, header: bytes | None = None
+    def write(
+        self,
+        kept: Any,
+        output: Path,
+        target: Path,
+        meter: Meter,
+        marks: Marks | None = None,
+        *,
+        shards: bool = False,
+        edit: Edit | None = None,
     ) -> None:
-        """Write the selected records: files of a folder into the folder `output`, others into the file, compressed as the suffix
-        of `target` says. Without `edit` their bytes stay; without `header` that of the source."""
+        """Write the selected records, marked, edited or as they are: files of a folder into the folder `output`, others into the
+        file, compressed as the suffix of `target` says; with shards into the folder, a file for each source file, compressed
+        like it."""
+        if shards:
+            for path, shard in shard_paths(self.source, output).items():
+                self.write(self._mask_of_file(path, kept), shard, shard, meter, marks, edit=edit)
+            return
+        last = self.source.header
+        if marks is not None:
+            fields = fields_of(self.source, list(marks.columns([])))
+            edit, last = marking(fields, marks.columns), fields.header
         if self.source.format == "folder":
             self._write_files(kept, output, meter, edit)
             return
-        last = self.source.header if header is None else header
         is_later, before = False, None
         with open_output(output, packing_of(target)) as file:
             file.write(last)
@@ -192,6 +195,14 @@ class TextPasses:
 
     def close(self) -> None:
         self._places.close()
+
+
+def shard_paths(source: Source, output: Path) -> dict[Path, Path]:
+    """The new files in the folder `output`, which is created with its folders, for the files of a source."""
+    shards = {path: output / source.relative_path(path) for path in source.files}
+    for folder in {output, *(path.parent for path in shards.values())}:
+        folder.mkdir(parents=True, exist_ok=True)
+    return shards
 
 
 def _runs(places: Any) -> Iterator[tuple[int, int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ... import limits
 from ...arrays import np
 from .files import InputError
-from .passes import Marks, Piece, TextPasses
+from .passes import Marks, Piece, TextPasses, shard_paths
 from .source import InputRecord
 from .tables import Rows, TableSource
 
@@ -37,18 +37,19 @@ class TablePasses:
             if len(places):
                 yield from self.source.records(rows, texts, here, iter(self._numbers(places)))
 
-    def write(self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None) -> None:
+    def write(
+        self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None, *, shards: bool = False
+    ) -> None:
         mask = self._row_mask(kept)
         rows = self.source.rows(None, limits.PLACES_AT_ONCE, mask)
-        self._write(rows, mask, output, self.source.files[0], marks, meter)
-
-    def write_shards(self, kept: Any, outputs: Mapping[Path, Path], meter: Meter, marks: Marks | None = None) -> None:
-        mask = self._row_mask(kept)
-        left = dict(outputs)
-        for path, rows in groupby(self.source.rows(None, limits.PLACES_AT_ONCE, mask), key=lambda rows: rows.path):
-            self._write(rows, mask, left.pop(path), path, marks, meter)
-        for path, output in left.items():  # no row of this file is selected
-            self._write((), mask, output, path, marks, meter)
+        if not shards:
+            self._write(rows, mask, output, self.source.files[0], marks, meter)
+            return
+        left = shard_paths(self.source, output)
+        for path, some in groupby(rows, key=lambda one: one.path):
+            self._write(some, mask, left.pop(path), path, marks, meter)
+        for path, shard in left.items():  # no row of this file is selected
+            self._write((), mask, shard, path, marks, meter)
 
     def _write(self, some: Iterable[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
         source = self.source

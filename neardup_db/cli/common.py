@@ -1,4 +1,4 @@
-"""Options that several commands share, and conversions of their values."""
+"""What commands share: their arguments and options, the index that they open, and how their results are printed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from ..errors import ParameterError
+from ..errors import ParameterError, ShortTextsWarning
 from ..index import Index
 from ..parameters import check_key, quoted_key
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, Passages, SimHash
@@ -23,14 +27,118 @@ from ..store.database.open import remove_unused
 from ..system import reachable, real_path
 from ..text import TextRules
 from ..values import ANY_GROUP, AnyGroup, Key
-from .command import command
+from .inputs.binary import HEAD_BYTES, why_not_text
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
-from .output import print_note
-from .wording import in_options, naming_file
+from .output import as_json_value, emit, emit_json, print_note
+from .wording import in_command_terms, told_as
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+Results = Generator[tuple[Any, str | Iterable[str] | None], None, Any]
+"""What a command yields, in order, to be printed: a value for --json (None: nothing) and the same for people, as a line or lines
+(None: JSON, whatever the options). It returns its exit code; None is 0, or 1 if nothing was yielded."""
+
+# ---- commands ------------------------------------------------------------------------------------------------------------
+
+class Task(click.Command):
+    """A command that refuses a repeated option, of which click would silently use the last value, and values that are invalid for
+    every parameter of their type."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        values, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, count in Counter(given).items():
+            if count > 1 and isinstance(parameter, click.Option) and not _may_repeat(parameter):
+                raise click.UsageError(f"{_display_name(parameter)} is given {count} times; give it once", ctx)
+        for parameter in self.params:
+            raw = values.get(parameter.name or "")
+            for value in raw if isinstance(raw, (list, tuple)) else (raw,):
+                if isinstance(value, str):
+                    _check(parameter, value, ctx)
+        return super().parse_args(ctx, args)
+
+
+def _check(parameter: click.Parameter, value: str, ctx: click.Context) -> None:
+    """Refuses an empty value, as from an unset variable, which could otherwise mean the current folder or every address, and
+    bytes that are not UTF-8, except in file names."""
+    is_path, name = isinstance(parameter.type, (click.Path, click.File)), _display_name(parameter)
+    if not value and (is_path or parameter.name in _NEVER_EMPTY):
+        raise click.UsageError(f"{name} is empty: give {'the name of a file' if is_path else 'a value, or leave it out'}", ctx)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        if not is_path:
+            raise click.UsageError(f"{name} '{value}' is not UTF-8: convert it, for example with iconv", ctx) from None
+
+
+_NEVER_EMPTY = ("host", "id_field", "glob", "source_name")
+
+
+def _display_name(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option):
+        return "/".join(name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--"))
+    return parameter.human_readable_name.partition(" ")[0].strip("[].")
+
+
+def _may_repeat(option: click.Option) -> bool:
+    return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
+
+
+def command(name: str | None = None, *, has_json: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
+    """Decorator that makes a function a command. Unless has_json=False its last option is --json, and it yields `Results`."""
+
+    def decorate(function: Any) -> click.Command:
+        @wraps(function)
+        def run(as_json: bool, **options: Any) -> int:
+            return _print_results(function(**options), as_json)
+
+        return click.command(name, cls=Task)(_with_last(run, json_option) if has_json else function)
+
+    return decorate
+
+
+def index_command(name: str | None = None) -> Callable[[Callable[..., Results]], click.Command]:
+    """The same for a command on INDEX, which gets the open index. Its last options are --name and --json."""
+
+    def decorate(function: Any) -> click.Command:
+        @wraps(function)
+        def run(index_path: Path, name: str, **options: Any) -> Results:
+            with open_index(index_path, name) as index:
+                return (yield from function(index, **options))
+
+        return command(name)(index_argument(_with_last(run, name_option)))
+
+    return decorate
+
+
+def _with_last(function: Any, option: Callable[[Any], Any]) -> Any:
+    last: Any = option(lambda: None)
+    function.__click_params__ = [*last.__click_params__, *getattr(function, "__click_params__", ())]
+    return function
+
+
+def _print_results(results: Results, as_json: bool) -> int:
+    found = False
+    while True:
+        try:
+            value, lines = next(results)
+        except StopIteration as end:
+            return int(not found if end.value is None else end.value)
+        found = True
+        if lines is None or (as_json and value is not None):
+            emit_json(as_json_value(value))
+        elif not as_json:
+            for line in [lines] if isinstance(lines, str) else lines:
+                emit(line)
+
+
+def is_json() -> bool:
+    """Whether the running command has --json."""
+    return bool(click.get_current_context().params["as_json"])
+
+
+# ---- options -------------------------------------------------------------------------------------------------------------
 
 SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
     "minhash": (MinHash, ("threshold", "num_perm", "recall", "exact")),
@@ -56,7 +164,7 @@ class NumberRange(click.FloatRange):
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def _all_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def all_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     def apply(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -80,18 +188,6 @@ measure_option = click.option(
 )
 
 
-def index_command(name: str | None = None) -> Callable[[Any], click.Command]:
-    """Decorator for a command on INDEX, with --name and --json as its last options."""
-
-    def decorate(function: Any) -> click.Command:
-        last: Any = name_option(json_option(lambda: None))
-        function.__click_params__ = [*last.__click_params__, *getattr(function, "__click_params__", ())]
-        made: click.Command = command(name)(index_argument(function))
-        return made
-
-    return decorate
-
-
 class Count(click.IntRange):
     def __init__(self, least: int) -> None:
         super().__init__(least, (1 << 63) - 1)
@@ -109,7 +205,7 @@ key_type_option = click.option(
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
 
-keys_options = _all_options(
+keys_options = all_options(
     click.argument("keys", metavar="KEY...", nargs=-1),
     click.option(
         "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
@@ -211,12 +307,12 @@ _size = click.option(
     show_default=True,
     help="Maximum record size; a larger record is an error.",
 )
-input_options = _all_options(*_fields, *_files, _size)
+input_options = all_options(*_fields, *_files, _size)
 """Options of commands that read records; `read_options` makes ReadOptions of them."""
-stream_options = _all_options(*_fields, _size)
+stream_options = all_options(*_fields, _size)
 """The same for a command that reads a stream and continues after an invalid record."""
 
-text_options = _all_options(
+text_options = all_options(
     click.option("--tokens", type=click.Choice(["words", "chars"]), help="Token unit.  [default: words]"),
     click.option("--shingle", type=click.IntRange(1, 1000), help="Tokens in a shingle.  [default: 3 words]"),
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
@@ -226,7 +322,7 @@ text_options = _all_options(
 )
 """Text rules; `text_rules` makes TextRules of them."""
 
-scheme_options = _all_options(
+scheme_options = all_options(
     click.option("--scheme", type=click.Choice(list(SCHEMES)), help="Scheme of a new index.  [default: minhash]"),
     click.option("--threshold", type=float, help="Minimum similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: maximum number of differing bits."),
@@ -261,7 +357,7 @@ def text_rules(options: dict[str, Any], present: TextRules | None = None) -> Tex
         if given.get(name) == "none":
             given[name] = None
     tokens = given.pop("tokens", "words" if present is None else present.tokens)
-    with in_options():
+    with told_as():
         if present is not None and tokens == present.tokens:
             return present.changed(**given)
         rules = TextRules.chars(**given) if tokens == "chars" else TextRules.words(**given)
@@ -280,7 +376,7 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
         if parameter not in allowed:
             known = ", ".join("--" + other.replace("_", "-") for other in allowed)
             raise ParameterError(f"--{parameter.replace('_', '-')} cannot be used with --scheme {name}, which has {known}")
-    with in_options():
+    with told_as():
         return present.changed(**given) if present is not None and name == present.name else kind(**given)
 
 
@@ -303,47 +399,74 @@ def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions
     )
 
 
-def index_files(path: Path) -> list[Path]:
+def index_files(index: Index) -> list[Path]:
+    path = Path(index.connection.filename)
     return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
 
 
-@contextlib.contextmanager
-def open_index(path: Path, name: str, *, write: bool = False) -> Iterator[Index]:
-    with naming_file(path), open_existing(path, name, write=write) as index:
-        yield index
-
-
-def open_existing(path: Path, name: str, *, write: bool = False) -> Index:
-    """A writable file is opened for writing even to read it, because only a writable last connection removes -wal and -shm."""
+def open_existing(path: Path, name: str) -> Index:
+    """Where it can be written it is opened for writing even to read it, because only a writable last connection removes -wal and
+    -shm."""
     if not path.exists():
         raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
     writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
-    return Index(path, name=name, read_only=not (write or writable))
+    with told_as(path):
+        return Index(path, name=name, read_only=not writable)
 
 
-def is_option_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+@contextlib.contextmanager
+def open_index(path: Path, name: str) -> Iterator[Index]:
+    """An existing index, whose errors name the file."""
+    with open_existing(path, name) as index, told_as(path):
+        yield index
 
 
-def refuse_given(context: click.Context, names: Sequence[str], reason: str) -> None:
-    for parameter in context.command.params:
-        if parameter.name in names and is_option_given(context, parameter.name):
+@contextlib.contextmanager
+def open_or_create(path: Path, scheme: Scheme | None = None, **settings: Any) -> Iterator[Index]:
+    """The index at a path, created if it is missing; then an error leaves no file. Warnings are printed at the end."""
+    was_there = path.exists()
+    if scheme is None and is_new(path):
+        scheme = MinHash()
+    with told_as(path), warnings_as_notes():
+        try:
+            with Index(path, scheme, **settings) as index:
+                yield index
+        except BaseException:
+            if not was_there:
+                remove_unused(reachable(real_path(path)))
+            raise
+
+
+def new_index_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The settings for --store-text and --no-record-matches, which are removed, if they were given."""
+    given = {"store_text": options.pop("store_text", False), "record_matches": options.pop("no_record_matches", False)}
+    return {name: name == "store_text" for name, is_given in given.items() if is_given}
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    told: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ShortTextsWarning)
+        warnings.showwarning = lambda message, *_, **__: told.append(str(message))
+        yield
+    for message in told:
+        print_note(in_command_terms(message))
+
+
+def is_option_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, None)
+
+
+def refuse_given(names: Sequence[str], reason: str) -> None:
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in names and is_option_given(parameter.name):
             raise click.UsageError(f"{parameter.opts[0]} {reason}")
 
 
 def is_new(path: Path) -> bool:
     return not path.exists() or path.stat().st_size == 0
-
-
-@contextlib.contextmanager
-def removed_if_unused(path: Path) -> Iterator[None]:
-    was_there = path.exists()
-    try:
-        yield
-    except BaseException:
-        if not was_there:
-            remove_unused(reachable(real_path(path)))
-        raise
 
 
 def parse_key(text: str, key_type: str) -> Key:
@@ -370,3 +493,16 @@ def parse_duration(option: str, text: str) -> float:
     if not duration:
         raise ParameterError(f"{option} {text!r} is not a duration; write a number and s, m, h, d or w, as in 30d")
     return float(duration[1]) * _SECONDS[duration[2]]
+
+
+def read_content(text: str | None, file: Path | None, may_be_name: bool = False) -> str | bytes:
+    """The content of a file or, for "-", of standard input, else the text itself, which may be the name of a file."""
+    if file is None and text is not None and may_be_name:
+        with contextlib.suppress(OSError, ValueError):  # a text may be no name of a file
+            file = Path(text) if text and Path(text).is_file() else None
+    if file is None and text != "-":
+        return text or ""
+    content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+    if why := why_not_text(content[:HEAD_BYTES]):
+        raise ParameterError(f"{file or 'standard input'}: {why}")
+    return content
