@@ -14,6 +14,7 @@
 #include "neardup_testing.h"
 #endif
 #include "neardup_limits.h"
+#include "neardup_try.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the stored values are little-endian and are read in place: this CPU is not supported"

@@ -230,9 +230,7 @@ static int join_buckets(code_join *join, size_t row, size_t row_end, size_t colu
         size_t count = kernels->near_pairs(near, join->found, ND_FOUND_BLOCK);
         if (count == 0)
             continue;
-        int status = nd_pairs_add_keys(join->pairs, join->found, keep_own(join, join->found, count));
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_pairs_add_keys(join->pairs, join->found, keep_own(join, join->found, count)));
     }
     return ND_OK;
 }
@@ -306,11 +304,9 @@ static int join_table(code_join *join)
     join->key_bits = nd_plan_key_bits(join->plan.count, width, radius, &cost);
     join->part_bits = join->key_bits < ND_JOIN_PARTS ? join->key_bits : ND_JOIN_PARTS;
     join->flip_count = (size_t)nd_neighbour_count(join->key_bits, radius);
-    int status = reserve_buckets(join, (size_t)1 << (radius == 0 ? join->key_bits - join->part_bits : join->key_bits));
-    if (status == ND_OK && join->flip_count > 1)
-        status = nd_neighbours(0, join->key_bits, radius, join->flips, join->flip_count, &join->flip_count);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(reserve_buckets(join, (size_t)1 << (radius == 0 ? join->key_bits - join->part_bits : join->key_bits)));
+    if (join->flip_count > 1)
+        ND_TRY(nd_neighbours(0, join->key_bits, radius, join->flips, join->flip_count, &join->flip_count));
     if (join->bits <= 64)
         make_masks(join);
     fill_parts(join);

@@ -99,9 +99,7 @@ static int block_table(const nd_join_plan *plan, size_t index, nd_join_table *ta
 {
     uint8_t order[ND_PARTS_MAX];
     size_t leading = plan->parts - plan->distance;
-    int status = nd_block_table(plan->parts, plan->distance, index, order);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_block_table(plan->parts, plan->distance, index, order));
     table->meeting = leading;
     table->count = 0;
     for (size_t i = 0; i < plan->parts; i++)

@@ -77,11 +77,8 @@ int nd_components_has(const nd_components *components, int64_t member)
 
 static int enter(nd_components *components, int64_t member)
 {
-    if (components->capacity == 0 || 4 * (components->count + 1) > 3 * components->capacity) {
-        int status = grow(components);
-        if (status != ND_OK)
-            return status;
-    }
+    if (components->capacity == 0 || 4 * (components->count + 1) > 3 * components->capacity)
+        ND_TRY(grow(components));
     size_t place = place_of(components, member);
     if (components->nodes[place].member == EMPTY) {
         components->nodes[place] = (node){member, member};

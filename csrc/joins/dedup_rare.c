@@ -43,16 +43,13 @@ static int post(nd_deduplicator *deduplicator, uint32_t record)
     nd_dedup_rare *rare = deduplicator->rare;
     const uint8_t *bytes;
     size_t size;
-    int status = nd_dedup_read(deduplicator, record, &bytes, &size);
-    if (status == ND_OK)
-        status = nd_rarity_take(&rare->order, &deduplicator->rule, bytes, size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_dedup_read(deduplicator, record, &bytes, &size));
+    ND_TRY(nd_rarity_take(&rare->order, &deduplicator->rule, bytes, size));
     nd_rarity_sort(&rare->order);
     const size_t prefix = nd_prefix_count(rare->order.size, deduplicator->rule.threshold);
     if (rare->postings.count + prefix > UINT32_MAX)
         return ND_ERROR_CAPACITY;
-    status = ND_ROOM(rare->postings, rare->postings.count + prefix);
+    int status = ND_ROOM(rare->postings, rare->postings.count + prefix);
     for (size_t i = 0; i < prefix && status == ND_OK; i++) {
         uint32_t older;
         status = nd_dedup_file(&rare->heads, rare->order.sorted.at[i].item, (uint32_t)rare->postings.count, &older);

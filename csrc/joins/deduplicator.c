@@ -156,12 +156,9 @@ static int file_under(nd_deduplicator *deduplicator, uint64_t key)
         return nd_dedup_rank(deduplicator, record);
     if (link >= ND_HOT_BUCKET)
         return ND_ERROR_CAPACITY;
-    int status = nd_reserve(&deduplicator->links, &deduplicator->links_capacity, deduplicator->link_count + 1,
-        sizeof *deduplicator->links);
-    if (status == ND_OK)
-        status = nd_dedup_file(&deduplicator->by_bucket, key, link, &older);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&deduplicator->links, &deduplicator->links_capacity, deduplicator->link_count + 1,
+        sizeof *deduplicator->links));
+    ND_TRY(nd_dedup_file(&deduplicator->by_bucket, key, link, &older));
     deduplicator->links[deduplicator->link_count++] = (struct nd_dedup_link){record, older, (uint32_t)key};
     return nd_dedup_has_rare(deduplicator) ? heat(deduplicator, key, link) : ND_OK;
 }
@@ -207,9 +204,7 @@ int nd_deduplicator_add(nd_deduplicator *deduplicator, const uint8_t *data, cons
     for (size_t i = 0; i < count; start = (size_t)ends[i], i++) {
         if (ends[i] < start)
             return ND_ERROR_PARAMETER;
-        const int status = decide(deduplicator, data + start, (size_t)ends[i] - start, groups == NULL ? 0 : groups[i]);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(decide(deduplicator, data + start, (size_t)ends[i] - start, groups == NULL ? 0 : groups[i]));
         const int stays = deduplicator->best == ND_NO_RECORD;
         kept[i] = stays ? -1 : deduplicator->kept.at[deduplicator->best].number;
         similarities[i] = stays ? 1.0 : deduplicator->similarity;

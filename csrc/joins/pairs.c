@@ -43,9 +43,7 @@ int nd_pairs_add_keys(nd_pairs *pairs, const uint64_t *keys, size_t count)
 {
     if (count > ND_PAIRS_MAX - pairs->count)
         return ND_ERROR_CAPACITY;
-    int status = nd_reserve(&pairs->found, &pairs->found_capacity, pairs->count + count, sizeof(uint64_t));
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&pairs->found, &pairs->found_capacity, pairs->count + count, sizeof(uint64_t)));
     if (count > 0)
         memcpy((uint64_t *)pairs->found + pairs->count, keys, count * sizeof *keys);
     pairs->count += count;
@@ -56,9 +54,7 @@ int nd_pairs_add(nd_pairs *pairs, uint64_t key, double similarity)
 {
     if (pairs->count == ND_PAIRS_MAX)
         return ND_ERROR_CAPACITY;
-    int status = nd_reserve(&pairs->found, &pairs->found_capacity, pairs->count + 1, sizeof(nd_record));
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&pairs->found, &pairs->found_capacity, pairs->count + 1, sizeof(nd_record)));
     nd_record *record = (nd_record *)pairs->found + pairs->count++;
     record->key = key;
     memcpy(&record->item, &similarity, sizeof similarity);

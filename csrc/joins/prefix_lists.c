@@ -151,11 +151,8 @@ static int make_records(list_builder *build, size_t *starts)
         starts[s] = count;
         if (needed == count) /* nothing of it is shared: there may be no buffer yet to point into */
             continue;
-        int status = nd_reserve(&build->records, &build->record_capacity, needed, sizeof(nd_record));
-        if (status == ND_OK)
-            status = nd_reserve(&build->places, &build->places_capacity, needed, sizeof(uint32_t));
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_reserve(&build->records, &build->record_capacity, needed, sizeof(nd_record)));
+        ND_TRY(nd_reserve(&build->places, &build->places_capacity, needed, sizeof(uint32_t)));
         nd_record *records = build->records + count;
         uint32_t *places = build->places + count;
         for (size_t place = first; place < prefix; place++) {

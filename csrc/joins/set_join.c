@@ -334,11 +334,8 @@ static int make_groups(nd_set_join *join)
 
 static int prepare(nd_set_join *join)
 {
-    int status = make_groups(join);
-    if (status == ND_OK)
-        status = make_bitmaps(join);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(make_groups(join));
+    ND_TRY(make_bitmaps(join));
     size_t total = 0;
     for (size_t s = 0; s < join->sets.count; s++)
         total += join->sets.lengths[s];

@@ -106,13 +106,10 @@ int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint6
         return ND_ERROR_MEMORY;
     const size_t lane = class->records.count % ND_SET_LANES, block = (class->words + 1) * ND_SET_LANES;
     size_t common;
-    int status = take_difference(bitmaps, elements, size, &common);
-    if (status == ND_OK)
-        status = ND_ROOM(class->records, class->records.count + 1);
-    if (status == ND_OK && lane == 0)
-        status = ND_ROOM(class->blocks, class->blocks.count + block);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(take_difference(bitmaps, elements, size, &common));
+    ND_TRY(ND_ROOM(class->records, class->records.count + 1));
+    if (lane == 0)
+        ND_TRY(ND_ROOM(class->blocks, class->blocks.count + block));
     if (lane == 0) {
         memset(class->blocks.at + class->blocks.count, 0, block * sizeof *class->blocks.at);
         class->blocks.count += block;

@@ -11,9 +11,7 @@ int nd_scheme_is_like(const nd_scheme *scheme, const uint8_t *value, size_t size
     *like = 0;
     for (size_t i = 0; i < count && !*like; i++) {
         const uint64_t start = i == 0 ? 0 : ends[i - 1];
-        int status = nd_scheme_similarity(scheme, value, size, others + start, (size_t)(ends[i] - start), &similarity, &distance);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_scheme_similarity(scheme, value, size, others + start, (size_t)(ends[i] - start), &similarity, &distance));
         *like = similarity >= bounds.threshold && distance <= bounds.max_distance;
     }
     return ND_OK;

@@ -67,17 +67,11 @@ static int block_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
     for (size_t table = first_table; table < end_table; table++) {
         uint64_t number;
-        int status = nd_block_table(blocks, distance, table, order);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_block_table(blocks, distance, table, order));
         size_t prefix = nd_block_prefix_bits(bits, blocks, distance, order);
-        status = nd_block_number(scheme, value, order, prefix, &number);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_block_number(scheme, value, order, prefix, &number));
         int64_t low = nd_bucket_low(group_id, table, number, prefix);
-        status = nd_keys_append(keys, (int64_t)table, low, low + PARTS - 1);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_keys_append(keys, (int64_t)table, low, low + PARTS - 1));
     }
     return ND_OK;
 }
@@ -136,16 +130,11 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
     size_t bands = (size_t)scheme->bands, num_perm = (size_t)scheme->num_perm;
     size_t hash_room = (scheme->evidence == ND_EVIDENCE_PACKED ? nd_set_count(size) : 0) + bands;
     uint64_t *room;
-    int status = nd_scratch_hashes(&keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_scratch_hashes(&keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room));
     uint8_t *signature = (uint8_t *)(room + hash_room);
     int32_t *buckets = (int32_t *)(room + hash_room + (num_perm + 1) / 2);
-    status = value_signature(scheme, value, size, room, &keys->scratch, signature);
-    if (status == ND_OK)
-        status = nd_band_buckets(signature, num_perm, (size_t)scheme->slot_bits / 8, bands, (size_t)scheme->rows, buckets);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(value_signature(scheme, value, size, room, &keys->scratch, signature));
+    ND_TRY(nd_band_buckets(signature, num_perm, (size_t)scheme->slot_bits / 8, bands, (size_t)scheme->rows, buckets));
     for (size_t i = 0; i < bands; i++)
         room[i] = (uint64_t)(int64_t)buckets[i];
     return append_distinct(keys, room, bands);
@@ -154,9 +143,7 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
 static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
 {
     uint64_t *hashes;
-    int status = nd_scratch_hashes(&keys->scratch, count, &hashes);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_scratch_hashes(&keys->scratch, count, &hashes));
     memcpy(hashes, value, 8 * count);
     return append_distinct(keys, hashes, count);
 }
@@ -171,9 +158,7 @@ static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
 {
     uint64_t *selected;
     size_t count;
-    const int status = nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count));
     for (size_t i = 0; i < count; i++)
         selected[i] = (uint64_t)nd_winnow_key(selected[i]);
     return append_distinct(keys, selected, count);
@@ -235,9 +220,7 @@ static int make_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *v
     keys->count = 0;
     /* A packed set is looked at as it is read. */
     const int packed = scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED;
-    int status = packed ? ND_OK : nd_scheme_value_check(scheme, value, size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(packed ? ND_OK : nd_scheme_value_check(scheme, value, size));
     return nd_scheme_table_keys(scheme, group_id, value, size, probing, 0, nd_scheme_table_count(scheme), keys);
 }
 
@@ -266,9 +249,7 @@ int nd_scheme_band_keys(const nd_scheme *scheme, const uint8_t *data, const uint
         return ND_ERROR_PARAMETER;
     for (size_t i = 0; i < count; start = (size_t)ends[i], i++, out += bands) {
         keys->count = 0;
-        int status = ends[i] > start ? nd_scheme_file_keys(scheme, 0, data + start, (size_t)ends[i] - start, keys) : ND_OK;
-        if (status != ND_OK)
-            return status;
+        ND_TRY(ends[i] > start ? nd_scheme_file_keys(scheme, 0, data + start, (size_t)ends[i] - start, keys) : ND_OK);
         nd_keys_pack(keys, bands, out);
     }
     return ND_OK;

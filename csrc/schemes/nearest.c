@@ -66,12 +66,8 @@ int nd_nearest_add(nd_nearest *nearest, const nd_entries *entries)
         return ND_OK;
     if (nearest->count / 2 > nearest->within)
         drop_far(nearest);
-    int status = nd_reserve(&nearest->places, &nearest->places_capacity, entries->count, sizeof *nearest->places);
-    if (status == ND_OK)
-        status = nd_reserve(&nearest->entries, &nearest->entries_capacity, nearest->count + entries->count,
-            sizeof *nearest->entries);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&nearest->places, &nearest->places_capacity, entries->count, sizeof *nearest->places));
+    ND_TRY(nd_reserve(&nearest->entries, &nearest->entries_capacity, nearest->count + entries->count, sizeof *nearest->entries));
     size_t near = nd_entries_near(entries, nearest->code, nearest->bound, nearest->places);
     for (size_t i = 0; i < near; i++) {
         size_t place = nearest->places[i];

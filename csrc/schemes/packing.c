@@ -55,11 +55,8 @@ void nd_packing_begin_group(nd_packing *packing)
 
 int nd_packing_add(nd_packing *packing, int64_t id, const uint8_t *code)
 {
-    int status = nd_reserve(&packing->ids, &packing->ids_capacity, packing->entry_count + 1, sizeof packing->ids[0]);
-    if (status == ND_OK)
-        status = nd_reserve(&packing->codes, &packing->codes_capacity, (packing->entry_count + 1) * packing->code_size, 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&packing->ids, &packing->ids_capacity, packing->entry_count + 1, sizeof packing->ids[0]));
+    ND_TRY(nd_reserve(&packing->codes, &packing->codes_capacity, (packing->entry_count + 1) * packing->code_size, 1));
     packing->ids[packing->entry_count] = id;
     memcpy(packing->codes + packing->entry_count * packing->code_size, code, packing->code_size);
     packing->entry_count++;
@@ -161,9 +158,7 @@ int nd_packing_next(nd_packing *packing, nd_packed *out)
     *out = (nd_packed){.id = row->id, .group_id = row->group_id};
     if (count > 0) {
         out->size = nd_entries_size(packing->ids + row->first, count, packing->code_size);
-        int status = nd_reserve(&packing->bytes, &packing->bytes_capacity, out->size, 1);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_reserve(&packing->bytes, &packing->bytes_capacity, out->size, 1));
         const uint8_t *codes = packing->codes + row->first * packing->code_size;
         nd_entries_write(packing->ids + row->first, codes, count, packing->code_size, packing->bytes);
         out->entries = packing->bytes;

@@ -127,9 +127,7 @@ int nd_run_filter_meet(const nd_run_filter *filter, const nd_rules *rules, nd_te
     const size_t *sizes, size_t count, uint8_t *met)
 {
     for (size_t i = 0; i < count; i++) {
-        const int status = nd_text_tokenize(work, rules, texts[i], sizes[i]);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_text_tokenize(work, rules, texts[i], sizes[i]));
         met[i] = may_share(filter, work);
     }
     return ND_OK;

@@ -93,15 +93,10 @@ static int make_room(nd_passages *passages, size_t windows)
     size_t slots = 16;
     while (slots < 2 * windows)
         slots *= 2;
-    int status = nd_reserve(&passages->slots, &passages->slots_capacity, slots, sizeof(slot));
-    if (status == ND_OK)
-        status = ND_ROOM(passages->first, windows);
-    if (status == ND_OK)
-        status = ND_ROOM(passages->next, windows);
-    if (status == ND_OK)
-        status = ND_ROOM(passages->seen, windows);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&passages->slots, &passages->slots_capacity, slots, sizeof(slot)));
+    ND_TRY(ND_ROOM(passages->first, windows));
+    ND_TRY(ND_ROOM(passages->next, windows));
+    ND_TRY(ND_ROOM(passages->seen, windows));
     memset(passages->slots, 0, slots * sizeof(slot));
     if (windows > 0)
         memset(passages->seen.at, 0, windows * sizeof(uint32_t));
@@ -116,9 +111,7 @@ int nd_passages_begin(nd_passages *passages, const uint8_t *value, size_t size, 
         return ND_ERROR_DAMAGED;
     if (count >= NONE)
         return ND_ERROR_CAPACITY;
-    int status = make_room(passages, windows);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(make_room(passages, windows));
     passages->value = value;
     passages->count = count;
     passages->shortest = shortest;
@@ -179,25 +172,21 @@ static int meet(nd_passages *passages, const uint8_t *other, size_t size)
     }
     uint64_t sum = nd_run_first(other, shortest);
     uint32_t before = NONE;
-    int status = ND_OK, repeats = 0;
+    int repeats = 0;
     for (size_t at = 0; at < windows; at++) {
         if (at > 0)
             sum = nd_run_next(other, shortest, passages->highest, sum, at - 1);
         before = find_window(passages, before, sum, other, at);
         if (before == NONE)
             continue;
-        status = ND_ROOM(passages->met_other, passages->met_other.count + 1);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(ND_ROOM(passages->met_other, passages->met_other.count + 1));
         passages->met_other.at[passages->met_other.count++] = at;
         const uint32_t first = passages->first.at[before];
         if (passages->seen.at[first] == passages->comparison)
             continue;
         passages->seen.at[first] = passages->comparison;
         for (uint32_t place = first; place != NONE; place = passages->next.at[place]) {
-            status = ND_ROOM(passages->met, passages->met.count + 1);
-            if (status != ND_OK)
-                return status;
+            ND_TRY(ND_ROOM(passages->met, passages->met.count + 1));
             repeats |= passages->met.count > 0 && passages->met.at[passages->met.count - 1] > place;
             passages->met.at[passages->met.count++] = place;
         }

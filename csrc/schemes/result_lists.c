@@ -25,9 +25,7 @@ int nd_scratch_family(nd_scratch *scratch, int32_t family, uint64_t seed, size_t
         scratch->slots_capacity = num_perm;
     }
     scratch->num_perm = 0;
-    int status = nd_minhash_coefficients(family, seed, num_perm, scratch->a, scratch->b);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_minhash_coefficients(family, seed, num_perm, scratch->a, scratch->b));
     scratch->family = family;
     scratch->seed = seed;
     scratch->num_perm = num_perm;

@@ -87,9 +87,7 @@ static int check_code(const complaint *to, const nd_scheme *scheme)
 {
     if (scheme->bits < 8 || scheme->bits > ND_BITS_MAX || scheme->bits % 8 != 0)
         return refuse(to, "bits is %d; it must be a multiple of 8 from 8 to %d", scheme->bits, ND_BITS_MAX);
-    int status = check_range(to, "max_distance", scheme->max_distance, 0, scheme->bits);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(check_range(to, "max_distance", scheme->max_distance, 0, scheme->bits));
     /* java32 keeps its minima as they are; their lowest bits are those of a product and no samples. */
     if (scheme->kind == ND_SCHEME_BITSAMPLING && scheme->family != ND_FAMILY_AFFINE32)
         return refuse(to, "family is %d; one-bit samples need %d (affine32)", scheme->family, ND_FAMILY_AFFINE32);
@@ -108,17 +106,11 @@ static int check_code(const complaint *to, const nd_scheme *scheme)
 
 static int check_minhash(const complaint *to, const nd_scheme *scheme)
 {
-    int status = check_range(to, "num_perm", scheme->num_perm, 1, ND_NUM_PERM_MAX);
-    if (status == ND_OK)
-        status = check_threshold(to, scheme->threshold);
-    if (status == ND_OK)
-        status = check_range(to, "rows", scheme->rows, 1, scheme->num_perm);
-    if (status == ND_OK)
-        status = check_family(to, scheme);
-    if (status == ND_OK)
-        status = check_range(to, "evidence", scheme->evidence, ND_EVIDENCE_NONE, ND_EVIDENCE_PACKED);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(check_range(to, "num_perm", scheme->num_perm, 1, ND_NUM_PERM_MAX));
+    ND_TRY(check_threshold(to, scheme->threshold));
+    ND_TRY(check_range(to, "rows", scheme->rows, 1, scheme->num_perm));
+    ND_TRY(check_family(to, scheme));
+    ND_TRY(check_range(to, "evidence", scheme->evidence, ND_EVIDENCE_NONE, ND_EVIDENCE_PACKED));
     if (scheme->bands < 1 || scheme->bands > scheme->num_perm / scheme->rows)
         return refuse(to, "bands is %d; with %d rows and num_perm %d it must be from 1 to %d", scheme->bands, scheme->rows,
             scheme->num_perm, scheme->num_perm / scheme->rows);

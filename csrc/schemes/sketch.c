@@ -7,11 +7,8 @@ int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t
     *out = (nd_sketch){.value = value, .size = size, .value_hash = (int64_t)nd_xxh3_64(value, size, 0)};
     if (scheme->plan != ND_PLAN_BANDS)
         return nd_scheme_value_check(scheme, value, size);
-    int status = nd_scheme_file_keys(scheme, 0, value, size, keys);
-    if (status == ND_OK)
-        status = nd_scratch_hashes(&keys->scratch, (size_t)scheme->bands, &packed);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_scheme_file_keys(scheme, 0, value, size, keys));
+    ND_TRY(nd_scratch_hashes(&keys->scratch, (size_t)scheme->bands, &packed));
     nd_keys_pack(keys, (size_t)scheme->bands, (int64_t *)packed);
     out->keys = (const int64_t *)packed;
     out->key_count = (size_t)scheme->bands;
@@ -43,9 +40,7 @@ int nd_scheme_text_buckets(const nd_scheme *scheme, const nd_rules *rules, nd_te
         return ND_ERROR_PARAMETER;
     for (size_t i = 0; i < count; i++, buckets += bands) {
         nd_sketch made;
-        int status = nd_scheme_sketch_text(scheme, rules, work, texts[i], sizes[i], values, keys, &made);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_scheme_sketch_text(scheme, rules, work, texts[i], sizes[i], values, keys, &made));
         token_counts[i] = made.token_count;
         for (size_t band = 0; band < bands; band++)
             buckets[band] = made.keys != NULL ? (int32_t)made.keys[band] : 0;

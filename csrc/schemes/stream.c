@@ -25,9 +25,7 @@ static int add_smallest(stream *to, const uint64_t *hashes, size_t count)
 {
     const size_t k = (size_t)to->scheme->k;
     uint64_t *held;
-    int status = nd_scratch_hashes(to->scratch, to->kept + count + k, &held);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_scratch_hashes(to->scratch, to->kept + count + k, &held));
     const uint64_t limit = to->kept == k ? held[k - 1] : UINT64_MAX;
     size_t fresh = count;
     if (to->kept == k)
@@ -37,7 +35,7 @@ static int add_smallest(stream *to, const uint64_t *hashes, size_t count)
     if (fresh == 0)
         return ND_OK;
     const size_t all = to->kept + fresh;
-    status = nd_bottom_k(held, all, k, held + all, &to->kept);
+    int status = nd_bottom_k(held, all, k, held + all, &to->kept);
     memmove(held, held + all, to->kept * sizeof *held);
     return status;
 }

@@ -61,9 +61,7 @@ static uint32_t find_edge(const nd_runs *runs, uint32_t state, uint32_t token)
 static int grow_buckets(nd_runs *runs)
 {
     const size_t count = 2 * runs->bucket_count;
-    const int status = nd_reserve(&runs->buckets, &runs->buckets_capacity, count, sizeof(uint32_t));
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&runs->buckets, &runs->buckets_capacity, count, sizeof(uint32_t)));
     runs->bucket_count = count;
     memset(runs->buckets, 0xff, count * sizeof(uint32_t));
     for (size_t i = 0; i < runs->edges.count; i++) {
@@ -77,11 +75,8 @@ static int grow_buckets(nd_runs *runs)
 
 static int add_edge(nd_runs *runs, uint32_t state, uint32_t token, uint32_t target)
 {
-    int status = runs->edges.count < runs->bucket_count ? ND_OK : grow_buckets(runs);
-    if (status == ND_OK)
-        status = ND_ROOM(runs->edges, runs->edges.count + 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(runs->edges.count < runs->bucket_count ? ND_OK : grow_buckets(runs));
+    ND_TRY(ND_ROOM(runs->edges, runs->edges.count + 1));
     uint32_t *const bucket = &runs->buckets[bucket_of(runs, state, token)];
     const uint32_t edge = (uint32_t)runs->edges.count++;
     runs->edges.at[edge] = (run_edge){state, token, target, runs->states.at[state].edges, *bucket};

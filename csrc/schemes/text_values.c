@@ -16,11 +16,8 @@ static int append_simhash(const nd_scheme *scheme, const shingles *from, size_t 
     if (bits > 8 * from->digest_size)
         return ND_ERROR_PARAMETER;
     uint8_t *out;
-    int status = nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, bits, sizeof(int64_t));
-    if (status == ND_OK)
-        status = nd_values_append(values, bits / 8, token_count, &out);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, bits, sizeof(int64_t)));
+    ND_TRY(nd_values_append(values, bits / 8, token_count, &out));
     if (from->digests != NULL)
         return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch.counters, out);
     return nd_simhash_u64(from->hashes, from->count, 8 * from->digest_size, bits, values->scratch.counters, out);
@@ -29,10 +26,9 @@ static int append_simhash(const nd_scheme *scheme, const shingles *from, size_t 
 static int append_bit_sample(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
 {
     uint8_t *out;
-    int status = nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count);
-    if (status == ND_OK)
-        status = nd_values_append(values, (size_t)scheme->bits / 8, token_count, &out);
-    return status == ND_OK ? nd_bit_sample(values->scratch.slots, (size_t)scheme->bits, out) : status;
+    ND_TRY(nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count));
+    ND_TRY(nd_values_append(values, (size_t)scheme->bits / 8, token_count, &out));
+    return nd_bit_sample(values->scratch.slots, (size_t)scheme->bits, out);
 }
 
 static int append_packed(const shingles *from, size_t token_count, nd_values *values)
@@ -41,13 +37,11 @@ static int append_packed(const shingles *from, size_t token_count, nd_values *va
     const size_t count = from->count, held = from->hashes == values->scratch.hashes ? count : 0;
     uint64_t *numbers;
     uint8_t *out;
-    int status = nd_scratch_hashes(&values->scratch, held + 2 * count, &numbers);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_scratch_hashes(&values->scratch, held + 2 * count, &numbers));
     nd_set_numbers(held > 0 ? numbers : from->hashes, count, numbers + held);
     const uint64_t *distinct = numbers + held + count;
     const size_t distinct_count = nd_sorted_distinct(numbers + held, count, numbers + held + count);
-    status = nd_values_append(values, nd_set_size(distinct_count), token_count, &out);
+    int status = nd_values_append(values, nd_set_size(distinct_count), token_count, &out);
     if (status == ND_OK)
         nd_set_write(distinct, distinct_count, out);
     return status;
@@ -72,10 +66,8 @@ static int append_bottom_k(const nd_scheme *scheme, const shingles *from, size_t
     size_t most = from->count < (size_t)scheme->k ? from->count : (size_t)scheme->k, kept;
     size_t held = from->hashes == values->scratch.hashes ? from->count : 0;
     uint64_t *scratch;
-    int status = nd_scratch_hashes(&values->scratch, held + most, &scratch);
-    if (status != ND_OK)
-        return status;
-    status = nd_bottom_k(held > 0 ? scratch : from->hashes, from->count, most, scratch + held, &kept);
+    ND_TRY(nd_scratch_hashes(&values->scratch, held + most, &scratch));
+    int status = nd_bottom_k(held > 0 ? scratch : from->hashes, from->count, most, scratch + held, &kept);
     uint8_t *out;
     if (status == ND_OK)
         status = nd_values_append(values, 8 * kept, token_count, &out);
@@ -183,9 +175,7 @@ int nd_scheme_text_rows(const nd_scheme *scheme, const nd_rules *rules, nd_text 
     for (size_t i = 0, some; i < count; i += some) {
         some = count - i < ND_ROWS_AT_ONCE ? count - i : ND_ROWS_AT_ONCE;
         nd_values_clear(values);
-        const int status = nd_scheme_append_texts(scheme, rules, work, texts + i, sizes + i, some, values);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_scheme_append_texts(scheme, rules, work, texts + i, sizes + i, some, values));
         if (!spread(values, width, rows + i * width, empty + i))
             return ND_ERROR_PARAMETER;
     }
@@ -198,9 +188,7 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
     if (digest_size == 0)
         return ND_ERROR_PARAMETER;
     uint64_t *hashes;
-    int status = nd_scratch_hashes(&values->scratch, count, &hashes);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_scratch_hashes(&values->scratch, count, &hashes));
     for (size_t i = 0; i < count; i++)
         hashes[i] = nd_load_big(digests + i * digest_size, digest_size < 8 ? digest_size : 8);
     shingles from = {.hashes = hashes, .digests = digests, .digest_size = digest_size, .count = count};

@@ -185,9 +185,7 @@ static int find_part(buckets_cursor *cursor, const nd_filed *key, int64_t id, in
     *out = key->low;
     while (low <= high) {
         int64_t part, first_id = 0;
-        int code = next_part(cursor, key->group_id, middle, high, &part, &first_id);
-        if (code != SQLITE_OK)
-            return code;
+        ND_TRY(next_part(cursor, key->group_id, middle, high, &part, &first_id));
         if (part > high || first_id > id) {
             high = middle - 1;
         } else {
@@ -214,10 +212,8 @@ static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
     sqlite3_stmt *statement;
     int64_t last = last_member(cursor, key->group_id), begin_part;
     int behind = 0;
-    int code = find_part(cursor, key, key->id, &begin_part);
-    if (code != SQLITE_OK)
-        return code;
-    code = begin_parts(cursor, begin_part, key->high, &statement);
+    ND_TRY(find_part(cursor, key, key->id, &begin_part));
+    int code = begin_parts(cursor, begin_part, key->high, &statement);
     while (code == SQLITE_OK && !behind && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         nd_entries entries = {0};
         code = SQLITE_OK;
@@ -248,10 +244,8 @@ static int next_bucket(buckets_cursor *cursor)
     nd_packing_begin(cursor->packing, cursor->code_size);
     nd_filed first = cursor->next;
     do {
-        code = nd_buffer_reserve((void **)&cursor->members, &cursor->members_capacity, cursor->member_count + 1,
-            sizeof *cursor->members);
-        if (code != SQLITE_OK)
-            return code;
+        ND_TRY(nd_buffer_reserve((void **)&cursor->members, &cursor->members_capacity, cursor->member_count + 1,
+            sizeof *cursor->members));
         cursor->members[cursor->member_count++] = cursor->next;
         status = nd_filing_next(cursor->filing, &cursor->next);
     } while (status == ND_OK && cursor->next.low == first.low);
@@ -274,11 +268,8 @@ static int buckets_next(nd_cursor *base)
     buckets_cursor *cursor = (buckets_cursor *)base;
     int status;
     base->count = 0;
-    while ((status = nd_packing_next(cursor->packing, &cursor->row)) == ND_DONE && !cursor->ended) {
-        int code = next_bucket(cursor);
-        if (code != SQLITE_OK)
-            return code;
-    }
+    while ((status = nd_packing_next(cursor->packing, &cursor->row)) == ND_DONE && !cursor->ended)
+        ND_TRY(next_bucket(cursor));
     base->count = status == ND_OK ? SIZE_MAX : 0;
     return status == ND_OK || status == ND_DONE ? SQLITE_OK : nd_table_fail_status(nd_table_of(base), status);
 }
@@ -289,21 +280,15 @@ static int buckets_fill(nd_cursor *base)
     nd_table *table = nd_table_of(base);
     const nd_scheme *scheme = &table->cache.settings.scheme;
     int64_t first_id, last_id;
-    int code = nd_input_integer(base, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(base, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(base, 3, "filed", 0, 1, 0, &cursor->filed);
-    if (code == SQLITE_OK && !nd_scheme_has_buckets(scheme))
-        code = nd_table_fail(table, "index \"%s\" has no buckets of codes", table->cache.settings.index);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_input_integer(base, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id));
+    ND_TRY(nd_input_integer(base, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id));
+    ND_TRY(nd_input_integer(base, 3, "filed", 0, 1, 0, &cursor->filed));
+    if (!nd_scheme_has_buckets(scheme))
+        return nd_table_fail(table, "index \"%s\" has no buckets of codes", table->cache.settings.index);
     cursor->code_size = (size_t)scheme->bits / 8;
     nd_packing_begin(cursor->packing, cursor->code_size);
     nd_filing_begin(cursor->filing, scheme, 0);
-    code = nd_filing_collect(table, cursor->filing, first_id, last_id);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_filing_collect(table, cursor->filing, first_id, last_id));
     int status = nd_filing_next(cursor->filing, &cursor->next);
     cursor->ended = status != ND_OK;
     if (status != ND_OK)

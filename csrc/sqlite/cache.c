@@ -39,10 +39,8 @@ static int still_holds(nd_settings_cache *cache)
 static int read_again(nd_settings_cache *cache, const char *index, char **message)
 {
     nd_cache_clear(cache);
-    int code = nd_index_name_check(index, message);
-    if (code != SQLITE_OK)
-        return code;
-    code = nd_prepare(cache->db, watch_sql, index, &cache->watch);
+    ND_TRY(nd_index_name_check(index, message));
+    int code = nd_prepare(cache->db, watch_sql, index, &cache->watch);
     if (code == SQLITE_OK && sqlite3_step(cache->watch) == SQLITE_ROW) {
         cache->generation = sqlite3_column_int64(cache->watch, 0);
         cache->created_at = sqlite3_column_int64(cache->watch, 1);

@@ -52,10 +52,8 @@ ND_EXPORT int sqlite3_neardup_fork_init(sqlite3 *db, char **message, const sqlit
 /* The functions of SQL. */
 ND_EXPORT int sqlite3_neardup_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
-    int code = take_functions(message, api);
-    if (code != SQLITE_OK)
-        return code;
-    code = register_all(db);
+    ND_TRY(take_functions(message, api));
+    int code = register_all(db);
     if (code != SQLITE_OK)
         *message = sqlite3_mprintf("neardup: the functions could not be registered: %s", sqlite3_errmsg(db));
     return code;
@@ -65,9 +63,7 @@ ND_EXPORT int sqlite3_neardup_init(sqlite3 *db, char **message, const sqlite3_ap
 ND_EXPORT int sqlite3_neardup_fork_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
 {
     (void)db;
-    int code = take_functions(message, api);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(take_functions(message, api));
     if (nd_enter_files_anew() != SQLITE_OK) {
         *message = sqlite3_mprintf("neardup: this SQLite lets no system call be replaced");
         return SQLITE_ERROR;

@@ -13,6 +13,7 @@
 
 #include "neardup_abi.h"
 #include "neardup_limits.h"
+#include "neardup_try.h"
 
 #ifndef ND_SQLITE_ENTRY
 SQLITE_EXTENSION_INIT3

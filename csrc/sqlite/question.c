@@ -32,11 +32,8 @@ static int set_bounds(nd_cursor *cursor, nd_question *q)
     q->slope = nd_scheme_slope(scheme);
     q->threshold = bounds.threshold;
     q->limit = -1;
-    if (!nd_input_is_null(cursor, ND_SEARCH_LIMIT)) {
-        int code = nd_input_integer(cursor, ND_SEARCH_LIMIT, "max_results", 0, INT64_MAX, -1, &q->limit);
-        if (code != SQLITE_OK)
-            return code;
-    }
+    if (!nd_input_is_null(cursor, ND_SEARCH_LIMIT))
+        ND_TRY(nd_input_integer(cursor, ND_SEARCH_LIMIT, "max_results", 0, INT64_MAX, -1, &q->limit));
     if (nd_input_is_null(cursor, ND_SEARCH_THRESHOLD))
         return SQLITE_OK;
     int type = sqlite3_value_type(cursor->inputs[ND_SEARCH_THRESHOLD]);

@@ -244,11 +244,8 @@ typedef struct stopwords {
 
 static int add_stopword(stopwords *words, const void *text, size_t size)
 {
-    int code = nd_buffer_reserve((void **)&words->bytes, &words->bytes_capacity, words->used + size, 1);
-    if (code == SQLITE_OK)
-        code = nd_buffer_reserve((void **)&words->sizes, &words->count_capacity, words->count + 1, sizeof *words->sizes);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_buffer_reserve((void **)&words->bytes, &words->bytes_capacity, words->used + size, 1));
+    ND_TRY(nd_buffer_reserve((void **)&words->sizes, &words->count_capacity, words->count + 1, sizeof *words->sizes));
     if (size > 0)
         memcpy(words->bytes + words->used, text, size);
     words->used += size;

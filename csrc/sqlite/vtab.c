@@ -11,11 +11,8 @@ static int table_connect(sqlite3 *db, void *spec, int argc, const char *const *a
     (void)argc;
     (void)argv;
     (void)message;
-    int code = sqlite3_declare_vtab(db, table_spec->declaration);
-    if (code == SQLITE_OK)
-        code = sqlite3_vtab_config(db, table_spec->reads == ND_READS_NOTHING ? SQLITE_VTAB_INNOCUOUS : SQLITE_VTAB_DIRECTONLY);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(sqlite3_declare_vtab(db, table_spec->declaration));
+    ND_TRY(sqlite3_vtab_config(db, table_spec->reads == ND_READS_NOTHING ? SQLITE_VTAB_INNOCUOUS : SQLITE_VTAB_DIRECTONLY));
     nd_table *table = sqlite3_malloc64(sizeof *table);
     if (table == NULL)
         return SQLITE_NOMEM;

@@ -62,13 +62,10 @@ static int nearest_fill(nd_cursor *base)
     if (8 * size != (size_t)settings->scheme.bits)
         return nd_table_fail(table, "a code of %d bits must have %d bytes, not %lld", settings->scheme.bits,
             settings->scheme.bits / 8, (sqlite3_int64)size);
-    int code = every ? SQLITE_OK : nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(base, 3, "count", 0, INT64_MAX, 0, &count);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(every ? SQLITE_OK : nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
+    ND_TRY(nd_input_integer(base, 3, "count", 0, INT64_MAX, 0, &count));
     int status = nd_nearest_begin(cursor->nearest, bytes, size, (uint64_t)count);
-    code = status == ND_OK ? add_rows(cursor, every ? NULL : &group_id, size) : nd_table_fail_status(table, status);
+    int code = status == ND_OK ? add_rows(cursor, every ? NULL : &group_id, size) : nd_table_fail_status(table, status);
     if (code == SQLITE_OK)
         base->count = nd_nearest_entries(cursor->nearest, &cursor->entries);
     return code;

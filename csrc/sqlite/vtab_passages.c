@@ -151,11 +151,8 @@ static void count_characters(const uint8_t *text, uint64_t *places, size_t count
 
 static int locate(nd_table *table, const uint8_t *text, size_t size, size_t tokens, located *out)
 {
-    int code = nd_buffer_reserve((void **)&out->starts, &out->starts_capacity, tokens, sizeof(uint64_t));
-    if (code == SQLITE_OK)
-        code = nd_buffer_reserve((void **)&out->ends, &out->ends_capacity, tokens, sizeof(uint64_t));
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_buffer_reserve((void **)&out->starts, &out->starts_capacity, tokens, sizeof(uint64_t)));
+    ND_TRY(nd_buffer_reserve((void **)&out->ends, &out->ends_capacity, tokens, sizeof(uint64_t)));
     const int status = nd_text_locate(table->workspace->work, table->cache.settings.rules, text, size, out->starts, out->ends,
         tokens, &out->count);
     if (status == ND_ERROR_CAPACITY || (status == ND_OK && out->count != tokens))

@@ -180,9 +180,7 @@ static void drop_rows(search_cursor *cursor)
 /* The columns of matches.sql: key, similarity, distance, document's id; of matches_parts.sql also the part. */
 static int add_row(search_cursor *cursor, sqlite3_stmt *statement)
 {
-    int code = nd_buffer_reserve((void **)&cursor->rows, &cursor->capacity, cursor->row_count + 1, sizeof *cursor->rows);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_buffer_reserve((void **)&cursor->rows, &cursor->capacity, cursor->row_count + 1, sizeof *cursor->rows));
     search_row *row = &cursor->rows[cursor->row_count];
     const int has_part = sqlite3_column_count(statement) > PART;
     row->key = sqlite3_value_dup(sqlite3_column_value(statement, 0));
@@ -218,10 +216,8 @@ static int run_query(search_cursor *cursor, const nd_question *q)
 {
     nd_table *table = nd_table_of(&cursor->head);
     sqlite3_stmt *statement = NULL;
-    int code = take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement);
-    if (code != SQLITE_OK)
-        return code;
-    code = bind_question(statement, q);
+    ND_TRY(take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement));
+    int code = bind_question(statement, q);
     int enough = q->limit == 0;
     while (code == SQLITE_OK && !enough && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         code = add_row(cursor, statement);

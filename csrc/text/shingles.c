@@ -59,9 +59,7 @@ static int hash_digests(nd_text *work, const nd_rules *rules, size_t count, size
 {
     const size_t digest_size = nd_hash_size(rules->spec.hash);
     const int wide = digest_size > sizeof work->hashes[0];
-    const int status = wide ? nd_reserve(&work->digests, &work->digests_capacity, count * digest_size, 1) : ND_OK;
-    if (status != ND_OK)
-        return status;
+    ND_TRY(wide ? nd_reserve(&work->digests, &work->digests_capacity, count * digest_size, 1) : ND_OK);
     for (size_t i = 0; i < count; i++) {
         uint8_t small[ND_DIGEST_MAX];
         uint8_t *const digest = wide ? work->digests + i * digest_size : small;
@@ -103,11 +101,8 @@ int nd_text_drain_part(nd_text *work, const nd_rules *rules)
     const size_t tokens = work->token_count, kept = (size_t)rules->spec.shingle - 1;
     if (tokens <= kept)
         return ND_OK;
-    int status = nd_text_hash(work, rules);
-    if (status == ND_OK)
-        status = work->drain->take(work->drain->context, work->hashes, tokens - kept);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_text_hash(work, rules));
+    ND_TRY(work->drain->take(work->drain->context, work->hashes, tokens - kept));
     const uint32_t first = work->starts[tokens - kept], shift = first - ND_TEXT_PADDING;
     memmove(work->bytes.items + ND_TEXT_PADDING, work->bytes.items + first, work->bytes.count - first);
     work->bytes.count -= shift;

@@ -60,9 +60,7 @@ static void swap_points(nd_text *work)
 static int decode(nd_text *work, const uint8_t *text, size_t size)
 {
     work->points.count = 0;
-    const int status = nd_code_points_reserve(&work->points, size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_code_points_reserve(&work->points, size));
     uint32_t *out = work->points.items;
     for (size_t at = 0; at < size;)
         *out++ = nd_utf8_next(text, size, &at);
@@ -82,11 +80,9 @@ static int normalize(nd_text *work, int32_t form)
     size_t room = (points->count - prefix) + 64;
     for (;;) {
         work->spare.count = 0;
-        int status = nd_code_points_reserve(&work->spare, prefix + room);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_code_points_reserve(&work->spare, prefix + room));
         size_t needed;
-        status = nd_unicode_normalize(form, points->items + prefix, points->count - prefix, work->spare.items + prefix,
+        int status = nd_unicode_normalize(form, points->items + prefix, points->count - prefix, work->spare.items + prefix,
             work->spare.capacity - prefix, &needed);
         if (status == ND_OK) {
             memcpy(work->spare.items, points->items, prefix * sizeof points->items[0]);
@@ -123,9 +119,7 @@ static int map_case(nd_text *work, int32_t fold, int *changed)
         const size_t length = nd_unicode_case(fold, code_point, mapped);
         difference = 1;
         work->spare.count = out;
-        status = nd_code_points_reserve(&work->spare, length + (count - i));
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_code_points_reserve(&work->spare, length + (count - i)));
         for (size_t j = 0; j < length; j++)
             work->spare.items[out++] = mapped[j];
     }
@@ -137,9 +131,7 @@ static int map_case(nd_text *work, int32_t fold, int *changed)
 
 static int strip_accents(nd_text *work)
 {
-    const int status = normalize(work, ND_NORMALIZE_NFD);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(normalize(work, ND_NORMALIZE_NFD));
     size_t kept = 0;
     for (size_t i = 0; i < work->points.count; i++) {
         work->points.items[kept] = work->points.items[i];
@@ -195,9 +187,7 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
 static int finish_piece(nd_text *work, const nd_rules *rules, size_t at, size_t *asked)
 {
     if (at - *asked >= ND_SPAN_SIZE) {
-        const int status = nd_watched(&work->watch);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_watched(&work->watch));
         *asked = at;
     }
     return work->drain != NULL && work->bytes.count >= ND_DRAIN_SIZE ? nd_text_drain_part(work, rules) : ND_OK;
@@ -227,11 +217,8 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
         if (rules->spec.strip_accents)
             shortest = ND_SPAN_SIZE;
         const size_t end = find_span_end(rules, text, size, at, shortest);
-        status = process_span(work, rules, text + at, end - at, sink);
-        if (status == ND_OK)
-            status = finish_piece(work, rules, end, &asked);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(process_span(work, rules, text + at, end - at, sink));
+        ND_TRY(finish_piece(work, rules, end, &asked));
         at = end;
     }
     return status;

@@ -63,11 +63,8 @@ int nd_text_begin(nd_text *work, const nd_rules *rules, size_t size)
     work->spare.items = shrink(work->spare.items, &work->spare.capacity, sizeof work->spare.items[0], size);
     work->hashes = shrink(work->hashes, &work->hashes_capacity, sizeof work->hashes[0], size);
     work->digests = shrink(work->digests, &work->digests_capacity, 1, size);
-    int status = nd_tokens_reserve(work, 1);
-    if (status == ND_OK)
-        status = nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_tokens_reserve(work, 1));
+    ND_TRY(nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING));
     memset(work->bytes.items, 0, ND_TEXT_PADDING);
     work->bytes.count = work->starts[0] = ND_TEXT_PADDING;
     return ND_OK;
@@ -75,9 +72,7 @@ int nd_text_begin(nd_text *work, const nd_rules *rules, size_t size)
 
 static int bytes_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    const int status = nd_bytes_reserve(&work->bytes, size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, size));
     uint8_t *const out = work->bytes.items + work->bytes.count;
     for (size_t i = 0; i < size; i++)
         out[i] = rules->ascii_case[text[i]];
@@ -88,9 +83,7 @@ static int bytes_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
 static int bytes_code_points(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
 {
     (void)rules;
-    const int status = nd_bytes_reserve(&work->bytes, 4 * count);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, 4 * count));
     for (size_t i = 0; i < count; i++) {
         const uint32_t code_point = points[i] & ND_POINT_VALUE;
         if (!(nd_record_flags(nd_unicode_record(code_point)) & ND_CP_IGNORABLE))
@@ -118,8 +111,8 @@ int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text,
 static int read_tokens(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
     const nd_sink *const sink = rules->spec.tokens == ND_TOKENS_WORDS ? &nd_words_sink : &nd_chars_sink;
-    const int status = nd_text_each_span(work, rules, text, size, sink);
-    return status == ND_OK ? nd_token_close(work, rules, 0) : status;
+    ND_TRY(nd_text_each_span(work, rules, text, size, sink));
+    return nd_token_close(work, rules, 0);
 }
 
 int nd_text_tokenize(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
@@ -134,8 +127,8 @@ int nd_text_tokenize(nd_text *work, const nd_rules *rules, const uint8_t *text, 
 
 int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    const int status = nd_text_tokenize(work, rules, text, size);
-    return status == ND_OK ? nd_text_hash(work, rules) : status;
+    ND_TRY(nd_text_tokenize(work, rules, text, size));
+    return nd_text_hash(work, rules);
 }
 
 int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count)

@@ -25,11 +25,8 @@ int nd_token_close(nd_text *work, const nd_rules *rules, size_t room)
         return ND_OK;
     }
     const size_t joiner_size = rules->spec.joiner_size;
-    int status = nd_bytes_reserve(&work->bytes, joiner_size + room);
-    if (status == ND_OK)
-        status = nd_tokens_reserve(work, 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, joiner_size + room));
+    ND_TRY(nd_tokens_reserve(work, 1));
     if (joiner_size > 0)
         memcpy(work->bytes.items + work->bytes.count, rules->joiner, joiner_size);
     work->bytes.count += joiner_size;
@@ -147,11 +144,8 @@ static int is_plain(const nd_rules *rules)
 /* Makes room for the words of `size` bytes. */
 static int kernel_begin(nd_text *work, const nd_rules *rules, size_t size, nd_ascii_words *words)
 {
-    int status = nd_bytes_reserve(&work->bytes, size + size / 2 + 1 + ND_TEXT_PADDING);
-    if (status == ND_OK)
-        status = nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, size + size / 2 + 1 + ND_TEXT_PADDING));
+    ND_TRY(nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING));
     *words = (nd_ascii_words){
         .bytes = work->bytes.items,
         .out = work->bytes.items + work->bytes.count,
@@ -209,11 +203,8 @@ static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_
     const size_t joiner_size = rules->spec.joiner_size;
     if (rules->stopword_count > 0 || joiner_size > SMALL_JOINER)
         return words_code_points_any(work, rules, points, count);
-    int status = nd_bytes_reserve(&work->bytes, (count + 1) * (4 + joiner_size) + SMALL_JOINER);
-    if (status == ND_OK)
-        status = nd_tokens_reserve(work, count + 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, (count + 1) * (4 + joiner_size) + SMALL_JOINER));
+    ND_TRY(nd_tokens_reserve(work, count + 1));
     writer to = {work->bytes.items, work->bytes.items + work->bytes.count, work->starts + work->token_count, joiner_size, {0}};
     if (joiner_size > 0)
         memcpy(to.joiner, rules->joiner, joiner_size);
@@ -251,11 +242,8 @@ static int words_mixed(nd_text *work, const nd_rules *rules, const uint8_t *text
     const size_t most = size - *at < ND_MIXED_BATCH ? size - *at : ND_MIXED_BATCH;
     const size_t count = work->bytes.count, token_count = work->token_count;
     nd_ascii_words words;
-    int status = grapheme ? nd_token_close(work, rules, 0) : ND_OK;
-    if (status == ND_OK)
-        status = kernel_begin(work, rules, most, &words);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(grapheme ? nd_token_close(work, rules, 0) : ND_OK);
+    ND_TRY(kernel_begin(work, rules, most, &words));
     const size_t taken = nd_kernels_active()->words(&words, &rules->letters, text + *at, most);
     if (taken == 0) { /* what comes may be part of the grapheme */
         work->bytes.count = count;
@@ -286,17 +274,13 @@ static int words_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
     if (size == 0)
         return ND_OK;
     if (work->state.in >= ND_IN_CLUSTER) { /* no cluster goes on through ASCII */
-        const int status = nd_token_close(work, rules, 0);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(nd_token_close(work, rules, 0));
     }
     work->state.in = rules->ascii_word[text[size - 1]] ? ND_IN_WORD : ND_IN_NOTHING;
     if (!is_plain(rules))
         return words_ascii_any(work, rules, text, size);
     nd_ascii_words words;
-    const int status = kernel_begin(work, rules, size, &words);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(kernel_begin(work, rules, size, &words));
     nd_kernels_active()->ascii_words(&words, text, size);
     return kernel_end(work, &words);
 }
@@ -333,9 +317,7 @@ static inline int take_character(nd_text *work, const nd_rules *rules, uint32_t 
     }
     if (state->space) {
         state->space = 0;
-        const int status = put_character(work, rules, ' ', ND_GCB_OTHER, room);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(put_character(work, rules, ' ', ND_GCB_OTHER, room));
     }
     return put_character(work, rules, code_point, nd_record_break(record), room);
 }
@@ -355,11 +337,8 @@ static int chars_code_points(nd_text *work, const nd_rules *rules, const uint32_
 static int chars_ascii_plain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
     const size_t joiner_size = rules->spec.joiner_size;
-    int status = nd_bytes_reserve(&work->bytes, (size + 1) * (joiner_size + 1) + SMALL_JOINER);
-    if (status == ND_OK)
-        status = nd_tokens_reserve(work, size + 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, (size + 1) * (joiner_size + 1) + SMALL_JOINER));
+    ND_TRY(nd_tokens_reserve(work, size + 1));
     uint8_t joiner[SMALL_JOINER] = {0};
     if (joiner_size > 0)
         memcpy(joiner, rules->joiner, joiner_size);
