@@ -27,7 +27,7 @@ from neardup_db import (
     load,
 )
 from neardup_db.aio import AsyncIndex
-from neardup_db.datasette.foreign import ForeignDatabase, open_index, similarities
+from neardup_db.datasette.foreign import open_index, similarities
 from neardup_db.store.query.joins import Codes, Members, RangePairs
 from neardup_db.tables import columns
 
@@ -524,7 +524,7 @@ def test_delete_takes_one_part(path: Path) -> None:
 def test_pages_measure_by_the_nearest_codes(path: Path) -> None:
     """A cluster's page, on a connection of Python's sqlite3 module, gives the similarity that `explain_match` gives."""
     connection = connect(path)
-    with open_index(ForeignDatabase(connection), "neardup") as index:
+    with open_index(connection.cursor(), "neardup") as index:
         found = index.explain_match("x", "y")
         assert similarities(index, 1, [2]) == {2: (found.similarity, found.distance)} == {2: (1 - 1 / 64, 1)}
     connection.close()

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from datasette.utils import sqlite_timelimit
+
 from ..errors import NearDupError, ParameterError
 from ..index import Index
 from ..parameters import is_index_name
+from ..show.figures import plain_rows
 from ..store.database.open import load
 from ..store.layout import schema
 from ..store.layout.sketches import Sketch
 from ..store.query.documents import DocumentRow
 
-_STEPS = 2000
-"""SQLite instructions between two checks of the clock."""
+TIME_LIMIT_S = 10.0
+"""The default time limit for the statements of one page, in seconds."""
 
-
-class TookTooLong(NearDupError):
-    pass
+Cursor = Any
+"""A cursor of sqlite3 or pysqlite3 that returns plain tuples."""
 
 
 def load_functions(connection: Any) -> str | None:
@@ -36,79 +38,34 @@ def load_functions(connection: Any) -> str | None:
     return None
 
 
-class ForeignDatabase:
-    """A connection that returns plain tuples, whatever row factory Datasette has set, and NearDupError for SQLite's errors."""
-
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
-        self._overdue = False
-        self._limit_s = 0.0
-
-    def rows(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
-        with self._translated():
-            cursor = self.connection.cursor()
-            cursor.row_factory = None
-            return cursor.execute(sql, bindings).fetchall()  # type: ignore[no-any-return]
-
-    def execute(self, sql: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
-        """As a connection, for the figures."""
-        return self.rows(sql, bindings)
-
-    def row(self, sql: str, bindings: Any = ()) -> tuple[Any, ...] | None:
-        return next(iter(self.rows(sql, bindings)), None)
-
-    def value(self, sql: str, bindings: Any = ()) -> Any:
-        row = self.row(sql, bindings)
-        return None if row is None else row[0]
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """One read transaction."""
-        with self._translated():
-            self.connection.execute("BEGIN")
+@contextmanager
+def reading(connection: Any, limit_s: float = TIME_LIMIT_S) -> Iterator[Cursor]:
+    """A read transaction with a limit for its total time. SQLite's errors, and the end of the time, raise NearDupError."""
+    begun = time.perf_counter()
+    try:
+        with sqlite_timelimit(connection, limit_s * 1000):
+            connection.execute("BEGIN")
             try:
-                yield
+                yield plain_rows(connection)
             finally:
-                if self.connection.in_transaction:
-                    self.connection.execute("COMMIT")
-
-    @contextmanager
-    def time_limit(self, seconds: float) -> Iterator[None]:
-        """Limits the total time of all statements in the block; after that they raise TookTooLong."""
-        deadline = time.monotonic() + seconds
-        self._overdue, self._limit_s = False, seconds
-
-        def is_overdue() -> bool:
-            self._overdue = time.monotonic() > deadline
-            return self._overdue
-
-        self.connection.set_progress_handler(is_overdue, _STEPS)
-        try:
-            yield
-        finally:
-            self.connection.set_progress_handler(None, _STEPS)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (self.connection.Error, NearDupError) as error:
-            if self._overdue and not isinstance(error, TookTooLong):
-                raise TookTooLong(
-                    f"the answer took longer than the time limit of {self._limit_s:g} s: raise time_limit_s in the plugin's "
-                    "settings"
-                ) from error
-            if isinstance(error, NearDupError):
-                raise
-            raise NearDupError(f"SQLite: {error}") from error
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+    except (connection.Error, NearDupError) as error:
+        if time.perf_counter() - begun >= limit_s:
+            raise NearDupError(
+                f"the answer took longer than the time limit of {limit_s:g} s: raise time_limit_s in the plugin's settings"
+            ) from error
+        if isinstance(error, NearDupError):
+            raise
+        raise NearDupError(f"SQLite: {error}") from error
 
 
-def index_names(db: ForeignDatabase) -> list[str]:
+def index_names(db: Cursor) -> list[str]:
     """Names that are unsafe in SQL, as in a hostile file, are skipped."""
-    return [name for name in schema.index_names(db) if is_index_name(name)]
+    return [name for name in schema.index_names(db.execute) if is_index_name(name)]
 
 
-def open_index(db: ForeignDatabase, name: str) -> Index:
+def open_index(db: Cursor, name: str) -> Index:
     """The index of this name. Raises FormatError, MismatchError or CorruptIndexError, and ParameterError if the connection cannot
     load the SQL functions."""
     return Index(db.connection, name=name, read_only=True)

@@ -17,7 +17,7 @@ from datasette.utils.sqlite import sqlite3
 
 from ..errors import FormatError, ParameterError
 from ..store.database.open import refuse_waiting_log
-from .foreign import ForeignDatabase, index_names
+from .foreign import index_names, reading
 from .routes import PLUGIN, place_of
 
 Scope = MutableMapping[str, Any]
@@ -90,8 +90,8 @@ def _cannot_be_shared(path: Path) -> bool:
 
 
 def _names(path: Path, mode: str) -> list[str]:
-    with closing(sqlite3.connect(_uri(path, mode), uri=True)) as connection:
-        return index_names(ForeignDatabase(connection))
+    with closing(sqlite3.connect(_uri(path, mode), uri=True)) as connection, reading(connection) as cursor:
+        return index_names(cursor)
 
 
 REFUSAL = b"This server answers only to the names of this machine: localhost or 127.0.0.1.\n"

@@ -120,7 +120,7 @@ class Member:
     text: str | None
 
 
-def _plain_rows(connection: Any) -> Connection:
+def plain_rows(connection: Any) -> Connection:
     """The connection with plain rows, whatever row factory the application has set."""
     if not hasattr(connection, "cursor"):
         return connection  # type: ignore[no-any-return]
@@ -141,7 +141,7 @@ class _Reader:
         gone = "(SELECT id FROM {index}_document WHERE expires_at <= :now)"
         text = sql.replace("{gone}", gone).replace("{index}", self._name)
         given = {**parameters, "now": self._now}
-        rows = _plain_rows(self._connection).execute(text, {name: given[name] for name in given if f":{name}" in text})
+        rows = plain_rows(self._connection).execute(text, {name: given[name] for name in given if f":{name}" in text})
         return [tuple(row) for row in rows]
 
     def value(self, sql: str, **parameters: Any) -> Any:

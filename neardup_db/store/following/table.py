@@ -98,7 +98,7 @@ def _tables_of_indexes(db: Database) -> set[str]:
     tables = candidates.TABLES
     return {
         entry.casefold()
-        for index in schema.index_names(db)
+        for index in schema.index_names(db.rows)
         for table in tables
         for entry in definitions.expected(index, table, (*schema.OPTIONAL, schema.PENDING))
     }

@@ -83,7 +83,7 @@ def _others_fire_first(store: Store, table: Table) -> bool:
              AND rowid > (SELECT rowid FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?)"""
     newer = {name for (name,) in store.db.rows(sql, (table.name, f"{store.name}_follow_insert"))}
     newer -= _names(store.name)
-    return bool(newer) and not newer <= {name for index in schema.index_names(store.db) for name in _names(index)}
+    return bool(newer) and not newer <= {name for index in schema.index_names(store.db.rows) for name in _names(index)}
 
 
 def tables_exist(store: Store) -> bool:

@@ -259,7 +259,7 @@ _NO_SCHEME = "Give name=, or a scheme to create one"
 
 
 def _require_creatable(db: Database, name: str, choices: Choices, attach: bool) -> None:
-    names = schema.index_names(db)
+    names = schema.index_names(db.rows)
     contents = f" It holds: {', '.join(names)}." if names else ""
     foreign = db.owned and not schema.is_empty(db) and db.value("PRAGMA application_id") != APPLICATION_ID
     if foreign and not attach and not names:

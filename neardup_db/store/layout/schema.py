@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -119,12 +119,12 @@ def temp_object_error(db: Database, name: str) -> ParameterError | None:
     )
 
 
-def index_names(db: Any) -> list[str]:
-    """The indexes of a file. db: anything with `rows`."""
+def index_names(rows: Callable[[str], Iterable[Any]]) -> list[str]:
+    """The indexes of a file. rows: runs a statement on it."""
     sql = """SELECT substr(a.name, 1, length(a.name) - 8) FROM sqlite_schema AS a JOIN sqlite_schema AS b
              ON b.name = substr(a.name, 1, length(a.name) - 8) || '_fingerprint'
              WHERE a.type = 'table' AND b.type = 'table' AND a.name LIKE '%\\_setting' ESCAPE '\\' ORDER BY 1"""
-    return [row[0] for row in db.rows(sql)]
+    return [row[0] for row in rows(sql)]
 
 
 def is_empty(db: Database) -> bool:
