@@ -344,7 +344,7 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path, source: Path, monk
     for place, broken, arguments, folder, remedy in (
         (Numbers, ("extend", full), (), "tmp", "--tmp"),
         (Index, ("add_many", full_database), (), "tmp", "--tmp"),
-        (passes.TextPasses, ("write", full), (), "out", "name an output"),
+        (passes.TextSource, ("write", full), (), "out", "name an output"),
         (deduplicate, ("_write_pairs", full), ("--pairs", tmp_path / "kept" / "p.csv"), "kept", "name an output"),
         (opening, ("spool", full), (), "tmp", "--tmp"),
     ):

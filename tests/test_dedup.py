@@ -222,12 +222,11 @@ def test_records_are_read_again_as_they_were(tmp_path: Path, kind: str, cut: str
     source = open_source([INPUTS[kind](tmp_path, texts(40))], ReadOptions(one_header=True), tmp_path)
     if cut == "tiny":
         request.getfixturevalue("small_limits")
-    reading = passes.TextPasses(source, tmp_path)
     records = list(source)
-    assert [text for piece in reading.pieces() for text in piece.texts] == [record.text for record in records]
+    assert [text for piece in source.pieces() for text in piece.texts] == [record.text for record in records]
     for chosen in ([True] * 40, [False] * 40, [bool(i % 3) for i in range(40)], [i == 39 for i in range(40)]):
         wanted = np.array(chosen[: len(records)])
-        assert list(reading.chosen(wanted)) == [record for record, take in zip(records, wanted, strict=True) if take]
+        assert list(source.chosen(wanted)) == [record for record, take in zip(records, wanted, strict=True) if take]
 
 
 # ---- inputs that change ------------------------------------------------------------------------------------------------------
@@ -284,13 +283,13 @@ def test_an_input_that_changes_is_an_error(
 def test_an_error_after_writing_to_a_stream_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written to standard output cannot be taken back, so the message does not say that nothing was written."""
     source = a_file(tmp_path / "in.jsonl", json_lines(texts(60)))
-    real = passes.TextPasses.write
+    real = passes.TextSource.write
 
     def then_change(*arguments: Any, **options: Any) -> None:
         real(*arguments, **options)
         append(source)
 
-    monkeypatch.setattr(passes.TextPasses, "write", then_change)
+    monkeypatch.setattr(passes.TextSource, "write", then_change)
     result = run(source, "-o", "-")
     assert result.exit_code == 2 and "standard output may have a part of the output" in result.stderr
     assert "nothing was written" not in result.stderr and result.stderr.count("\n") == 1

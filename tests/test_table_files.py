@@ -24,9 +24,7 @@ from test_dedup import texts
 from neardup_db import Index, MinHash, limits
 from neardup_db.cli import main
 from neardup_db.cli.inputs.files import InputError, Inputs, NamedFile
-from neardup_db.cli.inputs.passes import Marks
-from neardup_db.cli.inputs.source import ChangedError, ReadOptions
-from neardup_db.cli.inputs.table_passes import TablePasses
+from neardup_db.cli.inputs.source import ChangedError, Marks, ReadOptions
 from neardup_db.cli.inputs.tables import TableSource
 from neardup_db.cli.progress import Meter
 
@@ -336,14 +334,13 @@ def test_marks_are_more_columns(tmp_path: Path, name: str, kind: Any, cut: str, 
     table = pa.table({"id": ids, "text": [ONE] * 6})
     shards = [write(tmp_path / f"{i}{FORMATS[name]}", table.slice(3 * i, 3), 2) for i in range(2)]
     opened = source(*shards)
-    passes = TablePasses(opened)
-    assert sum(len(piece.texts) for piece in passes.pieces()) == 6
+    assert sum(len(piece.texts) for piece in opened.pieces()) == 6
     clusters, stays, similarities = np.array([1, 0, 1, 2, 2, 1]), np.array([0, 0, 1, 5, 0, 1]), np.array([1, 1, 0.5, 0.75, 1, 1])
     marks = Marks(clusters, stays, similarities, lambda numbers: [values[n - 1] for n in numbers])
     marks = replace(marks, against=lambda numbers: [f"old {n}" if n % 2 else None for n in numbers])
     out = tmp_path / f"out{FORMATS[name]}"
     with Meter("Write", 1) as meter:
-        passes.write(np.ones(6, bool), out, out, meter, marks)
+        opened.write(np.ones(6, bool), out, out, meter, marks)
     new = read(out)
     assert_rows(new.select([0, 1]), table, [True] * 6)
     assert new["cluster"].to_pylist() == [1, None, 1, 2, 2, 1] and new["cluster"].type == pa.int64()
@@ -360,7 +357,7 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
     marks = Marks(np.array([1, 1, 1]), np.array([0, 1, 1]), np.ones(3), lambda numbers: [f"row {n}" for n in numbers])
 
     def marked(**columns: Any) -> pa.Table:
-        passes = TablePasses(source(write(tmp_path / "in.parquet", pa.table({**rows, **columns}), 2)))
+        passes = source(write(tmp_path / "in.parquet", pa.table({**rows, **columns}), 2))
         with Meter("Write", 1) as meter:
             passes.write(np.ones(3, bool), out, out, meter, marks)
         return read(out)
@@ -561,9 +558,8 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, name: str, how: str) ->
     for step in range(3):
         write(path, stories(texts(40)), 10)
         opened = source(path)
-        passes = TablePasses(opened)
         if step:
-            assert sum(len(piece.texts) for piece in passes.pieces()) == 40
+            assert sum(len(piece.texts) for piece in opened.pieces()) == 40
         if how == "removed":
             path.unlink()
         else:
@@ -571,9 +567,9 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, name: str, how: str) ->
             path.write_bytes(path.read_bytes()[:-20] if how == "shorter" else other.read_bytes())
         with pytest.raises(ChangedError), Meter("Write", 1) as meter:
             if step == 2:
-                passes.write(np.ones(40, bool), out, out, meter)
+                opened.write(np.ones(40, bool), out, out, meter)
             else:
-                list(passes.pieces() if not step else passes.chosen(np.ones(40, bool)))
+                list(opened.pieces() if not step else opened.chosen(np.ones(40, bool)))
         with pytest.raises(ChangedError):
             opened.require_unchanged()
 
@@ -616,7 +612,7 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.
     path, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     table = pa.table({"text": [f"{i} " * 100 for i in range(20_000)]})  # 10 MB
     write(path, table, 20_000, use_dictionary=False, compression="none", data_page_size=1 << 14)
-    passes, least = TablePasses(source(path)), pa.total_allocated_bytes()
+    passes, least = source(path), pa.total_allocated_bytes()
     most = 0
     for piece in passes.pieces():
         assert piece.size_bytes <= 1 << 17
@@ -632,7 +628,7 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.
 def test_no_object_for_each_row(tmp_path: Path, name: str) -> None:
     """The first pass and the last one make no Python objects for the rows."""
     path, out = write(tmp_path / f"in{FORMATS[name]}", stories([f"{i} words" for i in range(50_000)]), 10_000), tmp_path / "out"
-    passes = TablePasses(source(path))
+    passes = source(path)
     tracemalloc.start()
     rows = sum(len(piece.texts) for piece in passes.pieces())
     with Meter("Write", 1) as meter:
@@ -644,7 +640,7 @@ def test_no_object_for_each_row(tmp_path: Path, name: str) -> None:
 def test_row_groups_without_a_wanted_row_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading some records again reads their row groups, and only their ids and texts."""
     path = write(tmp_path / "in.parquet", stories([f"{i} {ONE}" for i in range(40)]), 10)
-    passes = TablePasses(source(path))
+    passes = source(path)
     assert sum(len(piece.texts) for piece in passes.pieces()) == 40
     asked, usual = [], pq.ParquetFile.iter_batches
 
@@ -666,6 +662,6 @@ def test_positions_go_up_to_the_size(tmp_path: Path, name: str) -> None:
     """`position` grows from pass to pass up to the bytes on disk."""
     paths = [write(tmp_path / f"{i}{FORMATS[name]}", stories(texts(40)), 10) for i in range(2)]
     opened = source(*paths)
-    for rows in (opened, TablePasses(opened).pieces()):
+    for rows in (opened, opened.pieces()):
         seen = [opened.position for _ in rows]
         assert seen == sorted(seen) and seen[0] > 0 and seen[-1] <= opened.size_bytes == opened.position

@@ -19,9 +19,8 @@ from click.testing import CliRunner, Result
 from neardup_db import Index
 from neardup_db.cli import main
 from neardup_db.cli.inputs.files import InputError
-from neardup_db.cli.inputs.opening import open_source, passes_of
-from neardup_db.cli.inputs.passes import Marks
-from neardup_db.cli.inputs.source import ReadOptions
+from neardup_db.cli.inputs.opening import open_source
+from neardup_db.cli.inputs.source import Marks, ReadOptions
 from neardup_db.cli.progress import Meter
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
@@ -408,16 +407,15 @@ def marked(paths: list[Path], kept: list[bool], target: str, against: bool = Fal
     """The records of an input with marks: the second is like the first, the others are alone."""
     reading = ReadOptions(one_header=True, typed_ids=True, **options)  # type: ignore[arg-type]
     source, output = open_source(paths, reading, paths[0].parent), paths[0].parent / target
-    passes = passes_of(source, paths[0].parent)
     keys = {number: record.key for piece in [list(source)] for number, record in enumerate(piece, 1)}
-    count = sum(len(piece.texts) for piece in passes.pieces())
+    count = sum(len(piece.texts) for piece in source.pieces())
     cluster, duplicate_of = np.zeros(count, np.int64), np.zeros(count, np.int64)
     cluster[:2], duplicate_of[1:2] = 1, 1
     names = (lambda numbers: ["x" if number == 3 else None for number in numbers]) if against else None
     marks = Marks(cluster, duplicate_of, np.full(count, 0.5), lambda numbers: [keys[number] for number in numbers], names)
     with Meter("Write", 1) as meter:
-        passes.write(np.array(kept[:count]), output, Path(target), meter, marks)
-    passes.close()
+        source.write(np.array(kept[:count]), output, Path(target), meter, marks)
+    source.close()
     return output.read_bytes()
 
 

@@ -25,11 +25,10 @@ from ..text import TextRules
 from ..values import Key
 from .buckets import Buckets
 from .choices import Choice, KeepRule, KnownRecords
-from .copies import Copy
-from .first_pass import RunCounts
+from .copies import Copy, RunCounts
 from .inputs.fields import ABSENT, field_value
 from .inputs.lines import RecordError
-from .inputs.source import InputRecord, Source
+from .inputs.source import InputRecord
 from .output import escaped
 from .progress import Meter
 
@@ -66,7 +65,7 @@ class Comparison:
 
     def __init__(self, plan: Plan, counts: RunCounts) -> None:
         self._plan, self._counts = plan, counts
-        self._source: Source = plan.copy.passes.source
+        self._source = plan.copy.source
         self._scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
         self._rules = TextRules() if plan.rules is None else plan.rules
         self.choice = Choice(plan.keep, self._source)
@@ -106,11 +105,11 @@ class Comparison:
                 known.search(texts)
             buckets.add(texts)
 
-        self._counts.read(self._plan.copy.passes, take, known.stop if known is not None else lambda: None)
+        self._counts.read(self._source, take, known.stop if known is not None else lambda: None)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
         is_named = self._plan.mark or self._plan.pairs is not None or self._plan.clusters is not None
-        for record in self._plan.copy.passes.chosen(shared):
+        for record in self._source.chosen(shared):
             meter.advance(self._source.position)
             self.choice.observe(record)
             if not is_named and self._plan.group_field is None:

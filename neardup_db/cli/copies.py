@@ -5,23 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from .. import limits
 from ..errors import ParameterError
 from ..system import real_path
 from . import common
 from .inputs.files import STDOUT, is_stream, packing_of
-from .inputs.opening import open_source, passes_of
+from .inputs.lines import Problem
+from .inputs.opening import CopiedSource, open_source
 from .inputs.records import format_of
 from .inputs.source import ReadOptions, Source
 from .inputs.table_files import TABLE_FORMATS
-from .inputs.table_passes import Passes
 from .output import print_note
 from .outputs import check_apart, check_kind, check_output, scratch_folder
+from .progress import Meter
 
 place = click.Path(path_type=Path, allow_dash=True)
 
@@ -48,7 +53,7 @@ class Copy(NamedTuple):
     """An input and the output for its records. folder: for temporary files; shards: the output is a folder with a file for each
     input file; to_stdout: standard output is taken, so that the summary goes to standard error."""
 
-    passes: Passes
+    source: CopiedSource
     folder: Path
     output: Path = STDOUT
     shards: bool = False
@@ -98,8 +103,8 @@ def copied(
         to_folder = output_name.endswith(("/", os.sep)) or (output.is_dir() and (len(paths) > 1 or paths[0].is_dir()))
         shards = to_folder and source.format != "folder"
         _check_kinds(source, paths, output, shards)
-        with contextlib.closing(passes_of(source, folder)) as passes:
-            yield Copy(passes, folder, output, shards, STDOUT in outputs)
+        with contextlib.closing(source):
+            yield Copy(source, folder, output, shards, STDOUT in outputs)
 
 
 def _folder_beside(output: Path) -> Path:
@@ -149,3 +154,41 @@ def _check_shards(source: Source, paths: Sequence[Path]) -> None:
         other = seen.setdefault(source.relative_path(path), path)
         if other != path:
             raise ParameterError(f"{other} and {path} would be one file of the output: name a folder that holds both")
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """Counts and speed of a run. Bytes are of the decompressed records; MB are 10^6 bytes."""
+
+    records: int = 0
+    skipped: int = 0
+    invalid_utf8: int = 0
+    input_bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    seconds: float = 0.0
+    mb_per_second: float = 0.0
+
+    def read(self, source: CopiedSource, work: Callable[[Any], Any], stop: Callable[[], object]) -> list[Any]:
+        """The results of `work` for the texts of each piece. A second thread computes them while the next piece is read. stop: is
+        called after an error, before that thread is waited for."""
+        results: list[Any] = []
+        waiting: deque[Future[Any]] = deque()
+        with Meter("Compare", source.size_bytes) as meter, ThreadPoolExecutor(1) as thread:
+            try:
+                for piece in source.pieces():
+                    waiting.append(thread.submit(work, piece.texts))
+                    self.records += len(piece.texts)
+                    self.input_bytes += piece.size_bytes
+                    meter.advance(source.position, len(piece.texts))
+                    if len(waiting) > limits.PIECES_WAITING:
+                        results.append(waiting.popleft().result())
+                results += [future.result() for future in waiting]
+            except BaseException:
+                stop()
+                raise
+        self.skipped, self.problems, self.invalid_utf8 = source.skipped, source.problems, source.replaced
+        return results
+
+    def set_time(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.mb_per_second = self.input_bytes / 1e6 / max(seconds, 1e-9)

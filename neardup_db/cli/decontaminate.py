@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import click
 
@@ -22,14 +22,12 @@ from ..text import TextRules
 from ..values import Passage
 from . import common
 from .common import Results
-from .copies import Copy, copied, output_options, place
-from .first_pass import RunCounts
+from .copies import Copy, RunCounts, copied, output_options, place
 from .inputs.edits import changing
 from .inputs.files import STDIN, packing_of
-from .inputs.opening import open_source, paths_named
-from .inputs.passes import TextPasses, in_pieces
-from .inputs.source import ReadOptions
-from .inputs.table_passes import Passes
+from .inputs.opening import CopiedSource, open_source, paths_named
+from .inputs.passes import TextSource
+from .inputs.source import ReadOptions, in_pieces
 from .output import bytes_text, count_text, json_line, note_problems, print_note
 from .outputs import open_output, replacing, room_for
 from .passages import scratch_index
@@ -90,7 +88,7 @@ def decontaminate(
     if STDIN in paths and STDIN in test_paths:
         raise click.UsageError("Only one of TRAIN and --test can be standard input (-): name a file for the other")
     with copied(paths, reading, options, {"--report": report}, test_paths) as copy:
-        source = copy.passes.source
+        source = copy.source
         if drop == "passage" and source.format not in ("jsonl", "folder"):
             raise ParameterError(
                 f"--drop passage rewrites JSON lines and folders of texts, not {source.format}: use --drop document"
@@ -164,35 +162,35 @@ class _Search:
 
 
 def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contamination:
-    started, passes, output = time.monotonic(), copy.passes, copy.output
+    started, source, output = time.monotonic(), copy.source, copy.output
     summary = Contamination(tests=len(search.names), tests_too_short=search.too_short, tests_skipped=search.skipped)
     targets = [path for path in (report, output) if path is not None]
     with replacing(*targets) as new:
         places = dict(zip(targets, new, strict=True))
-        found = summary.read(passes, search.candidates, lambda: None)
+        found = summary.read(source, search.candidates, lambda: None)
         candidates = np.concatenate(found) if found else np.zeros(0, bool)
         with contextlib.ExitStack() as stack:
             if report is not None:
                 stack.enter_context(room_for(report))
             told = None if report is None else stack.enter_context(open_output(places[report], packing_of(report)))
-            contaminated = _contaminated(search, passes, candidates, summary, told)
+            contaminated = _contaminated(search, source, candidates, summary, told)
         summary.tests_found, summary.contaminated = int(search.found.sum()), int(contaminated.sum())
-        with room_for(output), Meter("Write", passes.source.size_bytes) as meter:
+        with room_for(output), Meter("Write", source.size_bytes) as meter:
             if drop == "document":
-                passes.write(~contaminated, places[output], output, meter, shards=copy.shards)
+                source.write(~contaminated, places[output], output, meter, shards=copy.shards)
             else:
-                text_passes, everything = cast(TextPasses, passes), np.ones(len(contaminated), bool)
-                edit = changing(text_passes.source, contaminated, search.without_passages)
-                text_passes.write(everything, places[output], output, meter, shards=copy.shards, edit=edit)
-        passes.source.require_unchanged()
+                texts, everything = cast(TextSource, source), np.ones(len(contaminated), bool)
+                edit = changing(texts, contaminated, search.without_passages)
+                texts.write(everything, places[output], output, meter, shards=copy.shards, edit=edit)
+        source.require_unchanged()
     summary.set_time(time.monotonic() - started)
     return summary
 
 
-def _contaminated(search: _Search, passes: Passes, candidates: Any, summary: Contamination, report: IO[bytes] | None) -> Any:
+def _contaminated(search: _Search, source: CopiedSource, candidates: Any, summary: Contamination, report: Any) -> Any:
     """Which of the candidates share a passage, bool[n]; each passage is a line of the report."""
     contaminated = np.zeros(len(candidates), bool)
-    for record in passes.chosen(candidates) if candidates.any() else ():
+    for record in source.chosen(candidates) if candidates.any() else ():
         found = search.passages(record.text)
         contaminated[record.number - 1] = bool(found)
         summary.passages += len(found)
@@ -201,7 +199,7 @@ def _contaminated(search: _Search, passes: Passes, candidates: Any, summary: Con
             del told["key"]
             told = {name.replace("other", "test"): value for name, value in told.items()}
             line = json_line({**told, "text": record.text[passage.start : passage.end]})
-            cast(IO[bytes], report).write(line.encode() + b"\n")
+            report.write(line.encode() + b"\n")
     return contaminated
 
 

@@ -91,7 +91,7 @@ def dedup(
         raise click.UsageError("--measure and --against-name require --against")
     others = {"--pairs": options["pairs"], "--clusters": options["clusters"]}
     with copied(paths_named(sources), reading, options, others, against, (OSError, *OF_DATABASE)) as copy:
-        source = copy.passes.source
+        source = copy.source
         check_fields(source, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = copy.folder if mark else None
         with common.warnings_as_notes(), open_against(against, against_name, options["threshold"], measure, keys) as known:

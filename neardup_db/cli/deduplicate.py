@@ -16,11 +16,10 @@ from ..duplicates import Duplicates, duplicates_of
 from ..index import Index
 from ..system import is_reader_gone
 from .comparing import Comparison, Plan
-from .first_pass import RunCounts
+from .copies import RunCounts
 from .inputs.files import STDOUT, is_stream, packing_of
-from .inputs.passes import Marks
 from .inputs.records import format_of
-from .inputs.source import ChangedError
+from .inputs.source import ChangedError, Marks
 from .output import add_afterword, json_line, leave_stdout
 from .outputs import open_output, replacing, room_for
 from .progress import Meter
@@ -47,13 +46,13 @@ def deduplicate(plan: Plan) -> Summary:
     with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
         comparison, copy = Comparison(plan, summary), plan.copy
-        source = copy.passes.source
+        source = copy.source
         index = stack.enter_context(comparison.index())
         found = duplicates_of(index, comparison.choice.order(np.fromiter(index, np.int64)), plan.connected)
         removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, copy.output, begun), Meter("Write", source.size_bytes) as meter:
             written = ~removed if marks is None else np.ones(len(removed), bool)
-            copy.passes.write(written, places[copy.output], copy.output, meter, marks, shards=copy.shards)
+            source.write(written, places[copy.output], copy.output, meter, marks, shards=copy.shards)
         if plan.pairs is not None:
             with _writing(plan, plan.pairs, begun):
                 _write_pairs(index, places[plan.pairs], plan.pairs)

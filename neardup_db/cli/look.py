@@ -18,8 +18,7 @@ from . import common
 from .common import Results
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
-from .inputs.passes import in_pieces
-from .inputs.source import InputRecord, Source
+from .inputs.source import InputRecord, Source, in_pieces
 from .output import aligned, as_json_value, escaped, note_problems, print_note, similarity_text, without_words
 from .outputs import scratch_folder
 from .wording import in_command_terms

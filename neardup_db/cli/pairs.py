@@ -16,10 +16,9 @@ from ..values import Pair
 from . import common
 from .common import Results
 from .comparing import OF_DATABASE, Comparison, Plan
-from .copies import Copy
-from .first_pass import RunCounts
+from .copies import Copy, RunCounts
 from .inputs.files import STDIN, is_stream
-from .inputs.opening import open_source, passes_of
+from .inputs.opening import open_source
 from .inputs.records import format_of_file
 from .output import escaped, note_problems
 from .outputs import scratch_folder
@@ -91,15 +90,14 @@ def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[It
     rules, reading = common.text_rules(options), replace(common.read_options(options), typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with scratch_folder(errors=(OSError, *OF_DATABASE)) as folder, contextlib.ExitStack() as stack:
-        passes = passes_of(open_source(paths, reading, folder), folder)
-        stack.callback(passes.close)
+        source = stack.enter_context(contextlib.closing(open_source(paths, reading, folder)))
         counts = RunCounts()
         with told_as(), common.warnings_as_notes():
-            comparison = Comparison(Plan(Copy(passes, folder), threshold, options["recall"], rules, pairs=folder), counts)
+            comparison = Comparison(Plan(Copy(source, folder), threshold, options["recall"], rules, pairs=folder), counts)
             index = stack.enter_context(comparison.index())
         yield (
             replace(pair, key_a=index.get(pair.key_a).metadata["id"], key_b=index.get(pair.key_b).metadata["id"])
             for pair in index.pairs()
         )
-        passes.source.require_unchanged()
-    note_problems(passes.source.name, counts.invalid_utf8, counts.skipped, counts.problems)
+        source.require_unchanged()
+    note_problems(source.name, counts.invalid_utf8, counts.skipped, counts.problems)

@@ -17,7 +17,7 @@ from ..errors import ParameterError
 from ..index import Index
 from ..values import Key
 from . import common
-from .inputs.edits import fields_of, require_fields
+from .inputs.edits import AddFields, adding_fields, require_fields
 from .inputs.lines import Problem
 from .inputs.source import InputRecord
 from .inputs.stream import Arrivals, StreamSource, stopped_by_signals
@@ -93,7 +93,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
                 "the index has no window, and would keep all that is passed on: give it one with neardup window, as in neardup "
                 f"window {index_path} 24h"
             )
-        passing = stack.enter_context(contextlib.closing(Passing(index, mark)))
+        passing = stack.enter_context(Passing(index, mark))
         arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end, reading.encoding)))
         stack.enter_context(stopped_by_signals(arrivals))
         source = StreamSource(arrivals, reading, key, note_problem)
@@ -117,8 +117,8 @@ class Passing:
         self._taken: list[tuple[InputRecord, dict[str, Any]]] = []
         """The records of the transaction to pass on, with their marks."""
         self._stored = 0
-        self._fields: Any = None
-        """The writer that adds the marks."""
+        self._add: AddFields | None = None
+        """Adds the marks."""
 
     def run(self, source: StreamSource) -> None:
         if self._mark:
@@ -142,8 +142,8 @@ class Passing:
             self._open = contextlib.ExitStack()
             self._open.enter_context(self._index.transaction())
         try:
-            if self._fields is not None:  # before it is stored
-                self._fields.extended(record.raw, dict.fromkeys(MARKS))
+            if self._add is not None:  # before it is stored
+                self._add(record.raw, dict.fromkeys(MARKS))
             duplicate_of, similarity = self._offer(record)
         except ValueError as error:
             self._source.skipped += 1
@@ -172,7 +172,7 @@ class Passing:
         self.counts.passed_on += stored
         try:
             for record, marks in taken:
-                line = record.raw if self._fields is None else self._fields.extended(record.raw, marks)
+                line = record.raw if self._add is None else self._add(record.raw, marks)
                 self._output.write(line if line.endswith(b"\n") else line + b"\n")
             self._output.flush()
         except OSError as error:
@@ -180,18 +180,17 @@ class Passing:
             raise
 
     def _begin(self) -> None:
-        self._fields = fields_of(self._source, MARKS) if self._mark else None
-        self._output.write(self._source.header if self._fields is None else self._fields.header)
+        header = self._source.header
+        if self._mark:
+            header, self._add = adding_fields(self._source, MARKS)
+        self._output.write(header)
 
-    def close(self) -> None:
+    def __enter__(self) -> Passing:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
         if self._open is not None:
-            opened, self._open = self._open, None
-            with contextlib.suppress(_RollBack), opened:
-                raise _RollBack
-
-
-class _RollBack(Exception):
-    pass
+            self._open.__exit__(*error)
 
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:

@@ -16,6 +16,8 @@ Edit = Callable[[Sequence[int]], Callable[[int, bytes], bytes]]
 """Takes the record numbers of a batch, and returns a function from a position in the batch and a record's bytes to the bytes to
 write. That function raises ValueError for a record that it refuses."""
 
+AddFields = Callable[[bytes, Mapping[str, Any]], bytes]
+
 
 def changing(source: RecordSource, changed: Any, change: Callable[[str], str]) -> Edit:
     """The text of the records selected by the mask `changed` becomes what `change` makes of it: JSON lines, or files of a folder.
@@ -37,12 +39,12 @@ def changing(source: RecordSource, changed: Any, change: Callable[[str], str]) -
     return lambda numbers: lambda i, raw: with_text(raw) if changed[numbers[i] - 1] else raw
 
 
-def marking(fields: JsonFields | RowFields, columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]]) -> Edit:
+def marking(add: AddFields, columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]]) -> Edit:
     """Records get the fields that `columns` returns for their numbers."""
 
     def edit(numbers: Sequence[int]) -> Callable[[int, bytes], bytes]:
         table = columns(numbers)
-        return lambda i, raw: fields.extended(raw, {name: values[i] for name, values in table.items()})
+        return lambda i, raw: add(raw, {name: values[i] for name, values in table.items()})
 
     return edit
 
@@ -52,50 +54,39 @@ def require_fields(source: RecordSource) -> None:
         raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
 
 
-def fields_of(source: RecordSource, added: Sequence[str]) -> JsonFields | RowFields:
+def adding_fields(source: RecordSource, added: Sequence[str]) -> tuple[bytes, AddFields]:
+    """The header with the added fields, and a function that adds their values to the bytes of a record. It raises ValueError if a
+    JSON object has one of them already."""
     require_fields(source)
-    return (JsonFields if source.format == "jsonl" else RowFields)(source, added)
+    perhaps = re.compile("|".join([*(f'"{name}"' for name in added), r"\\u00[567]"]))  # JSON may escape the letters of a name
+    row = io.StringIO()
+    writer = csv.writer(row, delimiter=source.delimiter, lineterminator="")
 
-
-class JsonFields:
-    def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
-        self.header = source.header
-        self._added = added
-        escaped = r"\\u00[567]"  # JSON may escape the letters of a name
-        self._perhaps = re.compile("|".join([*(f'"{name}"' for name in added), escaped]))
-
-    def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        """Raises ValueError if the object already has one of the members."""
+    def add_members(raw: bytes, values: Mapping[str, Any]) -> bytes:
         text = raw.decode("utf-8", "replace")
-        if self._perhaps.search(text):
-            _refuse_present(self._added, json.loads(text.removeprefix("\ufeff")))
+        if perhaps.search(text):
+            refuse_present(json.loads(text.removeprefix("\ufeff")))
         end = raw.rindex(b"}")
-        more = json.dumps(values, ensure_ascii=False)[1:-1]
-        return raw[:end] + f", {more}".encode() + raw[end:]
+        return raw[:end] + f", {json.dumps(values, ensure_ascii=False)[1:-1]}".encode() + raw[end:]
 
-
-class RowFields:
-    def __init__(self, source: RecordSource, added: Sequence[str]) -> None:
-        self._row = io.StringIO()
-        self._writer = csv.writer(self._row, delimiter=source.delimiter, lineterminator="")
-        try:
-            _refuse_present(added, source.columns)
-        except ValueError as error:
-            raise InputError(f"{source.name}, line 1: {error}") from error
-        self.header = self.extended(source.header, dict(zip(added, added, strict=True))) if source.columns else b""
-
-    def extended(self, raw: bytes, values: Mapping[str, Any]) -> bytes:
-        self._row.seek(0)
-        self._row.truncate()
-        self._writer.writerow(["", *values.values()])
-        more = self._row.getvalue()
+    def add_columns(raw: bytes, values: Mapping[str, Any]) -> bytes:
+        row.seek(0)
+        row.truncate()
+        writer.writerow(["", *values.values()])
         body = raw.removesuffix(b"\n")
         if len(body) < len(raw):
             body = body.removesuffix(b"\r")
-        return body + more.encode() + raw[len(body) :]
+        return body + row.getvalue().encode() + raw[len(body) :]
 
+    def refuse_present(present: Container[str]) -> None:
+        for name in added:
+            if name in present:
+                raise ValueError(f"there is a field {name!r} already, which --mark adds: rename it first")
 
-def _refuse_present(added: Sequence[str], present: Container[str]) -> None:
-    for name in added:
-        if name in present:
-            raise ValueError(f"there is a field {name!r} already, which --mark adds: rename it first")
+    if source.format == "jsonl":
+        return source.header, add_members
+    try:
+        refuse_present(source.columns)
+    except ValueError as error:
+        raise InputError(f"{source.name}, line 1: {error}") from error
+    return add_columns(source.header, dict(zip(added, added, strict=True))) if source.columns else b"", add_columns

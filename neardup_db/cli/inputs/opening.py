@@ -8,28 +8,25 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
 
 from .encodings import UTF8, converted
 from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
-from .passes import TextPasses
-from .records import FORMATS, RecordSource, format_of, format_of_file
-from .source import ReadOptions, Source
+from .passes import TextSource
+from .records import FORMATS, format_of, format_of_file
+from .source import ReadOptions
 from .table_files import TABLE_FORMATS
-from .table_passes import Passes, TablePasses
 from .tables import TableSource
 
 _NOTED = {"_temporary", "_delta_log", "_spark_metadata", "_change_data"}
 """Folders beside data that hold metadata, deleted data or temporary data."""
 
 
-def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> Source:
+CopiedSource = TextSource | TableSource
+
+
+def open_source(sources: Sequence[Path], options: ReadOptions, folder: Path) -> CopiedSource:
     inputs = find(sources, options, folder)
-    return TableSource(inputs, options) if inputs.format in TABLE_FORMATS else RecordSource(inputs, options)
-
-
-def passes_of(source: Source, folder: Path) -> Passes:
-    return TablePasses(source) if isinstance(source, TableSource) else TextPasses(cast(RecordSource, source), folder)
+    return TableSource(inputs, options) if inputs.format in TABLE_FORMATS else TextSource(inputs, options, folder)
 
 
 def paths_named(sources: Sequence[Path]) -> list[Path]:

@@ -116,9 +116,6 @@ class RecordSource(Source):
             others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
             raise InputError(f"{file.name}: {why}{others}")
 
-    def start_again(self) -> None:
-        self._done_bytes = 0
-
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
         """Reread the record at a place in an `opened` file. Raises RecordError if it is missing."""
         self._number = number - 1

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ... import limits
+from ...arrays import np
+from ...located import LocatedTexts
 from ...parameters import quoted
-from ...values import MOST_PROBLEMS
+from ...values import MOST_PROBLEMS, Key
 from .encodings import UTF8
 from .files import InputError, Inputs, state_of
 from .lines import Problem, RecordError
@@ -51,6 +54,40 @@ class InputRecord(NamedTuple):
     def size_bytes(self) -> int:
         """For a table row, about the size of its text."""
         return len(self.raw) or len(self.text)
+
+
+class Piece(NamedTuple):
+    texts: list[str] | LocatedTexts
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The fields that --mark adds to n records.
+
+    cluster: cluster numbers from 1, 0 for a single record, int64[n]; duplicate_of: the number of the record kept instead, 0 for a
+    kept record, int64[n]; similarity: to that record, float64[n]; names, against: functions from record numbers to ids, and to
+    the keys of the matching documents in another index (None without a match; against is None without --against).
+    """
+
+    cluster: Any
+    duplicate_of: Any
+    similarity: Any
+    names: Callable[[Sequence[int]], list[Key]]
+    against: Callable[[Sequence[int]], list[str | None]] | None = None
+
+    def columns(self, numbers: Sequence[int]) -> dict[str, list[Any]]:
+        places = np.array(numbers, np.int64) - 1
+        stays = self.duplicate_of[places].tolist()
+        known = sorted(set(stays) - {0})
+        names: dict[int, Key | None] = {0: None, **dict(zip(known, self.names(known), strict=True))} if known else {0: None}
+        columns = {"cluster": [number or None for number in self.cluster[places].tolist()]}
+        columns["duplicate_of"] = [names[number] for number in stays]
+        similarities = zip(stays, self.similarity[places].tolist(), strict=True)
+        columns["similarity"] = [similarity if number else None for number, similarity in similarities]
+        if self.against is not None:
+            columns["against"] = self.against(numbers)
+        return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +154,13 @@ class Source(ABC):
     def problem(self, record: InputRecord, reason: str) -> Problem:
         pass
 
+    def shard_paths(self, output: Path) -> dict[Path, Path]:
+        """The new files in the folder `output`, which is created with its folders, for the source files."""
+        shards = {path: output / self.relative_path(path) for path in self.files}
+        for folder in {output, *(path.parent for path in shards.values())}:
+            folder.mkdir(parents=True, exist_ok=True)
+        return shards
+
     def relative_path(self, path: Path) -> Path:
         return self._named[path].below
 
@@ -160,3 +204,17 @@ def integer_key(value: Any, where: str) -> int:
 
 def clean_key(key: str) -> str:
     return key if key.isascii() else key.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def in_pieces(records: Iterable[InputRecord], most: int, most_bytes: int | None = None) -> Iterator[list[InputRecord]]:
+    """Pieces of at most `most` records and, but for the last one, `most_bytes`, by default `limits.PIECE_BYTES`."""
+    piece: list[InputRecord] = []
+    size_bytes = 0
+    for record in records:
+        piece.append(record)
+        size_bytes += record.size_bytes
+        if len(piece) >= most or size_bytes >= (most_bytes or limits.PIECE_BYTES):
+            yield piece
+            piece, size_bytes = [], 0
+    if piece:
+        yield piece

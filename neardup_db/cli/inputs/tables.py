@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ... import arrow, limits
 from ...arrays import np
@@ -17,8 +18,11 @@ from ...values import Key
 from .encodings import UTF8
 from .files import InputError, Inputs
 from .lines import Problem, RecordError, too_long
-from .source import ChangedError, InputRecord, ReadOptions, Source, clean_key, integer_key
+from .source import ChangedError, InputRecord, Marks, Piece, ReadOptions, Source, clean_key, integer_key
 from .table_files import ParquetFile, Part, TableFile, open_table, pyarrow_for
+
+if TYPE_CHECKING:
+    from ..progress import Meter
 
 _REMEDY = "Name the columns with --id-field and --text-field."
 
@@ -301,6 +305,98 @@ class TableSource(Source):
     def problem(self, record: InputRecord, reason: str) -> Problem:
         return RowProblem(self._named[record.path].name, record.line, record.key, reason)
 
+    # ---- copying -------------------------------------------------------------------------------------------------------
+
+    def pieces(self) -> Iterator[Piece]:
+        for texts in self.sketched():
+            yield Piece(texts, int(texts.sizes.sum()))
+
+    def chosen(self, wanted: Any) -> Iterator[InputRecord]:
+        rows_wanted = self._row_mask(wanted)
+        for rows, texts in self.text_rows(limits.PIECE_RECORDS, rows_wanted):
+            here = rows_wanted[rows.place : rows.place + len(texts)]
+            places = rows.place + np.flatnonzero(here)
+            if len(places):
+                yield from self.records(rows, texts, here, iter(self._numbers(places)))
+
+    def write(
+        self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None, *, shards: bool = False
+    ) -> None:
+        mask = self._row_mask(kept)
+        rows = self.rows(None, limits.PLACES_AT_ONCE, mask)
+        if not shards:
+            self._write(rows, mask, output, self.files[0], marks, meter)
+            return
+        left = self.shard_paths(output)
+        for path, some in groupby(rows, key=lambda one: one.path):
+            self._write(some, mask, left.pop(path), path, marks, meter)
+        for path, shard in left.items():  # no row of this file is selected
+            self._write((), mask, shard, path, marks, meter)
+
+    def _write(self, some: Iterable[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
+        schema = self.schema if marks is None else self._marked_schema(marks)
+        with self.opened(path) as like, self._writable(), contextlib.closing(like.output(output, schema)) as table:
+            for rows in some:
+                here = mask[rows.place : rows.place + len(rows.part.batch)]
+                columns = list(rows.part.batch.columns)
+                if not here.all():
+                    columns = [_chosen(self.pa, column, here) for column in columns]
+                if marks is not None:
+                    columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
+                if len(columns[0]):
+                    table.write_batch(self.pa.RecordBatch.from_arrays(columns, schema=schema))
+                meter.advance(self.position)
+
+    def _row_mask(self, of_records: Any) -> Any:
+        left_out = self.left_out
+        if not left_out:
+            return of_records
+        of_rows = np.ones(len(of_records) + len(left_out), bool)
+        of_rows[left_out] = False
+        of_rows[of_rows] = of_records
+        return of_rows
+
+    def _numbers(self, places: Any) -> list[int]:
+        numbers: list[int] = (places + 1 - np.searchsorted(np.sort(self.left_out), places)).tolist()
+        return numbers
+
+    def _marked_schema(self, marks: Marks) -> Any:
+        """Integer ids keep their type; other ids are text."""
+        pa = self.pa
+        kind = pa.string() if self.id_column is None else self.type_of(self.id_column)
+        kinds = {"cluster": pa.int64(), "similarity": pa.float64()}
+        if pa.types.is_integer(kind):
+            kinds["duplicate_of"] = kind
+        schema = self.schema
+        for name in marks.columns([]):
+            if name in schema.names:
+                raise InputError(f"{self.name}: there is a column {name!r} already, which --mark adds: rename it first")
+            schema = schema.append(pa.field(name, kinds.get(name, pa.string())))
+        return schema
+
+    def _mark_arrays(self, marks: Marks, schema: Any, places: Any) -> list[Any]:
+        pa = self.pa
+        columns = marks.columns(self._numbers(places))
+        if schema.field("duplicate_of").type == pa.string():
+            columns["duplicate_of"] = [None if key is None else str(key) for key in columns["duplicate_of"]]
+        elif unnamed := next((key for key in columns["duplicate_of"] if isinstance(key, str)), None):
+            raise InputError(
+                f"{self.name}: the row {unnamed} is kept in place of others and has no id, so 'duplicate_of' cannot name it: "
+                f"fill the column {'.'.join(self.id_column or ())!r}, or name another with --id-field"
+            )
+        return [pa.array(values, schema.field(name).type) for name, values in columns.items()]
+
+    def close(self) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        """System errors belong to the output."""
+        try:
+            yield
+        except self.pa.ArrowException as error:
+            raise InputError(f"{self.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
+
 
 def _column_of(array: Any) -> arrow.Column:
     with arrow.Source("column", array) as source:
@@ -360,3 +456,8 @@ def _is_key(pa: Any, kind: Any) -> bool:
     return _is_text(pa, kind) or bool(pa.types.is_integer(_storage(pa, kind)) and not isinstance(kind, pa.BaseExtensionType))
 
 
+def _chosen(pa: Any, array: Any, chosen: Any) -> Any:
+    """String views become large strings, because pyarrow cannot filter them."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(array.type)
+    mask = pa.array(chosen, pa.bool_())
+    return array.filter(mask) if plain is None else array.cast(plain).filter(mask).cast(array.type)
