@@ -19,12 +19,12 @@ Sets = list[npt.NDArray[np.uint64]]
 Tiers = Callable[[], Iterator[str]]
 
 
-def close_pairs(codes: Codes, distance: int) -> list[list[int]]:
+def close_pairs(codes: Codes, distance: int) -> npt.NDArray[np.int64]:
     """Pairs within the distance, from the Gram matrix of the bits: |a| + |b| - 2 |a and b|."""
     bits = np.unpackbits(codes, axis=1).astype(np.float32)
     ones = bits.sum(axis=1)
     near = ones[:, None] + ones[None, :] - 2 * (bits @ bits.T) <= distance
-    return np.argwhere(np.triu(near, 1)).tolist()
+    return np.argwhere(np.triu(near, 1))
 
 
 def planted_codes(count: int, bits: int, distance: int, seed: int) -> Codes:
@@ -45,7 +45,7 @@ def test_codes_at_distances_that_chunk_tables_serve(tiers: Tiers, bits: int, dis
     expected = close_pairs(codes, distance)
     assert len(expected) > 500
     for tier in tiers():
-        assert compute.find_all(codes, distance).tolist() == expected, tier
+        assert np.array_equal(compute.find_all(codes, distance), expected), tier
 
 
 @pytest.mark.parametrize("bits", [64, 256])
@@ -59,7 +59,7 @@ def test_near_copies_of_one_code(tiers: Tiers, bits: int) -> None:
     expected = close_pairs(codes, 3)
     assert len(expected) > 150_000
     for tier in tiers():
-        assert compute.find_all(codes, 3).tolist() == expected, tier
+        assert np.array_equal(compute.find_all(codes, 3), expected), tier
 
 
 def similar_pairs(sets: Sets, threshold: float) -> list[tuple[int, int, float]]:

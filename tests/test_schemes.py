@@ -6,6 +6,7 @@ import hashlib
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import accumulate
 from math import comb
 
 import numpy as np
@@ -274,7 +275,7 @@ def test_every_plan_is_a_scheme(bits):
     """Whatever the distance and the size, the plan chosen is one that the core accepts."""
     for distance in {0, 1, 3, 7, bits // 16, bits // 8, bits // 4, bits // 2, bits - 1}:
         if distance < bits:
-            for expected in (1, 10**6, 10**9):
+            for expected in (1, 10**6, 10**9) if bits < 1024 else (10**6,):
                 scheme = BinaryCode(bits, distance, expected)
                 assert scheme.plan in ("blocks", "chunks", "scan")
                 assert (scheme.blocks is not None) == (scheme.plan == "blocks")
@@ -285,7 +286,7 @@ def test_every_plan_is_a_scheme(bits):
 def test_sample_distance(bits, threshold, recall):
     """The distance is the smallest that a pair at the threshold keeps with the recall, by the binomial sum."""
     p = (1 - Fraction(str(threshold))) / 2
-    sums = [sum(comb(bits, i) * p**i * (1 - p) ** (bits - i) for i in range(r + 1)) for r in range(bits + 1)]
+    sums = accumulate(comb(bits, i) * p**i * (1 - p) ** (bits - i) for i in range(bits + 1))
     expected = next(r for r, total in enumerate(sums) if total >= Fraction(str(recall)))
     assert plans.sample_distance(bits, threshold, recall) == expected
 

@@ -356,7 +356,7 @@ def test_ascii_is_as_if_it_were_not(rules: Rules, text: str) -> None:
 def test_code_points_alone_and_between_letters(rules: Rules) -> None:
     """Each code point (but for the bulk of Han and Tangut) has the case, form and place that the database gives it."""
     assigned = [*range(0xD800), *range(0xE000, 0xE100), *range(0xF900, 0x20100), *range(0xE0000, 0xE0200), 0x10FFFF]
-    for first in range(0, len(assigned), 0x400):
+    for first in range(0, len(assigned), 0x400 if rules == Rules() else 0x1000):
         block = [chr(c) for c in assigned[first : first + 0x400] if not 0x3500 <= c < 0x4D00 and not 0x17100 <= c < 0x18700]
         text = "".join(f"a{c}b {c}, " for c in block).encode()
         assert CORE.tokenize(rules, text) == oracle_tokens(rules, text), block[0]

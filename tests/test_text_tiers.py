@@ -179,7 +179,7 @@ def test_slices_of_many_and_of_large_texts() -> None:
     rows = scheme.fingerprints(texts)
     some = [0, 4095, 4096, 8191, 8192, 8999]
     assert (rows[some] == scheme.fingerprints([texts[i] for i in some])).all()
-    large = [" ".join(f"{number}x{i}" for i in range(900_000)) for number in range(3)]
+    large = [" ".join(f"{number}x{i}" for i in range(150_000)) for number in range(3)]
     rows = scheme.fingerprints(large)
     assert all((row == scheme.fingerprint(text)).all() for row, text in zip(rows, large, strict=True))
 
