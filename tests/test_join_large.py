@@ -163,9 +163,9 @@ def test_sets_that_have_much_in_common(universe: int) -> None:
 
 
 def test_lists_of_values_whose_hashes_begin_alike() -> None:
-    """2,500 short sets of values that a factor turns into 1 to 400: hashes alike in all but the last bits mix no values up."""
+    """1,300 short sets of values that a factor turns into 1 to 400: hashes alike in all but the last bits mix no values up."""
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
-    small = clustered_sets(2500, 2, 8, 400, 77)
+    small = clustered_sets(1300, 2, 8, 400, 77)
     sets = [np.sort((one + np.uint64(1)) * np.uint64(inverse)) for one in small]
     for threshold in (0.3, 0.5, 0.8):
         expected = similar_pairs(sets, threshold)
@@ -174,15 +174,15 @@ def test_lists_of_values_whose_hashes_begin_alike() -> None:
 
 
 def test_sets_of_values_that_hundreds_have() -> None:
-    """2,500 sets of one value that all have, six of twenty, and three of a thousand: whatever their order, no pair is lost."""
+    """1,300 sets of one value that all have, six of twenty, and three of a thousand: whatever their order, no pair is lost."""
     rng = np.random.default_rng(9)
     sets: Sets = []
-    for _ in range(2500):
+    for _ in range(1300):
         drawn = [[99], rng.choice(20, 6, replace=False), 100 + rng.integers(0, 1000, 3)]
         sets.append(np.unique(np.concatenate(drawn).astype(np.uint64)))
     for threshold in (0.4, 0.5):
         expected = similar_pairs(sets, threshold)
-        assert len(expected) > 100
+        assert len(expected) > 30
         assert found(sets, threshold) == expected
 
 

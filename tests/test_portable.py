@@ -123,7 +123,8 @@ def needed(call: ast.Call) -> set[str]:
 
 def test_every_text_file_has_an_encoding_and_line_feeds() -> None:
     """No file is opened as text without its encoding, and none is written as text with the line ends of the system."""
-    calls = [(name, node) for name, tree in modules("|".join(["open", *TEXTS])).items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    trees = modules("|".join(["open", *TEXTS]))
+    calls = [(name, node) for name, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     assert any(needed(call) for _, call in calls)
     assert [(name, call.lineno) for name, call in calls if not needed(call) <= {one.arg for one in call.keywords}] == []
 

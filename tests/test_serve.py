@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -34,7 +32,8 @@ def fetch(address: str, **headers: str) -> tuple[int, str]:
 
 
 def test_serve_shows_a_file_that_is_being_written(tmp_path: Path) -> None:
-    """The printed address is the index's page; a document added while it runs is on the next one; Ctrl-C ends it well."""
+    """The printed address is the index's page; a document added while it runs is on the next one; what is unknown is 404, and no
+    variables of the server come to the terminal; Ctrl-C ends it well."""
     path = make(tmp_path / "articles.db")
     with served(path) as (address, server):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/-/neardup/articles/neardup", address)
@@ -43,6 +42,11 @@ def test_serve_shows_a_file_that_is_being_written(tmp_path: Path) -> None:
             index.add("new", NEAR)
             assert "<dt>documents</dt><dd>5</dd>" in fetch(address)[1]
         assert "new" in fetch(f"{address}/clusters/2")[1]
+        base = address.partition("/-/")[0]
+        for unknown in (f"{address}/x", f"{base}/-/neardup/articles", f"{base}/nothing", f"{base}/articles/neardup_document/99"):
+            assert fetch(unknown)[0] == 404
+        server.send_signal(signal.SIGINT)
+        assert server.communicate(timeout=20) == ("", "neardup: Ctrl-C ends it\n")
     assert server.returncode == 0
 
 
@@ -60,17 +64,6 @@ def test_serve_never_writes(standing: tuple[Path, bytes, str]) -> None:
     path, before, address = standing
     assert fetch(address)[0] == 200
     assert path.read_bytes() == before
-
-
-def test_an_unknown_address_is_not_found_and_prints_nothing(tmp_path: Path) -> None:
-    """Below the pages and elsewhere it is 404, and no variables of the server come to the terminal."""
-    path = make(tmp_path / "articles.db")
-    with served(path) as (address, server):
-        base = address.partition("/-/")[0]
-        for unknown in (f"{address}/x", f"{base}/-/neardup/articles", f"{base}/nothing", f"{base}/articles/neardup_document/99"):
-            assert fetch(unknown)[0] == 404
-        server.send_signal(signal.SIGINT)
-        assert server.communicate(timeout=20) == ("", "neardup: Ctrl-C ends it\n")
 
 
 def test_serve_writes_where_it_is_asked_to(tmp_path: Path) -> None:
@@ -159,10 +152,13 @@ def test_several_indexes_and_addresses(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_without_datasette_the_remedy_is_named(tmp_path: Path) -> None:
+def test_without_datasette_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the extra is not installed, one sentence says how to install it."""
     path = make(tmp_path / "articles.db")
-    code = f"import sys; sys.modules['datasette'] = None; from neardup_db.cli import main; main(['serve', {str(path)!r}])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env={**os.environ})
-    assert run.returncode == 2
+    for name in [name for name in sys.modules if name.startswith("neardup_db.datasette")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("neardup_db.datasette", raising=False)
+    monkeypatch.setitem(sys.modules, "datasette", None)
+    run = CliRunner().invoke(main, ["serve", str(path)])
+    assert run.exit_code == 2
     assert "pip install 'neardup-db[datasette]'" in run.stderr

@@ -96,7 +96,7 @@ def mapping_differences(got: dict[int, str], expected: dict[int, str]) -> list[s
 
 def differences(got: Sequence[int], expected: Sequence[int]) -> list[str]:
     assert len(got) == len(expected) == len(CODE_POINTS)
-    found = [code for code in CODE_POINTS if got[code] != expected[code]]
+    found = [] if got == expected else [code for code in CODE_POINTS if got[code] != expected[code]]
     return [f"U+{code:04X}: {got[code]} instead of {expected[code]}" for code in found[:10]]
 
 
@@ -109,30 +109,16 @@ def test_version_is_that_of_the_database() -> None:
     assert unicodedata2.unidata_version == "15.0.0"
 
 
-def run_check(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(folder / "generate_unicode.py"), "--ucd", str(ucd_folder()), "--check"]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def test_generated_tables_are_up_to_date() -> None:
+def test_generated_tables_are_up_to_date(tmp_path: Path) -> None:
     """The generator, run again, gives the checked-in files to the byte."""
-    run = run_check(SOURCES)
-    assert (run.returncode, run.stderr) == (0, "")
-
-
-def test_generator_check_notices_a_change(tmp_path: Path) -> None:
-    """--check fails, and names the file, if one digit of the tables is another."""
     folder = tmp_path / "text"
     folder.mkdir()
-    for name in ("generate_unicode.py", "unicode_data.c", "unicode_data.h"):
-        shutil.copyfile(SOURCES / name, folder / name)
+    shutil.copyfile(SOURCES / "generate_unicode.py", folder / "generate_unicode.py")
     for name in ("neardup_abi.h", "neardup_testing.h"):
         shutil.copyfile(SOURCES.parent / name, tmp_path / name)
-    data = folder / "unicode_data.c"
-    data.write_text(data.read_text(encoding="utf-8").replace(" 7,", " 8,", 1), encoding="utf-8")
-    run = run_check(folder)
-    assert run.returncode == 1
-    assert str(data) in run.stderr
+    subprocess.run([sys.executable, folder / "generate_unicode.py", "--ucd", ucd_folder()], check=True)
+    for name in ("unicode_data.c", "unicode_data.h"):
+        assert (folder / name).read_bytes() == (SOURCES / name).read_bytes()
 
 
 def expected_flags() -> list[int]:
@@ -160,7 +146,7 @@ def expected_flags() -> list[int]:
 
 def test_flags_of_every_code_point() -> None:
     """Letters, numbers, marks, scripts without spaces, pictographs, ignorables and accents are those of the database."""
-    assert differences([lib.nd_unicode_flags(code) for code in CODE_POINTS], expected_flags()) == []
+    assert differences([*map(lib.nd_unicode_flags, CODE_POINTS)], expected_flags()) == []
 
 
 def break_name(value: str) -> str:
@@ -170,18 +156,20 @@ def break_name(value: str) -> str:
 
 def expected_breaks() -> list[int]:
     values = read_property("auxiliary/GraphemeBreakProperty.txt")
-    return [getattr(lib, f"ND_GCB_{break_name(values.get(code, 'Other'))}") for code in CODE_POINTS]
+    numbers = {value: getattr(lib, f"ND_GCB_{break_name(value)}") for value in {"Other", *values.values()}}
+    return [numbers[values.get(code, "Other")] for code in CODE_POINTS]
 
 
 def test_grapheme_break_of_every_code_point() -> None:
     """Grapheme_Cluster_Break is that of the database."""
-    assert differences([lib.nd_unicode_grapheme_break(code) for code in CODE_POINTS], expected_breaks()) == []
+    assert differences([*map(lib.nd_unicode_grapheme_break, CODE_POINTS)], expected_breaks()) == []
 
 
 def test_combining_class_of_every_code_point() -> None:
     """Canonical_Combining_Class is that of the database."""
-    expected = [combining_classes().get(code, 0) for code in CODE_POINTS]
-    assert differences([lib.nd_unicode_combining_class(code) for code in CODE_POINTS], expected) == []
+    classes = combining_classes()
+    expected = [classes.get(code, 0) for code in CODE_POINTS]
+    assert differences([*map(lib.nd_unicode_combining_class, CODE_POINTS)], expected) == []
 
 
 # ---- mappings of every code point ----------------------------------------------------------------------------------------

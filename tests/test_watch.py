@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from neardup_db import BinaryCode, Index, MinHash
+from neardup_db.cli import main
 from neardup_db.cli.inputs.stream import Arrivals
 
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
@@ -252,18 +254,18 @@ def test_a_reader_that_leaves_ends_it(started: Any, tmp_path: Path) -> None:
         (["new.db"], "A new index needs --window"),
         (["--window", "soon"], "--window 'soon': write a time, as 24h or 7d, or a number of documents"),
         (["--window", "0"], "--window 0: give an integer from 1"),
-        (["--window", "1h", "--format", "parquet"], "parquet cannot be read as a stream"),
         (["old.db", "--window", "2h"], "--window 2h, the file has 7, and neardup window changes that. Leave them out"),
         (["old.db", "--window", "0s"], "--window 0s: give a time of at least 0.001s, or a number of documents"),
-        (["codes.db"], "an index of codes"),
+        (["codes.db"], "the index is one of codes: watch one of texts"),
         (["old.db", "--threshold", "0.5"], "--threshold 0.5"),
     ],
     ids=str,
 )
-def test_what_it_refuses(tmp_path: Path, arguments: list[str], named: str) -> None:
+def test_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], named: str) -> None:
     """What cannot be is one sentence with the remedy, exit code 2, and no new file."""
     Index(tmp_path / "old.db", MinHash(), window=7).close()
     Index(tmp_path / "codes.db", BinaryCode(bits=64), window=7).close()
-    out, err, code = watched(tmp_path, f"{FOX}\n", *arguments)
-    assert (out, code) == ("", 2) and err.startswith("neardup: ") and err.count("\n") == 1
-    assert not (tmp_path / "new.db").exists()
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(main, ["watch", *arguments], input=FOX)
+    assert (told.stdout, told.exit_code) == ("", 2) and told.stderr.startswith("neardup: ") and told.stderr.count("\n") == 1
+    assert named in told.stderr and not (tmp_path / "new.db").exists()
