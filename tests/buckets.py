@@ -9,7 +9,6 @@ from typing import Any
 import xxhash
 
 BUCKET_BITS, PART_BITS = 30, 20
-PARTS = 2**PART_BITS
 PART_BYTES = 1900
 
 Entry = tuple[int, bytes]

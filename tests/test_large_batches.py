@@ -12,7 +12,6 @@ import pytest
 
 from neardup_db import BinaryCode, Index, limits
 from neardup_db.errors import DuplicateKeyError
-from neardup_db.store.ingest.known_values import HashedIds
 from neardup_db.store.ingest.segment import distinct
 from neardup_db.store.layout.sketches import Sketches
 
@@ -140,13 +139,3 @@ def test_equal_values_of_a_batch_are_told_from_those_of_equal_hash(modulus: int)
     assert [None if i < 0 else different[i] for i in which] == values
     assert of_different.tolist() == [value[0] % modulus for value in different]
     assert keys_of[:, 0].tolist() == [value[0] for value in different]
-
-
-def test_hashed_ids_find_every_id() -> None:
-    """The ids of a hash, however often it was added, in parts of any size."""
-    random = np.random.default_rng(1)
-    ids, hashes = HashedIds(), random.integers(-50, 50, 1000)
-    for part in np.split(np.arange(1000), [1, 3, 400, 410, 800]):
-        ids.add(hashes[part], part)
-    assert sorted(ids.find(np.array([-50, 7, 1000]))) == sorted(np.flatnonzero((hashes == -50) | (hashes == 7)))
-    assert len(HashedIds().find(hashes)) == 0

@@ -192,21 +192,6 @@ def test_keys_of_both(parts: tuple[Index, Index]) -> None:
     assert a.check().ok
 
 
-def test_many_keys_of_both_part_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of keys in turns here and there, those that are ignored are passed over: the others are stored together."""
-    with Index(":memory:", MinHash(), text=WORDS) as a, Index(":memory:", MinHash(), text=WORDS) as b:
-        b.add_many((number, f"some words {number}") for number in range(200))
-        a.add_many((number, f"other words {number}") for number in range(0, 200, 2))
-        a.add("gone", "x y", expires_at=PAST)
-        a.connection.execute("UPDATE neardup_document SET expires_at = 1 WHERE key = 10")
-        add, runs = Segment.add, []
-        monkeypatch.setattr(Segment, "add", lambda self, batch, *rest: (runs.append(len(batch)), add(self, batch, *rest))[1])
-        report = a.merge(b, if_exists="ignore")
-        assert (report.added, report.ignored) == (101, 99)
-        assert sum(runs) == 100 and len(runs) <= 3
-        assert a.check().ok and len(a) == 200
-
-
 def test_a_key_whose_document_has_expired_is_free(parts: tuple[Index, Index]) -> None:
     """What nobody sees stands in nobody's way, here; what has expired there stays there."""
     a, b = parts
@@ -305,19 +290,6 @@ def test_an_index_of_another_name(tmp_path: Path) -> None:
         other.add_many(enumerate(TEXTS))
         assert index.merge(other).added == 6
         assert list(index) == list(range(6)) and index.clusters() == other.clusters() and index.check().ok
-
-
-def test_databases_that_the_caller_attached_stay(tmp_path: Path, parts: tuple[Index, Index]) -> None:
-    """Whatever their names, and also where a merge into a new index fails."""
-    with Index(tmp_path / "c.db", SETS, text=WORDS, store_text=True) as index:
-        for number in range(1, 9):
-            index.connection.execute(f"ATTACH ':memory:' AS neardup_{number}")
-        before = index.connection.execute("PRAGMA database_list").fetchall()
-        with pytest.raises(ZeroDivisionError):
-            index.merge(parts[1], progress=lambda done: done // 0)
-        index.merge(parts[1])
-        index.merge(tmp_path / "a.db")
-        assert index.connection.execute("PRAGMA database_list").fetchall() == before and len(index) == 9
 
 
 @pytest.mark.parametrize("if_exists", ["error", "ignore", "replace"])
@@ -435,20 +407,6 @@ def test_two_threads_merge_into_each_other(parts: tuple[Index, Index]) -> None:
     b.merge(a, if_exists="ignore")
     assert set(a) == set(b) == {0, 1, 2, *(f"b{number}" for number in range(6))}
     assert a.check().ok and b.check().ok
-
-
-def test_a_progress_that_uses_both(parts: tuple[Index, Index], small_limits: None) -> None:
-    """A question inside `progress` sees every document so far, and a write is refused."""
-    a, b = parts
-    seen: list[int] = []
-
-    def look(done: int) -> None:
-        seen.append(len(a))
-        with pytest.raises(NearDupError, match="nothing was changed"):
-            a.add(f"at {done}", "own words")
-
-    assert a.merge(b, progress=look).added == 6
-    assert len(a) == 9 and seen and seen == sorted(seen) and a.check().ok
 
 
 @pytest.mark.parametrize(
@@ -714,25 +672,3 @@ def test_a_dismissed_pair_of_another_group_is_not_taken_over() -> None:
         with pytest.raises(DuplicateKeyError, match="'a' is already in no group"):
             index.merge(other, if_exists="ignore")
         assert list(index) == ["a"] and list(index.dismissed()) == []
-
-
-def test_a_merge_does_not_wait_for_a_transaction_on_the_other_index(tmp_path: Path) -> None:
-    """While another thread is inside a transaction of the other index, its last committed state is merged."""
-    inside, over = threading.Event(), threading.Event()
-    with Index(tmp_path / "a.db", MinHash(), timeout=0.2) as index, Index(tmp_path / "b.db", MinHash(), timeout=0.2) as other:
-        other.add("x", "one two three four five")
-
-        def hold() -> None:
-            with other.transaction():
-                other.add("y", "quite other words than those")
-                inside.set()
-                over.wait()
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        inside.wait()
-        try:
-            assert index.merge(other).added == 1 and list(index) == ["x"]
-        finally:
-            over.set()
-            thread.join()

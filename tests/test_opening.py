@@ -96,12 +96,6 @@ def test_a_missing_file_cannot_be_created_for_reading_only(path: Path) -> None:
     assert not path.exists()
 
 
-def test_memory_without_a_scheme_is_refused() -> None:
-    """':memory:' is always new."""
-    with pytest.raises(ParameterError, match="give a scheme"):
-        Index(":memory:")
-
-
 def test_an_empty_file_is_as_good_as_none(path: Path) -> None:
     """An empty file becomes an index if a scheme is given; else it is refused and stays as it is."""
     path.touch()
@@ -127,14 +121,6 @@ def test_what_cannot_be_created_leaves_nothing(path: Path, scheme: Any, text: An
     with pytest.raises(ParameterError):
         Index(path, scheme, text=text)
     assert list(path.parent.iterdir()) == []
-
-
-def test_a_failed_creation_leaves_an_empty_file_as_it_was(path: Path) -> None:
-    """A file that was there is not removed."""
-    path.touch()
-    with pytest.raises(ParameterError):
-        Index(path, SimHash(bits=128))
-    assert path.read_bytes() == b""
 
 
 def test_a_folder_is_no_target(tmp_path: Path) -> None:
@@ -399,16 +385,6 @@ def test_a_writer_that_stays_is_busy(path: Path) -> None:
         holder.execute("ROLLBACK")
         assert [one.key for one in index.add("c", TEXT)] == ["a"]
     holder.close()
-
-
-def test_a_rebuild_elsewhere_is_followed(path: Path) -> None:
-    """Another connection's rebuild is seen at once, also by an index that was opened with the parameters of before."""
-    made(path)
-    with Index(path) as plain, Index(path, MinHash(threshold=0.8)) as strict, Index(path) as other:
-        other.rebuild(MinHash(threshold=0.6))
-        for index in (plain, strict):
-            assert index.query(TEXT, threshold=0.6) == [Match("a", 1.0, None)]
-            assert isinstance(index.scheme, MinHash) and index.scheme.threshold == 0.6
 
 
 @pytest.mark.parametrize("send", [lambda index: pickle.loads(pickle.dumps(index)), copy.copy, copy.deepcopy])

@@ -201,14 +201,6 @@ def test_a_replaced_part_splits_and_joins_clusters(index: Index) -> None:
     assert index.check().ok and [cluster.keys for cluster in index.clusters()] == [("far", "x")]
 
 
-def test_a_replaced_part_leaves_the_only_document_it_matched(index: Index) -> None:
-    """The new code joins other clusters than the old one did, and brings none of that one along."""
-    index.add_codes(["p", "x", "q"], [1, 1, far(4)], part=["a", "a", None])
-    assert [cluster.keys for cluster in index.clusters()] == [("p", "x")]
-    index.add_code("x", far(4), part="a", if_exists="replace")
-    assert [cluster.keys for cluster in index.clusters()] == [("x", "q")] and index.check().ok
-
-
 def test_dismissing_concerns_keys(index: Index) -> None:
     """A dismissed pair matches by none of its codes, nor by those that come later."""
     index.add_codes(["x", "x", "y", "y"], [1, far(4), 1, far(7)], part=[0, 1, 0, 1])
@@ -390,18 +382,6 @@ def test_parts_of_two_types_are_not_exported(index: Index, tmp_path: Path) -> No
     with pytest.raises(ParameterError, match="the parts of this index are of the types int64 and string"):
         index.export_fingerprints(tmp_path / "codes.parquet")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_merge_replaces_whole_documents(index: Index) -> None:
-    """A document of another index with a key that has several codes here is there already, whatever their parts."""
-    index.add_codes(["x", "x"], [1, 2], part=[0, 1])
-    with Index(":memory:", index.scheme) as other:
-        other.add_code("x", 3)
-        with pytest.raises(DuplicateKeyError):
-            index.merge(other)
-        assert index.merge(other, if_exists="ignore").ignored == 1 and len(index.get("x").codes) == 2
-        assert index.merge(other, if_exists="replace").replaced == 1
-    assert index.get("x").codes == {None: (3).to_bytes(8, "big")} and index.check().ok
 
 
 def test_a_rebuild_keeps_parts(index: Index) -> None:

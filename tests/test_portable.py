@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import errno
 import json
-import multiprocessing
 import os
 import re
 import subprocess
@@ -22,9 +21,8 @@ import apsw
 import click
 import numpy as np
 import pytest
-from spawned import answers
 
-from neardup_db import Cluster, Index, Match, MinHash, TextRules, system
+from neardup_db import Cluster, Index, Match, MinHash, system
 from neardup_db.cli import main as command
 from neardup_db.cli.inputs.stream import Arrivals
 from neardup_db.clock import utc
@@ -146,16 +144,6 @@ def test_all_works_without_what_windows_lacks(tmp_path: Path) -> None:
         "add": 0, "dedup": 0, "unique": 3,
         "left": ["added.db", "copy.db", "copy.db-shm", "copy.db-wal", "index.db", "records.jsonl", "unique.jsonl"],
     }  # fmt: skip
-
-
-def test_values_go_to_a_spawned_process_and_back(tmp_path: Path) -> None:
-    """A process that knows only what was pickled for it opens the index by its scheme and rules, and its answers come back."""
-    path, scheme, rules = str(tmp_path / "index.db"), MinHash(threshold=0.7, num_perm=64), TextRules.words(shingle=2)
-    with Index(path, scheme, text=rules, store_text=True) as index:
-        index.add_many({"a": "one two three four five six", "b": "one two three four five six", "c": "quite another"}.items())
-        expected = answers(path, scheme, rules, "one two three four five six")
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(answers, (path, scheme, rules, "one two three four five six")) == expected
 
 
 LANGUAGES = {"C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "UTF-8": {"LC_ALL": "C.UTF-8"}}

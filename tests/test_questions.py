@@ -14,18 +14,12 @@ import apsw
 import pytest
 from support import CASES, Case
 
-from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, NearDupError
+from neardup_db import BinaryCode, Index, MinHash, NearDupError
 from neardup_db.store.database.statements import Connection
 
 OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"limit": 0},
-    {"limit": 2},
-    {"limit": 2, "any": True},
-    {"any": True},
-    {"group": "g"},
-    {"group": "never seen"},
-]
+    {}, {"limit": 0}, {"limit": 2}, {"limit": 2, "any": True}, {"any": True}, {"group": "g"}, {"group": "never seen"},
+]  # fmt: skip
 
 
 def by_apsw(index: Index, ask: Any) -> Any:
@@ -153,18 +147,6 @@ def test_memory_that_runs_out_is_never_an_empty_value() -> None:
     subprocess.run([sys.executable, "-I", "-c", LITTLE_MEMORY], check=True, timeout=60)
 
 
-def test_a_changed_schema_is_followed() -> None:
-    connection = Connection(":memory:")
-    connection.execute("CREATE TABLE t(a); INSERT INTO t VALUES (1)")
-    statement = connection.prepared("SELECT * FROM t")
-    assert statement.rows(()) == [(1,)]
-    connection.execute("ALTER TABLE t ADD COLUMN b DEFAULT 2")
-    assert statement.rows(()) == [(1, 2)]
-    connection.execute("DROP TABLE t")  # no statement is in its way
-    with pytest.raises(apsw.SQLError, match="no such table"):
-        statement.rows(())
-
-
 def test_closing_ends_what_is_prepared(tmp_path: Path) -> None:
     """The log goes with the connection, whichever way that is closed; a statement then says that it is closed."""
     for close in (Connection.close, lambda connection: None):
@@ -247,20 +229,6 @@ def test_a_close_that_a_reader_refuses_changes_nothing(tmp_path: Path) -> None:
         assert index.query("one two three four five")
 
 
-def test_a_statement_is_ended_for_good_only_with_its_connection() -> None:
-    connection = Connection(":memory:")
-    statement = connection.prepared("SELECT 1")
-    statement.end()
-    with pytest.raises(apsw.ConnectionClosedError):
-        statement.rows(())
-    statement.resume()
-    assert statement.rows(()) == [(1,)]
-    connection.close()
-    statement.resume()
-    with pytest.raises(apsw.ConnectionClosedError):
-        statement.rows(())
-
-
 def test_an_index_whose_connection_was_closed_says_so(tmp_path: Path) -> None:
     with Index(tmp_path / "a.db", BinaryCode(64, 3)) as index:
         index.add_code("a", 1)
@@ -268,18 +236,6 @@ def test_an_index_whose_connection_was_closed_says_so(tmp_path: Path) -> None:
         index.connection.close()
         with pytest.raises((NearDupError, apsw.ConnectionClosedError)):
             index.query_code(1)
-
-
-def test_damage_is_told_as_before(tmp_path: Path) -> None:
-    """A stored value that does not fit its hash is an error of the question, and the next one is asked as usual."""
-    with Index(tmp_path / "a.db", MinHash(threshold=0.5)) as index:
-        index.add("a", "one two three four")
-        index.connection.execute("UPDATE neardup_fingerprint SET value_hash = value_hash + 1")
-        for _ in range(2):
-            with pytest.raises(CorruptIndexError):
-                index.query("one two three four")
-        index.connection.execute("UPDATE neardup_fingerprint SET value_hash = value_hash - 1")
-        assert index.query("one two three four")
 
 
 AT_THE_END = """
@@ -301,12 +257,3 @@ def test_python_may_end_while_threads_ask() -> None:
     for _ in range(4):
         ended = subprocess.run([sys.executable, "-I", "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
         assert (ended.returncode, ended.stderr) == (0, "")
-
-
-def test_sql_without_a_statement() -> None:
-    """A comment is refused."""
-    connection = Connection(":memory:")
-    for sql in ("", "-- nothing"):
-        with pytest.raises(ValueError, match="no statement"):
-            connection.prepared(sql).rows(())
-    connection.close()

@@ -18,7 +18,7 @@ from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.records import format_of
 from neardup_db.cli.inputs.source import ReadOptions, Source
 from neardup_db.cli.inputs.stream import Arrivals, StreamSource
-from neardup_db.cli.outputs import check_output, replacing
+from neardup_db.cli.outputs import replacing
 from neardup_db.errors import ParameterError
 
 
@@ -49,19 +49,6 @@ def test_json_lines_give_keys_texts_and_other_fields(tmp_path: Path) -> None:
     assert b"".join(record.raw for record in records) == JSONL.encode()
 
 
-def test_a_source_can_be_read_twice(tmp_path: Path) -> None:
-    """Every iteration starts at the beginning and gives the same."""
-    source = opened(write(tmp_path / "in.jsonl", JSONL))
-    assert list(source) == list(source)
-
-
-@pytest.mark.parametrize("packing", ["gz", "zst"])
-def test_packed_files_are_unpacked(tmp_path: Path, packing: str) -> None:
-    """.gz and .zst are read like the file they hold."""
-    data = gzip.compress(JSONL.encode()) if packing == "gz" else zstandard.ZstdCompressor().compress(JSONL.encode())
-    assert read(write(tmp_path / f"in.jsonl.{packing}", data)) == [("a", "one"), ("b", "two")]
-
-
 def test_several_packed_pieces_are_one_file(tmp_path: Path) -> None:
     """Frames and members written one after another are read to the last."""
     lines = JSONL.encode().splitlines(keepends=True)
@@ -80,11 +67,6 @@ def test_csv_rows_keep_their_bytes(tmp_path: Path) -> None:
         ("a", 'one\r\n "two"', first, 2),
         ("b", "three", second, 4),
     ]
-
-
-def test_tsv_is_split_at_tabs(tmp_path: Path) -> None:
-    """A TSV file has a header too, and commas are text."""
-    assert read(write(tmp_path / "in.tsv", "text\tid\none, two\t7\n")) == [("7", "one, two")]
 
 
 def test_a_folder_gives_its_files(tmp_path: Path) -> None:
@@ -110,12 +92,6 @@ def test_records_without_an_id_are_called_by_file_and_line(tmp_path: Path) -> No
     with pytest.raises(RecordError, match="line 3: no id, as --key-type int needs; name its field with --id-field"):
         read(path, integer_keys=True)
     assert [key for key, _ in read(path, integer_keys=True, on_error="skip")] == [17, 18]
-
-
-def test_fields_can_be_named(tmp_path: Path) -> None:
-    """--id-field and --text-field choose other fields."""
-    path = write(tmp_path / "in.jsonl", '{"url": "u", "body": "b", "id": 3}\n')
-    assert read(path, id_field="url", text_fields=("body",)) == [("u", "b")]
 
 
 @pytest.mark.parametrize(
@@ -219,17 +195,6 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, data: byte
         read(write(tmp_path / name, data), on_error="skip")
 
 
-def test_empty_files_have_no_records(tmp_path: Path) -> None:
-    """Nothing in, nothing out."""
-    assert read(write(tmp_path / "in.jsonl", "")) == read(write(tmp_path / "in.csv", "")) == []
-
-
-def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    """The message names the path."""
-    with pytest.raises(InputError, match="nowhere.jsonl: no such file"):
-        opened(tmp_path / "nowhere.jsonl")
-
-
 def test_formats_follow_the_name() -> None:
     """The packing's suffix is looked through."""
     names = {
@@ -283,17 +248,6 @@ def test_a_folder_that_is_replaced_is_never_lost(tmp_path: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt), replacing(folder) as (new,):
         new.mkdir()
     assert (folder / "kept").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
-
-
-def test_outputs_are_checked_before_the_work(tmp_path: Path) -> None:
-    """An existing output needs --force, the input itself is never one, and the folder must be there."""
-    path = write(tmp_path / "a.jsonl", "")
-    with pytest.raises(ParameterError, match="--force"):
-        check_output(path, False)
-    with pytest.raises(ParameterError, match="is the input"):
-        check_output(path, True, (path,))
-    with pytest.raises(ParameterError, match="does not exist"):
-        check_output(tmp_path / "no" / "a.jsonl", False)
 
 
 @pytest.mark.posix("pipes whose descriptors can be waited for")

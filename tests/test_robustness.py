@@ -23,7 +23,6 @@ from neardup_db import (
     MinHash,
     MismatchError,
     NearDupError,
-    ParameterError,
     SimHash,
 )
 
@@ -296,20 +295,6 @@ def test_what_is_sorted_goes_into_temporary_files(tmp_path: Path, monkeypatch: p
         index.add_codes(range(1000), range(1000))
         index.compact()
         assert index.check().ok
-
-
-def test_backup_leaves_nothing_behind_where_it_fails(tmp_path: Path) -> None:
-    """Inside a transaction it is refused with the reason, and can be called again."""
-    with Index(tmp_path / "index.db", MinHash()) as index:
-        index.add("a", "one two three")
-        with index.transaction(), pytest.raises(NearDupError, match="inside a transaction"):
-            index.backup(tmp_path / "copy.db")
-        assert not (tmp_path / "copy.db").exists()
-        with pytest.raises(ParameterError, match="cannot be created"):
-            index.backup(tmp_path / "none" / "copy.db")
-        index.backup(tmp_path / "copy.db")
-    with Index(tmp_path / "copy.db") as copy:
-        assert list(copy) == ["a"]
 
 
 def test_a_closed_index_says_so_at_once() -> None:

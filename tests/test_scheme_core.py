@@ -90,12 +90,6 @@ REPEATED = HASHES + HASHES[:50]
 # ---- parameters
 
 
-@pytest.mark.parametrize("kind", DEFAULTS)
-def test_ordinary_parameters_are_accepted(kind: int) -> None:
-    """The six schemes with their usual parameters pass the check."""
-    assert complaint(scheme(kind)) is None
-
-
 WRONG: list[tuple[int, dict[str, Any], str]] = [
     (lib.ND_SCHEME_SIMHASH, {"bits": 12}, "bits is 12"),
     (lib.ND_SCHEME_SIMHASH, {"bits": 0}, "bits is 0"),
@@ -151,19 +145,6 @@ def test_messages_fit_the_buffer() -> None:
 # ---- values
 
 
-def test_minhash_value_is_the_low_slots_little_endian() -> None:
-    """A signature holds the low 16 bits, or all 32, of each slot."""
-    assert value_of(scheme(lib.ND_SCHEME_MINHASH), REPEATED) == signature_of(HASHES, 128, 2)
-    assert value_of(scheme(lib.ND_SCHEME_MINHASH, slot_bits=32), REPEATED) == signature_of(HASHES, 128, 4)
-    native = scheme(lib.ND_SCHEME_MINHASH, family=lib.ND_FAMILY_JAVA32, seed=1337, slot_bits=32)
-    assert value_of(native, REPEATED) == signature_of(HASHES, 128, 4, 1, 1337)
-
-
-def test_exact_minhash_values() -> None:
-    """Of an exact scheme the value is the sorted distinct hashes, packed."""
-    assert value_of(scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_PACKED), REPEATED) == packed(HASHES)
-
-
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 99)), min_size=1, max_size=400))
 def test_packed_values_are_read_as_they_were_written(hashes: list[int]) -> None:
@@ -194,14 +175,6 @@ def test_sizes_tell_how_many_hashes() -> None:
     assert [lib.nd_set_count(size) for size in range(12000)] == [sizes.get(size, 0) for size in range(12000)]
 
 
-def test_bottom_k_value_is_the_smallest_hashes() -> None:
-    """A bottom-k value is the k smallest distinct hashes, ascending; 32-bit hashes are zero-extended, wide digests cut."""
-    assert value_of(scheme(lib.ND_SCHEME_BOTTOMK), REPEATED) == little(sorted(HASHES)[:128])
-    assert value_of(scheme(lib.ND_SCHEME_BOTTOMK), [7, 3, 7]) == little([3, 7])
-    assert value_of(scheme(lib.ND_SCHEME_BOTTOMK), [2**32 - 1, 3], 4) == little([3, 2**32 - 1])
-    assert value_of(scheme(lib.ND_SCHEME_BOTTOMK), [5 << 96 | 1, 4 << 96], 20) == little([4, 5])
-
-
 def test_simhash_value_uses_the_whole_digest() -> None:
     """A SimHash may be as wide as the digest and no wider."""
     wide = [random.Random(i).getrandbits(256) for i in range(21)]
@@ -214,52 +187,6 @@ def test_simhash_value_uses_the_whole_digest() -> None:
         lib.nd_scheme_append_digests(scheme(lib.ND_SCHEME_SIMHASH, bits=72), bytes(8), 8, 1, 1, values) == lib.ND_ERROR_PARAMETER
     )
     assert lib.nd_values_count(values) == 0
-
-
-def test_bit_sampling_value_is_the_lowest_bits() -> None:
-    """One-bit samples are the lowest bit of each slot, slot 0 first."""
-    signature = signature_of(HASHES, 256, 4)
-    bits = "".join(str(signature[4 * i] & 1) for i in range(256))
-    assert value_of(scheme(lib.ND_SCHEME_BITSAMPLING), REPEATED) == int(bits, 2).to_bytes(32, "big")
-
-
-def test_codes_are_not_made_from_text() -> None:
-    """BinaryCode takes codes only."""
-    values = ffi.gc(lib.nd_values_new(), lib.nd_values_free)
-    native = scheme(lib.ND_SCHEME_BINARYCODE)
-    for count in (0, 1):
-        assert lib.nd_scheme_append_digests(native, bytes(32), 32, count, 1, values) == lib.ND_ERROR_PARAMETER
-
-
-@pytest.mark.parametrize("kind", [lib.ND_SCHEME_SIMHASH, lib.ND_SCHEME_MINHASH, lib.ND_SCHEME_BOTTOMK, lib.ND_SCHEME_BITSAMPLING])
-def test_texts_give_the_values_of_their_shingles(kind: int) -> None:
-    """Texts are appended in order, an empty one with size 0; the values are those of XXH3-64 of the shingles."""
-    spec = ffi.new("nd_rules_spec *", {"normalize": 2, "fold": 2, "hash": lib.ND_HASH_XXH3_64, "shingle": 2})
-    joiner = ffi.new("uint8_t[]", b" ")
-    spec.joiner, spec.joiner_size = joiner, 1
-    out = ffi.new("nd_rules **")
-    assert lib.nd_rules_new(spec, out) == lib.ND_OK
-    rules, work = ffi.gc(out[0], lib.nd_rules_free), ffi.gc(lib.nd_text_new(), lib.nd_text_free)
-    texts = [b"The quick brown FOX", b"", b"jumps!", b"?! -"]
-    buffers = [ffi.new("uint8_t[]", t) for t in texts]
-    values = ffi.gc(lib.nd_values_new(), lib.nd_values_free)
-    native, sizes = scheme(kind), [len(t) for t in texts]
-    for _ in range(2):
-        assert lib.nd_scheme_append_texts(native, rules, work, buffers, sizes, 4, values) == lib.ND_OK
-    assert lib.nd_values_count(values) == 8
-    assert list(lib.nd_values_tokens(values)[0:8]) == [4, 0, 1, 0] * 2
-    ends, data = list(lib.nd_values_ends(values)[0:8]), lib.nd_values_bytes(values)
-    got = [bytes(ffi.buffer(data, ends[-1]))[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    shingles = [["the quick", "quick brown", "brown fox"], [], ["jumps"], []]
-    expected = [value_of(native, [xxhash.xxh3_64_intdigest(s.encode()) for s in of]) if of else b"" for of in shingles]
-    assert got == expected * 2
-    lib.nd_values_clear(values)
-    assert lib.nd_values_count(values) == 0
-    if kind == lib.ND_SCHEME_SIMHASH:
-        assert (
-            lib.nd_scheme_append_texts(scheme(kind, bits=128), rules, work, buffers, sizes, 4, values) == lib.ND_ERROR_PARAMETER
-        )
-        assert lib.nd_values_count(values) == 0
 
 
 PACKED = scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_PACKED)
@@ -503,16 +430,6 @@ def test_no_bottom_k_fingerprint_at_the_threshold_is_missed(
     assert similarity(native, little(left), little(right)) == (expected, -1)
     if expected >= threshold:
         assert meets(native, little(left), little(right)) and meets(native, little(right), little(left))
-
-
-def test_minhash_rules() -> None:
-    """Without evidence the share of equal slots, with stored hashes the true Jaccard similarity."""
-    other = HASHES[:250] + [h ^ 1 for h in HASHES[250:]]
-    signatures = [signature_of(h, 128, 2) for h in (HASHES, other)]
-    share = sum(signatures[0][2 * i : 2 * i + 2] == signatures[1][2 * i : 2 * i + 2] for i in range(128)) / 128
-    for evidence, expected in ((lib.ND_EVIDENCE_NONE, share), (lib.ND_EVIDENCE_PACKED, 250 / 350)):
-        native = scheme(lib.ND_SCHEME_MINHASH, evidence=evidence)
-        assert similarity(native, value_of(native, HASHES), value_of(native, other)) == (expected, -1)
 
 
 def test_values_may_stand_at_any_address() -> None:

@@ -142,14 +142,6 @@ def test_kinds_of_texts(scheme):
             assert np.array_equal(a, b) and a.dtype == b.dtype
 
 
-def test_many_texts():
-    """More texts than go into one call of the core come out in their order."""
-    texts = [f"text number {i} of many" for i in range(9000)]
-    rows = SimHash().fingerprints(texts)
-    for i in (0, 4095, 4096, 8191, 8192, 8999):
-        assert np.array_equal(rows[i], SimHash().fingerprint(texts[i]))
-
-
 def test_threads():
     """Threads that share one scheme and one set of rules do not disturb each other."""
     texts = [f"{word} message number {i} of the thread" for i in range(300) for word in ("first", "second", "third")]
@@ -314,22 +306,6 @@ def test_bounds_of_codes():
         with pytest.raises(ParameterError):
             scheme.query_bounds(threshold, distance)
     assert BitSampling(64, max_distance=16).query_bounds(0.5, None) == (0.5, 16)
-
-
-def test_query_names():
-    """Each plan and kind of evidence has its query and constants."""
-    rules = TextRules()
-    assert MinHash().verification() == "bands" and MinHash().query_parameters() == {"slot_bits": 16}
-    assert MinHash(exact=True).for_index(rules).verification() == "bands_packed"
-    assert MinHash(exact=True, family="java32").for_index(rules).verification() == "bands_packed"
-    assert (BottomK().verification(), BottomK(measure="estimate").verification()) == ("prefix", "prefix_estimate")
-    assert BottomK(k=9).query_parameters() == {"k": 9}
-    assert BottomK(containment=True).verification() == "prefix"
-    assert BottomK(containment=True).verification("containment") == "prefix_containment"
-    assert MinHash(exact=True).for_index(rules).verification("containment") == "scan_packed_containment"
-    assert SimHash(64).query_parameters() == {"bits": 64, "slope": 1.0}
-    assert BitSampling(64).query_parameters() == {"bits": 64, "slope": 2.0}
-    assert SimHash(64).verification() == BinaryCode(256, 63).verification() == "buckets"
 
 
 # ---- stored values -----------------------------------------------------------------------------------------------------

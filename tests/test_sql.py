@@ -16,7 +16,6 @@ import pytest
 import xxhash
 from by_hand import load_extension, refused
 from packed import packed, unpacked
-from support import sqlite_shell
 
 import neardup_db
 from neardup_db import BinaryCode, Index, MinHash
@@ -378,19 +377,6 @@ def test_any_arguments_give_a_value_or_an_error(db: apsw.Connection) -> None:
                 answers += len(db.execute(sql, arguments).fetchall())
     assert answers > 1000
     assert db.execute("PRAGMA integrity_check").get == "ok" and db.get_autocommit()
-
-
-def test_stock_shell_loads_it() -> None:
-    """The sqlite3 command of the system gives the same answers as the SQLite of apsw."""
-    shell = sqlite_shell()
-    script = f".load '{neardup_db.extension_path()}'\n"
-    script += "SELECT hex(neardup_simhash('the quick brown fox')), neardup_hamming(1, 2);\n"
-    script += "SELECT shingle FROM neardup_shingles('the quick brown fox', 3);\nSELECT * FROM neardup_probe('nothing', x'00');\n"
-    done = subprocess.run([shell, ":memory:"], input=script, capture_output=True, text=True)
-    code = simhash("the quick brown fox", 3, 64)
-    assert code is not None
-    assert done.stdout.splitlines() == [f"{code.hex().upper()}|2", "the quick brown", "quick brown fox"]
-    assert 'no index named "nothing"' in done.stderr
 
 
 LONG = " ".join(f"word{i}" for i in range(20_000))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,7 @@ import apsw
 import buckets
 import pytest
 import xxhash
-from by_hand import PACKAGE, TEXT_RULES, load_extension, open_database, refused, sql_file
-from support import sqlite_shell
-
-import neardup_db
-from neardup_db.store.layout.schema import sql_text
+from by_hand import TEXT_RULES, open_database, refused, sql_file
 
 SETTINGS: dict[str, Any] = {
     "schema_version": 2, "algorithm_version": 1, "generation": 1, "created_at": 1, "scheme": "binarycode", "plan": "blocks",
@@ -211,36 +205,6 @@ def test_a_search_half_read_does_not_block(db: apsw.Connection) -> None:
     assert found(db, "0000") == []
 
 
-def test_a_search_keeps_its_query(db: apsw.Connection) -> None:
-    """The second search is not planned anew; after a change of the schema, an error or another load the next one is."""
-    create(db)
-    db.execute("UPDATE x_fingerprint SET id = 100000 WHERE id = 3; UPDATE x_document SET fingerprint_id = 100000 WHERE key = 'c'")
-    db.execute("DELETE FROM x_code_bucket")
-    keys = sql_file("sql", "keys_code_bucket", "x")
-    db.execute(f"INSERT INTO x_code_bucket {keys}", {"first_id": 1, "last_id": 100000, "filed": 1})
-    planned = []
-
-    def watch(operation: int, table: str | None, *_: Any) -> int:
-        planned.append((operation, table))
-        return apsw.SQLITE_OK
-
-    def plans(code: str, expected: list[str]) -> bool:
-        planned.clear()
-        assert found(db, code) == expected
-        return (apsw.SQLITE_READ, "x_document") in planned
-
-    db.authorizer = watch
-    assert [plans("0000", ["a", "b"]), plans("ffff", ["c"]), plans("0001", ["b", "a"])] == [True, False, False]
-    db.execute("CREATE INDEX other ON x_document (added_at)")
-    assert [plans("ffff", ["c"]), plans("ffff", ["c"])] == [True, False]
-    db.execute("ALTER TABLE x_code_bucket RENAME TO elsewhere")
-    assert "no such table" in refused(db, "SELECT * FROM neardup_search('x', '0000')")
-    db.execute("ALTER TABLE elsewhere RENAME TO x_code_bucket")
-    assert [plans("ffff", ["c"]), plans("ffff", ["c"])] == [True, False]
-    load_extension(db)
-    assert [plans("ffff", ["c"]), plans("ffff", ["c"])] == [True, False]
-
-
 def test_searches_within_searches(db: apsw.Connection) -> None:
     """A search for each row of a search, of the same index and of another, by one kept query each."""
     create(db)
@@ -275,41 +239,6 @@ def test_a_search_stays_in_its_group(db: apsw.Connection) -> None:
 # ---- who may call -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sql", EVERY_READER)
-def test_views_and_triggers_may_not_read_an_index(db: apsw.Connection, sql: str) -> None:
-    """What reads the database is for direct use only: a hostile schema cannot call it."""
-    create(db)
-    db.execute("CREATE TABLE t(a)")
-    call = sql.replace("?1", "'x'")
-    db.execute(f"CREATE VIEW v AS {call}; CREATE TRIGGER r AFTER INSERT ON t BEGIN INSERT INTO t {call}; END")
-    assert "unsafe use" in refused(db, "SELECT * FROM v")
-    assert "unsafe use" in refused(db, "INSERT INTO t VALUES (1)")
-
-
-INPUTS = {
-    "neardup_bands": ["fingerprint", "bands", "rows", "slot_bits"],
-    "neardup_buckets": ["index_name", "first_id", "last_id", "filed"],
-    "neardup_entries": ["entries", "code_bytes"],
-    "neardup_filing": ["index_name", "first_id", "last_id", "keys"],
-    "neardup_join": ["index_name", "first_id", "last_id", "complete", "now", "asked"],
-    "neardup_keys": ["index_name", "fingerprint", "group_id"],
-    "neardup_nearest": ["index_name", "fingerprint", "group_id", "count"],
-    "neardup_probe": ["index_name", "fingerprint", "containment", "group_id"],
-    "neardup_search": ["index_name", "text", "threshold", "max_results", "measure", "group_name", "part"],
-    "neardup_shingles": ["text", "k"],
-}
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_inputs_are_hidden_columns(db: apsw.Connection, name: str) -> None:
-    """SELECT * does not show them, in the order of the arguments, nor the part of a match; without those required the function is
-    refused by name."""
-    rows = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
-    assert [column for column, hidden in rows if hidden] == INPUTS[name]
-    assert [column for column, hidden in rows[-len(INPUTS[name]) :]] == INPUTS[name]
-    assert f"{name}: too few arguments" in refused(db, f"SELECT * FROM {name}")
-
-
 def test_calls_joined_by_or(db: apsw.Connection) -> None:
     """Every row of each call, and what two calls have in common once."""
     first, second = (buckets.pack([(number, bytes(8)) for number in numbers]) for numbers in ((1, 2), (3, 4, 5)))
@@ -322,35 +251,3 @@ def test_calls_joined_by_or(db: apsw.Connection) -> None:
 
 
 # ---- plans --------------------------------------------------------------------------------------------------------------------
-
-VERIFIED = ["bands", "bands_packed", "buckets", "prefix", "prefix_estimate"]
-
-
-@pytest.mark.parametrize("frame", ["matches", "matches_any"])
-@pytest.mark.parametrize("name", VERIFIED)
-def test_queries_stream(db: apsw.Connection, frame: str, name: str) -> None:
-    """Candidates by neardup_candidates, no table read from end to end, nothing collected unverified."""
-    for file in sorted((PACKAGE / "migrations").glob("0002_*.sql"), key=lambda path: (path.stem != "0002_index", path.stem)):
-        db.execute(sql_file("migrations", file.stem, "x"))
-    sql = sql_text(frame).replace("{verified}", sql_text(f"verify_{name}"))
-    for word, filled in {"{crowd}": "", "{limit}": "", "{index}": "x"}.items():
-        sql = sql.replace(word, filled)
-    parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
-    steps = [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql, parameters)]
-    scans = {step for step in steps if step.startswith("SCAN")}
-    assert [step for step in scans if step.startswith("SCAN c VIRTUAL TABLE")]
-    assert all(step == "SCAN v" or step.startswith("SCAN c VIRTUAL TABLE") for step in scans)
-    assert not [step for step in steps if step.startswith("MATERIALIZE")]
-    assert ("USE TEMP B-TREE FOR ORDER BY" in steps) == (frame == "matches")
-
-
-def test_stock_shell_searches(tmp_path: Path) -> None:
-    """The sqlite3 command of the system opens the file, searches it and closes it."""
-    shell = sqlite_shell()
-    db = open_database(str(tmp_path / "f.db"))
-    create(db)
-    db.close()
-    script = f".load '{neardup_db.extension_path()}'\nSELECT * FROM neardup_search('x', '0001');\n"
-    script += "SELECT table_no, low FROM neardup_keys('x', x'1234');\n"
-    done = subprocess.run([shell, str(tmp_path / "f.db")], input=script, capture_output=True, text=True)
-    assert (done.stdout.splitlines(), done.stderr) == (["b|1.0|0|2", "a|0.9375|1|1", "0|18874368", "1|1125899961368576"], "")

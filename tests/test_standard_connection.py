@@ -300,18 +300,6 @@ def test_a_rollback_is_forgotten_with_all_that_was_learned(app: Any) -> None:
         assert again.query(TEXT, group="new") == [Match("c", 1.0, None)]
 
 
-def test_a_rebuild_that_was_rolled_back_is_forgotten(path: Path, app: Any) -> None:
-    """The index then follows the next one, whoever makes it."""
-    index = Index(app, MinHash(threshold=0.8), store_text=True)
-    with closing(connect(path)) as second:
-        app.execute("INSERT INTO article VALUES ('u')")
-        index.rebuild(MinHash(threshold=0.9))
-        app.rollback()
-        assert index.query(TEXT) == [] and index.scheme.threshold == 0.8
-        Index(second).rebuild(MinHash(threshold=0.95))
-        assert index.query(TEXT) == [] and index.scheme.threshold == 0.95
-
-
 def test_a_transaction_that_the_application_ends_inside_ours_is_an_error(app: Any) -> None:
     """Nothing is stored by what follows, whether it was committed, rolled back, or begun again."""
     app.isolation_level = None

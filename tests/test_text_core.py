@@ -451,14 +451,6 @@ def test_words(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-def test_composed_and_decomposed_text_have_equal_tokens() -> None:
-    """NFC and NFD of one text are one text, with every normalisation but none."""
-    text = "Ångström été 각 ạ̈ が й"
-    for form in (NFC, NFKC):
-        assert words(unicodedata2.normalize("NFD", text), normalize=form) == words(text, normalize=form)
-    assert words("e\u0301", normalize=NONE) == ["e\u0301"]
-
-
 def test_lone_surrogates_and_broken_bytes_separate() -> None:
     """A lone surrogate of a Python string, and each maximal broken piece of UTF-8, is one U+FFFD and no word character."""
     assert words("a\ud800b\udfffc") == ["a", "b", "c"]
@@ -482,20 +474,6 @@ def test_chars_and_what_becomes_of_other_characters() -> None:
     assert chars("A\x80" + "b" * 40, nonword=DROP) == ["a"] + ["b"] * 40
 
 
-def test_strip_accents() -> None:
-    """Accents go, marks that are letters' parts in other scripts stay, and composed letters are composed again."""
-    assert words("Crème Brûlée Åse Ñandú ǭ", strip_accents=1) == ["creme", "brulee", "ase", "nandu", "o"]
-    assert words("नमस्ते 각 が", strip_accents=1) == ["नमस्ते", "각", "が"]
-    assert words("Ёж ÉTÉ", strip_accents=1, normalize=NONE, fold=LOWER) == ["еж", "ete"]
-
-
-def test_case() -> None:
-    """Lower case is without context, folding is full, and neither is asked for by default of the core."""
-    assert words("ΌΣΟΣ İ ẞ", fold=LOWER, normalize=NONE) == ["όσοσ", "i\u0307", "ß"]
-    assert words("ẞ", fold=FOLD, normalize=NONE) == ["ss"]
-    assert words("Aß", fold=KEEP_CASE) == ["Aß"]
-
-
 def test_stop_words() -> None:
     """Stop words go through the same processing as the text and are dropped before shingling."""
     stop = (b"THE", "É".encode(), "e\u0301".encode(), b"of", b"", "的".encode())
@@ -510,17 +488,6 @@ def test_stop_words() -> None:
 
 
 # ---- shingles and their hashes --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("count", "whole", "drop"), [(0, 0, 0), (1, 1, 0), (2, 1, 0), (3, 1, 1), (4, 2, 2), (9, 7, 7)])
-def test_short_texts(count: int, whole: int, drop: int) -> None:
-    """Fewer than k tokens are one shingle of them all, or none; no tokens are no shingle."""
-    text = b" ".join(b"w%d" % i for i in range(count))
-    found = CORE.shingles(Rules(shingle=3, joiner=b"+"), text)
-    assert len(found) == whole
-    if 0 < count <= 3:
-        assert found == [text.replace(b" ", b"+")]
-    assert len(CORE.shingles(Rules(shingle=3, joiner=b"+", short_text=SHORT_DROP), text)) == drop
 
 
 @pytest.mark.parametrize("number", range(7))
@@ -582,19 +549,6 @@ def test_tokens_of_more_than_four_gigabytes_are_refused() -> None:
     assert lib.nd_text_token_count(CORE.work) == 0
 
 
-def test_a_new_workspace_is_empty() -> None:
-    """Before any run there are no tokens, no shingles and nothing to hash; what is out of range is nothing."""
-    core, native = Core(), new_rules(Rules())
-    assert lib.nd_text_token_count(core.work) == 0
-    assert lib.nd_text_shingle_count(core.work, native) == 0
-    assert lib.nd_text_hash(core.work, native) == lib.ND_OK
-    assert core.tokenize(Rules(), b"one") == [b"one"]
-    lib.nd_text_token(core.work, 1, core.bytes, core.size)
-    assert core.size[0] == 0
-    lib.nd_text_shingle(core.work, native, 1, core.bytes, core.size)
-    assert core.size[0] == 0
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -607,15 +561,3 @@ def test_rules_out_of_range_are_refused(wrong: dict[str, int]) -> None:
     """Each field of the rules has its range; a seed is for XXH3-64 alone."""
     with pytest.raises(AssertionError, match=str(lib.ND_ERROR_PARAMETER)):
         new_rules(Rules(**wrong))  # type: ignore[arg-type]
-
-
-def test_missing_joiner_or_stop_words_are_refused() -> None:
-    """A size without bytes is an error, not a crash."""
-    out = ffi.new("nd_rules **")
-    spec = ffi.new("nd_rules_spec *", {"shingle": 1, "joiner_size": 1})
-    assert lib.nd_rules_new(spec, out) == lib.ND_ERROR_PARAMETER
-    spec = ffi.new("nd_rules_spec *", {"shingle": 1, "stopword_count": 1})
-    assert lib.nd_rules_new(spec, out) == lib.ND_ERROR_PARAMETER
-    assert out[0] == ffi.NULL
-    lib.nd_rules_free(ffi.NULL)
-    lib.nd_text_free(ffi.NULL)

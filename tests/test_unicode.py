@@ -207,14 +207,6 @@ def test_folding_of_every_code_point() -> None:
     assert mapping_differences(all_case_mappings(lib.ND_CASE_FOLD), expected) == []
 
 
-def test_no_case_mapping_changes_nothing() -> None:
-    """ND_CASE_NONE and unknown mappings give the code point itself."""
-    out = ffi.new("uint32_t[3]")
-    for fold in (lib.ND_CASE_NONE, 3, -1):
-        for code in (0x41, 0xDF, 0x130, 0xFFFFFFFF):
-            assert (lib.nd_unicode_case(fold, code, out), out[0]) == (1, code)
-
-
 @pytest.mark.parametrize("compatible", [False, True])
 def test_decomposition_of_every_code_point(compatible: bool) -> None:
     """Full decompositions are UnicodeData.txt followed to the end, and Hangul by rule."""
@@ -226,14 +218,6 @@ def test_decomposition_of_every_code_point(compatible: bool) -> None:
         if count != 1 or out[0] != code:
             got[code] = "".join(map(chr, out[0:count]))
     assert mapping_differences(got, expected) == []
-
-
-def test_longest_decomposition_fills_eighteen() -> None:
-    """U+FDFA has the longest compatibility decomposition, 18 code points; canonically it is itself."""
-    out = ffi.new("uint32_t[18]")
-    assert lib.nd_unicode_decompose(1, 0xFDFA, out) == 18
-    assert "".join(map(chr, out[0:18])) == "صلى الله عليه وسلم"
-    assert (lib.nd_unicode_decompose(0, 0xFDFA, out), out[0]) == (1, 0xFDFA)
 
 
 @cache
@@ -263,18 +247,6 @@ def test_compositions_are_exactly_the_primary_composites() -> None:
     ]
     assert wrong == []
     assert len(pairs) == 941
-
-
-def test_hangul_composes_by_rule() -> None:
-    """All 11,172 syllables compose from their two parts, and neighbours of the ranges do not."""
-    for code in range(0xAC00, 0xD7A4):
-        lead, *rest = map(ord, hangul_decomposition(code))
-        step = lib.nd_unicode_compose(lead, rest[0])
-        assert (step if len(rest) == 1 else lib.nd_unicode_compose(step, rest[1])) == code
-    for pair in ((0x10FF, 0x1161), (0x1113, 0x1161), (0x1100, 0x1160), (0x1100, 0x1176)):
-        assert lib.nd_unicode_compose(*pair) == 0
-    for pair in ((0xAC00, 0x11A7), (0xAC00, 0x11C3), (0xAC01, 0x11A8), (0xABE4, 0x11A8), (0xD7A4, 0x11A8)):
-        assert lib.nd_unicode_compose(*pair) == 0
 
 
 @pytest.mark.parametrize("code", BEYOND)
@@ -421,17 +393,6 @@ def test_runs_of_marks_of_any_length(count: int) -> None:
                 assert normalize(form, before + "".join(marks) + after) == encode(expected)
             if count > 100:
                 return
-
-
-def test_many_runs_between_starters() -> None:
-    """Runs longer than the short sort's limit, one after another, each start anew after a starter."""
-    randomness = random.Random(7)
-    pieces = []
-    for length in (0, 1, 33, 32, 40, 5, 100, 2):
-        pieces.append(randomness.choice("aeou각ｶ") + "".join(randomness.choices(interesting()["marks"], k=length)))
-    text = "".join(pieces)
-    for form in FORMS:
-        assert normalize(form, text) == encode(unicodedata2.normalize(form, text))
 
 
 # ---- grapheme clusters -----------------------------------------------------------------------------------------------------

@@ -260,18 +260,6 @@ def test_a_window_is_in_the_file(path: Path, tmp_path: Path, window: Any) -> Non
         assert index.query("oak elm ash fir") == [Match("a", 1.0, None)]
 
 
-def test_another_window_is_a_mismatch(path: Path) -> None:
-    """A window given that the file has otherwise is a MismatchError with both and the remedy; one not given is the file's."""
-    Index(path, MinHash(), window=HOUR).close()
-    for other in (2 * HOUR, 3600):
-        with pytest.raises(MismatchError) as caught:
-            Index(path, window=other)
-        for word in (f"window={other!r}", repr(HOUR), "set_window()"):
-            assert word in str(caught.value)
-    with Index(path) as index:
-        assert index.window == HOUR
-
-
 def test_another_window_in_an_open_index(path: Path) -> None:
     """Who has the file open follows a window that another has changed, whether it was opened with the one before or without."""
     with Index(path, MinHash(), window=5) as one, Index(path) as other, Index(path, window=5) as third:
