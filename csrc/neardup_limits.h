@@ -85,11 +85,11 @@
 #define ND_RARE_FROM ND_LIMIT(32, 0) /* failed comparisons for each set of a bucket, after which it uses rarest elements */
 #define ND_RARE_PAIRS ND_LIMIT((size_t)512, (size_t)0)        /* pairs for each set of a bucket, above which it does so at once */
 #define ND_RARE_BYTES ND_LIMIT((size_t)64 << 20, (size_t)400) /* for rarest elements: every part scans the members again */
-#define ND_COMPANY_SLOTS                                                                                                         \
-    ND_LIMIT((size_t)1 << 21, (size_t)64) /* for passages around a hash that very many share, a power of two */
+#define ND_WINDOWS_MAX ND_LIMIT((size_t)1 << 21, (size_t)64)  /* windows around a selected hash that are sorted together */
 #define ND_RARE_COUNTERS ND_LIMIT((size_t)1 << 20, (size_t)8) /* a power of two */
 #define ND_NEAR_EACH ND_LIMIT(16, 2)        /* near codes listed to connect a code, before codes of its component are skipped */
 #define ND_GROUPED_FROM ND_LIMIT(2048, 4)   /* pairs of a bucket above which it pays to split it into components */
+#define ND_GROUPED_TEXTS ND_LIMIT(32, 4)    /* the same of texts, whose comparisons take long */
 #define ND_HOT_FROM ND_LIMIT(8, 3)          /* kept records in one bucket, above which they are found by their rarest elements */
 #define ND_RANKED_FIRST ND_LIMIT(64, 2)     /* such records before elements are first ordered by frequency */
 #define ND_BITMAP_WORDS_FOR ND_LIMIT(40, 3) /* words of bitmaps compared in the time of one record found by an element */

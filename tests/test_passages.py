@@ -467,6 +467,21 @@ def test_a_phrase_that_all_share_and_that_is_no_passage_connects_nothing() -> No
         assert [cluster.keys for cluster in index.clusters()] == [tuple(range(7, 2000, 200))]
 
 
+@pytest.mark.parametrize("threshold", [None, 0.2])
+@pytest.mark.parametrize("loads", [1, 3])
+def test_texts_that_share_almost_a_passage_match_by_the_word_before_it(threshold: float | None, loads: int) -> None:
+    """Of a phrase one word shorter than a passage, those texts are a cluster that have the same word before it, in any load."""
+    phrase = " ".join(f"phrase{word}" for word in range(24))
+    records = [
+        (number, f"{' '.join(f'w{number}x{word}' for word in range(60))} word{number % 37} {phrase}") for number in range(600)
+    ]
+    with Index(":memory:", Passages(threshold=threshold)) as index:
+        for load in range(loads):
+            index.add_many(records[load::loads])
+        assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [list(range(word, 600, 37)) for word in range(37)]
+        assert index.check().problems == ()
+
+
 def test_a_load_writes_the_candidate_table_as_often_as_its_rows_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
     monkeypatch.setattr(limits, "FILING_BYTES", 1 << 20)

@@ -40,7 +40,7 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->links.at);
     free(join->met.at);
     nd_bucket_free_rare(join);
-    free(join->company.at);
+    nd_bucket_free_windows(join);
     free(join->candidates.at);
     free(join->pairs.at);
     free(join);
@@ -120,7 +120,8 @@ static int join_ids(nd_bucket_join *join, const nd_filed *probe)
     if (join->mode == ND_BUCKETS_ALL)
         drop_lower(join);
     if (join->others.count > 0) {
-        int large = join->members.count > ND_GROUPED_FROM / join->others.count, alike = 1;
+        const size_t grouped = join->scheme.plan == ND_PLAN_WINNOW ? ND_GROUPED_TEXTS : ND_GROUPED_FROM;
+        int large = join->members.count > grouped / join->others.count, alike = 1;
         if (join->mode == ND_BUCKETS_CONNECT)
             status = large ? nd_bucket_connect(join, probe->low) : add_all_candidates(join);
         else if (!is_square(join) || (status = are_alike(join, &alike)) == ND_OK)

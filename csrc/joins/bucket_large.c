@@ -85,92 +85,19 @@ static int enter_part(nd_bucket_join *join, int64_t id)
     return ND_OK;
 }
 
-/* Runs over the windows of an id, once to note them in the slots (company 0), and once to see whether one is another's too. */
-static int meet_windows(nd_bucket_join *join, int64_t key, size_t number, uint32_t *slots, size_t mask, nd_scratch *scratch,
-    int *company)
+/* Members and others in the order of their ids: members ask those that came before them. */
+static int connect_in_order(nd_bucket_join *join)
 {
-    const uint32_t shared = UINT32_MAX, own = (uint32_t)number + 1;
-    const uint8_t *bytes;
-    uint64_t *windows;
-    size_t size, count = 0;
-    int status = nd_bucket_watched(join, join->tried++);
-    if (status == ND_OK)
-        status = nd_bucket_bytes(join, (int64_t)join->company.at[number], 1, &bytes, &size);
-    if (status == ND_OK)
-        status = nd_winnow_around(bytes, size / 4, (size_t)join->scheme.k, (size_t)join->scheme.shortest, key, scratch, &windows,
-            &count);
-    for (size_t i = 0; i < count && status == ND_OK; i++) {
-        uint32_t *const slot = &slots[windows[i] & mask];
-        if (company != NULL)
-            *company |= *slot == shared;
-        else
-            *slot = *slot == 0 || *slot == own ? own : shared;
-    }
-    return status;
-}
-
-/* Lists the ids whose passage around the hash is another one's too. Texts that share a passage have selected one hash in it, so
- * those that match by other passages meet in other buckets. */
-static int list_company(nd_bucket_join *join, int64_t key)
-{
-    size_t kept = 0, places = 64;
-    nd_scratch scratch = {0};
-    int status = ND_ROOM(join->company, join->others.count + join->members.count);
-    if (status != ND_OK)
-        return status;
-    memcpy(join->company.at, join->others.at, join->others.count * sizeof *join->others.at);
-    for (size_t i = 0; i < join->members.count; i++)
-        join->company.at[join->others.count + i] = (uint64_t)join->items.at[join->members.at[i]].id;
-    const size_t count = nd_sort_distinct(join->company.at, join->others.count + join->members.count);
-    while (places < ND_COMPANY_SLOTS && places < 64 * count)
-        places *= 2;
-    uint32_t *slots = calloc(places, sizeof *slots);
-    status = slots == NULL ? ND_ERROR_MEMORY : count >= UINT32_MAX - 1 ? ND_ERROR_CAPACITY : ND_OK;
-    for (size_t i = 0; i < count && status == ND_OK; i++)
-        status = meet_windows(join, key, i, slots, places - 1, &scratch, NULL);
-    for (size_t i = 0; i < count && status == ND_OK; i++) {
-        int company = 0;
-        status = meet_windows(join, key, i, slots, places - 1, &scratch, &company);
-        if (company)
-            join->company.at[kept++] = join->company.at[i];
-    }
-    join->company.count = kept;
-    nd_scratch_free(&scratch);
-    free(slots);
-    return status;
-}
-
-static int has_company(const nd_bucket_join *join, uint64_t id)
-{
-    size_t low = 0, high = join->company.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (join->company.at[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < join->company.count && join->company.at[low] == id;
-}
-
-/* Members and others in the order of their ids: members ask those that came before them. key: that of the bucket. */
-int nd_bucket_connect(nd_bucket_join *join, int64_t key)
-{
-    const int has_rare = nd_bucket_has_rare(join), is_passage = join->scheme.plan == ND_PLAN_WINNOW;
-    int status = ND_OK, listed = 0;
+    const int has_rare = nd_bucket_has_rare(join);
+    int status = ND_OK;
     size_t i = 0, j = 0;
-    join->parts.count = join->links.count = join->failed = 0;
     while (status == ND_OK && i < join->members.count) { /* after the last member nothing is compared */
         if (has_rare && join->failed > ND_RARE_FROM * (join->members.count + join->others.count))
             return nd_bucket_by_rare(join, i);
-        if (is_passage && !listed && join->failed > join->members.count + join->others.count) {
-            status = list_company(join, key);
-            listed = 1;
-        }
         nd_bucket_item *item = &join->items.at[join->members.at[i]];
         int64_t other = j < join->others.count ? (int64_t)join->others.at[j] : INT64_MAX;
         if (item->id <= other) {
-            if (item->visible && status == ND_OK && (!listed || has_company(join, (uint64_t)item->id)))
+            if (item->visible)
                 status = ask_parts(join, item);
             i++;
             if (item->id < other || !item->visible) { /* it is not filed here, or may not be found */
@@ -179,10 +106,33 @@ int nd_bucket_connect(nd_bucket_join *join, int64_t key)
             }
         }
         j++;
-        if (status == ND_OK && (!listed || has_company(join, (uint64_t)other)))
+        if (status == ND_OK)
             status = enter_part(join, other);
     }
     return status;
+}
+
+/* The same of ids with a passage in common with another one. */
+static int connect_company(nd_bucket_join *join)
+{
+    int status = ND_OK;
+    for (size_t i = 0; i < join->company.count && status == ND_OK; i++) {
+        const nd_bucket_company *one = &join->company.at[i];
+        if (one->shares && one->item != NULL)
+            status = ask_parts(join, one->item);
+        if (one->shares && one->is_filed && status == ND_OK)
+            status = enter_part(join, one->id);
+    }
+    return status;
+}
+
+int nd_bucket_connect(nd_bucket_join *join, int64_t key)
+{
+    join->parts.count = join->links.count = join->failed = 0;
+    if (join->scheme.plan != ND_PLAN_WINNOW)
+        return connect_in_order(join);
+    const int status = nd_bucket_connect_windows(join, key);
+    return status == ND_OK && join->rule.threshold > 0 ? connect_company(join) : status;
 }
 
 /* The finaliser of SplitMix64 over an item and a crowd, whose label is below 2^43 by its size: no two give the same. */

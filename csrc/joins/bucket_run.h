@@ -1,5 +1,5 @@
-/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_rare.c, bucket_large.c and
- * bucket_join.c, each of which calls only those before it. */
+/* bucket_run.h: what the files of the join of buckets share: bucket_page.c, bucket_pairs.c, bucket_rare.c, bucket_windows.c,
+ * bucket_large.c and bucket_join.c, each of which calls only those before it. */
 #ifndef NEARDUP_BUCKET_RUN_H
 #define NEARDUP_BUCKET_RUN_H
 
@@ -24,6 +24,14 @@ typedef struct nd_bucket_part {
     size_t head;
     int64_t name; /* any of its ids */
 } nd_bucket_part;
+
+/* A text in the bucket of a selected hash. */
+typedef struct nd_bucket_company {
+    int64_t id;
+    nd_bucket_item *item; /* NULL: it is no member, and asks nothing */
+    int is_filed;         /* others may find it here */
+    int shares;           /* another one has a window of it */
+} nd_bucket_company;
 
 typedef struct nd_bucket_link {
     int64_t id;
@@ -103,10 +111,15 @@ struct nd_bucket_join {
         int64_t last; /* the item that was compared last */
     } text;
 
-    size_t failed;             /* comparisons of the present bucket that matched nothing */
-    size_t tried;              /* comparisons with parts */
-    ND_LIST(uint64_t) company; /* of the bucket of a selected hash the ids that may match another one by it, ascending */
-    nd_bucket_rare *rare;      /* the others by their rarest elements; NULL until it is needed */
+    size_t failed; /* comparisons of the present bucket that matched nothing */
+    size_t tried;  /* comparisons with parts */
+    /* Passages: the texts of a bucket by their windows around its hash. */
+    ND_LIST(nd_bucket_company) company;
+    ND_LIST(nd_record) windows; /* the window and the place of its text in `company`; behind them room to sort */
+    nd_record *sorted;
+    ND_LIST(uint64_t) open; /* ids with the present window that the next member asks */
+
+    nd_bucket_rare *rare; /* the others by their rarest elements; NULL until it is needed */
 
     ND_LIST(uint64_t) candidates; /* other id above, number of the item below */
     ND_LIST(nd_bucket_pair) pairs;
@@ -168,6 +181,12 @@ int nd_bucket_has_rare(const nd_bucket_join *join);
  * compared at once, others become candidates. */
 int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member);
 void nd_bucket_free_rare(nd_bucket_join *join);
+
+/* bucket_windows.c */
+
+/* Marks the texts of a bucket that share a window. Without a threshold it connects them, too. */
+int nd_bucket_connect_windows(nd_bucket_join *join, int64_t key);
+void nd_bucket_free_windows(nd_bucket_join *join);
 
 /* bucket_large.c */
 
