@@ -79,6 +79,10 @@ EXTRA_EDGES = 3
 CROWD = 256
 """Once a query verifies this many fingerprints, the rows of their cluster are stored apart in each bucket."""
 
+CROWD_MOVES = 1 << 16
+"""Fingerprints whose rows a load moves to large clusters at a time. A move writes pages all over the table; but until then,
+later segments of the load find these rows in their buckets."""
+
 FROM_CROWD = 16
 """Matches that an added document looks for in each large cluster. A few are enough, because all are in one cluster."""
 

@@ -10,6 +10,7 @@ from support import CASES, PAST, SETS, Model
 from support import WORDS as SINGLE_WORDS
 
 from neardup_db import Index, limits
+from neardup_db.store.layout.candidates import KeyTable
 
 WORDS = """oak elm ash fir yew box bay may ivy rue nut fig pea rye oat hop tea hay reed moss fern weed root leaf twig""".split()  # noqa: SIM905
 
@@ -38,10 +39,14 @@ def agree(index: Index, model: Model) -> None:
     assert report.ok, report.problems
 
 
-@pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "simhash"])
-def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Adding in two batches and one by one, deleting and expiring leave the clusters of brute force."""
+@pytest.mark.parametrize("segment", ["whole", "cut"])
+@pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "simhash", "passages"])
+def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, segment: str) -> None:
+    """Adding in two batches, of one segment or of many, and one by one, deleting and expiring leave the clusters of brute force."""
     monkeypatch.setattr(limits, "CROWD", 20)
+    if segment == "cut":
+        monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+        monkeypatch.setattr(limits, "FILING_BYTES", 1)
     case = CASES[name]
     model = Model(case)
     texts = families(3, 60, 30)
@@ -81,6 +86,24 @@ def test_rows_of_a_large_cluster_stand_together(tmp_path: Path, monkeypatch: pyt
         ).fetchall()
         assert labels[0][0] == labels[0][1] and labels[0][2] > 20
         assert all(crowd == 0 for _, crowd, count in labels if count == 1)
+
+
+def test_a_load_moves_rows_to_large_clusters_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many segments a load has, it writes the rows of large clusters once, or as often as they reach a limit."""
+    monkeypatch.setattr(limits, "CROWD", 20)
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(limits, "FILING_BYTES", 1)
+    moves: list[int] = []
+    move_rows = KeyTable.move_rows
+    monkeypatch.setattr(KeyTable, "move_rows", lambda table, crowds: (moves.append(len(crowds)), move_rows(table, crowds)))
+    for most, expected in (1000, 1), (50, 4):
+        monkeypatch.setattr(limits, "CROWD_MOVES", most)
+        moves.clear()
+        with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
+            index.add_many((number, f"{numbered('c', 0, 20)} u{number}") for number in range(200))
+            assert len(moves) == expected and sum(moves) == 200
+            assert index.connection.execute("SELECT count(DISTINCT crowd) FROM neardup_fingerprint").get == 1
+            assert index.check().problems == ()
 
 
 def numbered(letter: str, first: int, last: int) -> str:

@@ -51,12 +51,18 @@ class Clusters:
         self.join(labels, large=len(neighbours) >= limits.CROWD, new_from=document_id if is_new else ALL)
 
     def connect_many(
-        self, documents: Sequence[Unconnected], new: tuple[int, int] | None, now: int, *, are_new: bool = True
+        self,
+        documents: Sequence[Unconnected],
+        new: tuple[int, int] | None,
+        now: int,
+        *,
+        are_new: bool = True,
+        crowds: dict[int, int] | None = None,
     ) -> tuple[set[int], set[int]]:
         """`connect` for documents that are in no cluster yet.
 
         documents: in id order, including every document of the fingerprints `new` (first id, last id), which have candidate
-        rows. are_new: the documents were just added and are the newest. Returns (documents that match an earlier visible one,
+        rows. are_new: the documents were just added and are the newest. crowds: see `join_many`. Returns (documents that match an earlier visible one,
         documents that need a query to decide this because all matches found are later or expired).
         """
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
@@ -85,7 +91,7 @@ class Clusters:
             batch.add_copy(document_id, copy, label)
             (matched if is_visible else unsure).add(document_id)
         self.edges.record(batch.edges, now)
-        self.join_many(batch.joined(), new_from=documents[0][0] if are_new else ALL)
+        self.join_many(batch.joined(), documents[0][0] if are_new else ALL, crowds)
         return matched, unsure - matched
 
     def join_two(self, a: int, b: int) -> None:
@@ -104,26 +110,31 @@ class Clusters:
     def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
         self.join_many([(labels, large)], new_from)
 
-    def join_many(self, joined: Iterable[tuple[set[int], bool]], new_from: int) -> None:
+    def join_many(
+        self, joined: Iterable[tuple[set[int], bool]], new_from: int, crowds: dict[int, int] | None = None
+    ) -> None:
         """Join several clusters into one, which gets the label of the largest, for each (labels, large).
 
         If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an
         older document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
-        documents from this id on were just added, so their label is not logged as a change. A label is in one set only.
+        documents from this id on were just added, so their label is not logged as a change. A label is in one set only. crowds:
+        collects the fingerprints that move to a large cluster, with its label, for one `large_clusters.move` later; None moves
+        them now.
         """
-        crowds: dict[int, int] = {}
+        moved = {} if crowds is None else crowds
         for labels, large in joined:
-            crowds |= self._join(labels, large, new_from)
-        self.large_clusters.move(crowds)
+            self._join(labels, large, new_from, moved)
+        if crowds is None:
+            self.large_clusters.move(moved)
 
-    def _join(self, labels: set[int], large: bool, new_from: int) -> dict[int, int]:
-        """`join_many` of one set. Returns the fingerprints that move to a large cluster, with its label."""
+    def _join(self, labels: set[int], large: bool, new_from: int, crowds: dict[int, int]) -> None:
+        """`join_many` of one set."""
         if len(labels) < 2:
-            return {}
+            return
         self.documents.require_numbers(labels)
         is_new = max(labels) >= ALONE + new_from
         named = {label for label in labels if label < ALONE}
-        large_labels = self.large_clusters.labels_among(named)
+        large_labels = self.large_clusters.labels_among(named, crowds)
         if len(named) > 1:
             sizes = self._sizes(named)
             largest = max(named, key=lambda label: (sizes[label], label in large_labels, -label))
@@ -131,9 +142,8 @@ class Clusters:
             largest = next(iter(named))
         else:
             largest = max(labels) - ALONE if is_new else self._new_label()
-        crowds: dict[int, int] = {}
         if large_labels or (large and is_new and self.store.table.separates_large_clusters):
-            crowds = self.large_clusters.gather(largest, labels - {largest} if largest in large_labels else labels)
+            crowds |= self.large_clusters.gather(largest, labels - {largest} if largest in large_labels else labels)
         sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
         smaller = [label for label in named if label != largest]
         if self.store.notes_changes:
@@ -141,7 +151,6 @@ class Clusters:
                 self.changes.note_relabelled(label)
         self.db.execute_many(sql, [(largest, label) for label in smaller])
         self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
-        return crowds
 
     def _label(self, document_ids: Sequence[int], label: int | None, new_from: int = ALL) -> None:
         if self.store.notes_changes:

@@ -3,7 +3,7 @@ large cluster in its buckets instead of all. Either all fingerprints of a cluste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ... import limits
 from ..layout.schema import ALONE
@@ -17,12 +17,14 @@ class LargeClusters:
         self.db = store.db
         self.documents = documents
 
-    def labels_among(self, labels: set[int]) -> set[int]:
+    def labels_among(self, labels: set[int], crowds: Mapping[int, int]) -> set[int]:
+        """The labels of large clusters. crowds: fingerprints that are still to be moved."""
         if not self.store.has_large_clusters:
             return set()
-        sql = """SELECT f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+        sql = """SELECT f.id, f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                  WHERE d.cluster_id = ? LIMIT 1"""
-        return {label for label in labels if self.db.value(self.store.sql(sql), (label,)) == label}
+        rows = self.db.rows_of_many(self.store.sql(sql), [(label,) for label in labels])
+        return labels.intersection(crowds.get(fingerprint_id, crowd) for fingerprint_id, crowd in rows)
 
     def gather(self, crowd: int, labels: Iterable[int]) -> dict[int, int]:
         """The fingerprints of clusters and single documents, with the large cluster that `move` gives them."""
@@ -50,6 +52,7 @@ class LargeClusters:
         self.move(dict.fromkeys(fingerprint_ids, label if len(fingerprint_ids) >= limits.CROWD else 0))
 
     def move(self, crowds: dict[int, int]) -> None:
-        """Write the large cluster of each fingerprint."""
+        """Write the large cluster of each fingerprint, and empty `crowds`."""
         if crowds:
             self.store.table.move_rows(crowds)
+            crowds.clear()

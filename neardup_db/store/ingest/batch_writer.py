@@ -89,8 +89,8 @@ class BatchWriter:
             return self.store.sketcher.stored_values(contents)
         return self.store.sketcher.texts(contents, to_file=not self.options.only_new)
 
-    def connect(self, now: int) -> None:
-        matched = self.segment.flush(now)
+    def connect(self, now: int, *, more_follow: bool = False) -> None:
+        matched = self.segment.flush(now, more_follow=more_follow)
         self.counts["matched"] += len(matched)
         if self.outcomes is not None:
             best = ((document_id, self.segment.best_match(document_id, now)) for document_id in matched)
@@ -121,7 +121,7 @@ class BatchWriter:
         else:
             self._write_runs(batch, sketches, set(existing), now)
         if self.segment.is_full:
-            self.connect(now)
+            self.connect(now, more_follow=self.outcomes is None and self.store.window.documents is None)
 
     def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
         """Write codes in bulk until one has to be written by itself; it and the others follow one by one."""

@@ -126,11 +126,11 @@ class CodeSegment(Segment):
         if changed and self.store.notes_changes:
             self.clusters.changes.note_keys(dict.fromkeys(changed))
 
-    def flush(self, now: int) -> set[int]:
+    def flush(self, now: int, *, more_follow: bool = False) -> set[int]:
         """`Segment.flush`; with codes, returns the positions of those that match a visible document of another key."""
         codes, self._codes = self._codes, []
         if not codes:
-            return super().flush(now)
+            return super().flush(now, more_follow=more_follow)
         self._require_stored()
         connected = connect_codes(self.clusters, codes, self._index_rows(), self._start, self._start.document_id, now)
         return {place for place in connected if self._has_earlier(codes[place], now)}

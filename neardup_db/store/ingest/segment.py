@@ -126,6 +126,8 @@ class Segment:
         self._filing_bytes = 0.0
         """Memory to sort their candidate rows."""
         self._unconnected: list[Unconnected] = []
+        self._crowds: dict[int, int] = {}
+        """Fingerprints whose rows are to be moved to a large cluster, with its label."""
         self._added = 0
         """Documents stored since the last `flush`."""
 
@@ -188,12 +190,21 @@ class Segment:
             return False
         return batch.times is None or duration_ms is None or batch.times[i][0] + duration_ms > now
 
-    def flush(self, now: int) -> set[int]:
-        """Index and connect stored documents. Returns the ids of documents that match an earlier one."""
+    def flush(self, now: int, *, more_follow: bool = False) -> set[int]:
+        """Index and connect stored documents. Returns the ids of documents that match an earlier one.
+
+        more_follow: nothing but further batches comes before the next `flush`, so rows of large clusters are moved later, many
+        together.
+        """
         self._require_stored()
         unconnected, self._unconnected = self._unconnected, []
         unindexed = self._index_rows()
-        matched, unsure = self.clusters.connect_many(unconnected, unindexed, now) if unconnected else (set(), set())
+        matched: set[int] = set()
+        unsure: set[int] = set()
+        if unconnected:
+            matched, unsure = self.clusters.connect_many(unconnected, unindexed, now, crowds=self._crowds)
+        if not more_follow or len(self._crowds) >= limits.CROWD_MOVES:
+            self.clusters.large_clusters.move(self._crowds)
         if self.store.window.documents is not None:  # a match may have left the window before the document was added
             unsure |= {document_id for document_id in matched if document_id > self.store.window.documents}
             matched -= unsure
