@@ -42,7 +42,7 @@ def agree(index: Index, model: Model) -> None:
 @pytest.mark.parametrize("segment", ["whole", "cut"])
 @pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "simhash", "passages"])
 def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, segment: str) -> None:
-    """Adding in two batches, of one segment or of many, and one by one, deleting and expiring leave the clusters of brute force."""
+    """Adding in two batches of one or many segments and one by one, deleting and expiring leave the clusters of brute force."""
     monkeypatch.setattr(limits, "CROWD", 20)
     if segment == "cut":
         monkeypatch.setattr(limits, "BATCH_RECORDS", 10)

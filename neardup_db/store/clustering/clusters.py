@@ -62,8 +62,8 @@ class Clusters:
         """`connect` for documents that are in no cluster yet.
 
         documents: in id order, including every document of the fingerprints `new` (first id, last id), which have candidate
-        rows. are_new: the documents were just added and are the newest. crowds: see `join_many`. Returns (documents that match an earlier visible one,
-        documents that need a query to decide this because all matches found are later or expired).
+        rows. are_new: the documents were just added and are the newest. crowds: see `join_many`. Returns (documents that match
+        an earlier visible one, documents that need a query to decide this because all matches found are later or expired).
         """
         batch = EdgeBatch(0 if self.store.scheme.takes_codes else None)
         matched: set[int] = set()
