@@ -31,8 +31,7 @@ from .parameters import (
     storable,
 )
 from .reader import Reader
-from .records import FieldNames, check_fields
-from .schemes.base import Scheme
+from .records import check_fields
 from .schemes.codes import Code
 from .store.database.errors import translated
 from .store.following.follower import Follower
@@ -46,7 +45,6 @@ from .store.layout.state import Store
 from .store.query.query_spec import QuerySpec
 from .store.transfer.importing import FingerprintFiles
 from .store.transfer.merging import merge
-from .text import TextRules
 from .values import AddReport, Key, Match, Part, Record
 
 _CODE = object()
@@ -86,7 +84,7 @@ class AddMethods(Reader):
         [Match(key='a1', similarity=0.75, distance=None)]
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
-        return self._add(record, lambda store: store.sketcher.text_to_store(text), if_exists, limit)
+        return self._write(self._writer.add, record, _sketching(text), if_exists, check_integer("limit", limit))
 
     def add_code(
         self,
@@ -115,12 +113,7 @@ class AddMethods(Reader):
         ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
-        return self._add(record, QuerySpec(code=code).sketch, if_exists, limit)
-
-    def _add(self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int) -> list[Match]:
-        check_if_exists(if_exists)
-        limit = check_integer("limit", limit)
-        return self._write(make, record, partial(self._writer.add, if_exists=if_exists, limit=limit))
+        return self._write(self._writer.add, record, QuerySpec(code=code).sketch, if_exists, check_integer("limit", limit))
 
     def add_if_new(
         self,
@@ -151,7 +144,7 @@ class AddMethods(Reader):
         (['a1'], 2)
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
-        return self._add_if_new(record, lambda store: store.sketcher.text_to_store(text), if_exists, limit, on_match)
+        return self._write_if_new(record, _sketching(text), if_exists, limit, on_match)
 
     def add_code_if_new(
         self,
@@ -175,15 +168,7 @@ class AddMethods(Reader):
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
         record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
-        return self._add_if_new(record, QuerySpec(code=code).sketch, if_exists, limit, on_match)
-
-    def _add_if_new(
-        self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int, on_match: OnMatch | None
-    ) -> list[Match]:
-        check_if_exists(if_exists)
-        check_choice("on_match", on_match, (None, "touch"))
-        limit = check_integer("limit", limit, 1)
-        return self._write(make, record, partial(self._writer.add_if_new, if_exists=if_exists, limit=limit, on_match=on_match))
+        return self._write_if_new(record, QuerySpec(code=code).sketch, if_exists, limit, on_match)
 
     def add_many(
         self,
@@ -234,29 +219,12 @@ class AddMethods(Reader):
         ...     index.add_many(rows, key="id", text="body", metadata=["source"]).added, index.get(1).metadata
         (1, {'source': 'wire'})
         """
+        options = partial(load_options, "text", if_exists, on_error, only_new, commit_every, progress, on_outcome)
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
-                return self._ingest("text", table, if_exists, on_error, only_new, commit_every, progress, on_outcome)
+                return self._load(table, options())
         records = check_many("records", records, "give pairs (key, text), mappings, or a table that Arrow reads")
-        fields = check_fields(key, text, group, metadata)
-        return self._ingest("text", records, if_exists, on_error, only_new, commit_every, progress, on_outcome, fields=fields)
-
-    def _add_piece(
-        self,
-        first: int,
-        records: list[Any],
-        *,
-        key: str | None,
-        text: str | None,
-        group: str | None,
-        metadata: Sequence[str] | None,
-        if_exists: IfExists,
-        on_error: OnError,
-        only_new: bool,
-        on_outcome: OnOutcome | None = None,
-    ) -> AddReport:
-        fields = check_fields(key, text, group, metadata)
-        return self._ingest("text", records, if_exists, on_error, only_new, None, None, on_outcome, fields=fields, first=first)
+        return self._load(records, options(fields=check_fields(key, text, group, metadata)))
 
     def add_codes(
         self,
@@ -299,8 +267,8 @@ class AddMethods(Reader):
             )
         rows = self._current_store().scheme.code_rows(codes)
         more = {"metadata": metadata, "group": group, "expires_at": expires_at, "ttl": ttl, "part": part}
-        records = code_records(keys, rows, more)
-        return self._ingest("code", records, if_exists, on_error, only_new, commit_every, progress, on_outcome)
+        options = load_options("code", if_exists, on_error, only_new, commit_every, progress, on_outcome)
+        return self._load(code_records(keys, rows, more), options)
 
     def import_fingerprints(
         self,
@@ -341,8 +309,8 @@ class AddMethods(Reader):
             )
         files = FingerprintFiles(paths)
         files.require(store.scheme, store.rules)
-        records = files.records()
-        return self._ingest("value", records, if_exists, on_error, False, commit_every, progress, on_outcome, files.require)
+        options = load_options("value", if_exists, on_error, False, commit_every, progress, on_outcome, require=files.require)
+        return self._load(files.records(), options)
 
     def merge(
         self,
@@ -376,38 +344,13 @@ class AddMethods(Reader):
         [Cluster(representative='a', keys=('a', 'b'))]
         """
         self._store.db.require_open()
-        check_if_exists(if_exists)
-        if commit_every is not None:
-            commit_every = check_integer("commit_every", commit_every, 1)
-        options = IngestOptions("value", if_exists, "raise", False, commit_every, check_callable("progress", progress))
+        options = load_options("value", if_exists, commit_every=commit_every, progress=progress)
         report = merge(self._readers.own, self._writer, other._readers if isinstance(other, Reader) else other, options)
         self._checkpoint()
         return report
 
-    def _ingest(
-        self,
-        content: str,
-        records: Iterable[Any] | Codes | Table,
-        if_exists: IfExists,
-        on_error: OnError,
-        only_new: bool,
-        commit_every: int | None,
-        progress: Callable[[int], Any] | None,
-        on_outcome: OnOutcome | None = None,
-        require: Callable[[Scheme, TextRules], None] | None = None,
-        fields: FieldNames | None = None,
-        first: int = 0,
-    ) -> AddReport:
-        check_if_exists(if_exists)
-        check_choice("on_error", on_error, ("raise", "skip"))
-        if commit_every is not None:
-            commit_every = check_integer("commit_every", commit_every, 1)
-        check_callable("progress", progress)
-        check_callable("on_outcome", on_outcome)
+    def _load(self, records: Iterable[Any] | Codes | Table, options: IngestOptions) -> AddReport:
         self._current_store()
-        options = IngestOptions(
-            content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, require, fields, first=first
-        )
         with self._store.db.large_cache():
             ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
             report = ingest.run(records)
@@ -428,16 +371,29 @@ class AddMethods(Reader):
                 if db.owned and not db.connection.in_transaction:
                     db.truncate_log()
 
+    def _write_if_new(
+        self, record: Record, make: Callable[[Store], Sketch], if_exists: IfExists, limit: int, on_match: OnMatch | None
+    ) -> list[Match]:
+        check_choice("on_match", on_match, (None, "touch"))
+        write = partial(self._writer.add_if_new, on_match=on_match)
+        return self._write(write, record, make, if_exists, check_integer("limit", limit, 1))
+
     def _write(
-        self, make: Callable[[Store], Sketch], record: Record, write: Callable[..., tuple[Outcome, list[Match]]]
+        self,
+        write: Callable[..., tuple[Outcome, list[Match]]],
+        record: Record,
+        make: Callable[[Store], Sketch],
+        if_exists: IfExists,
+        limit: int,
     ) -> list[Match]:
         """Write a record. Its sketch is computed before the transaction, and again inside after a concurrent rebuild."""
+        check_if_exists(if_exists)
         sketch, store = self._sketched(make), self._store
 
         def work() -> list[Match]:
             store.require_own_documents()
             fitting = sketch if sketch.epoch == store.epoch else make(store)
-            return write(record, fitting, clock.now_ms())[1]
+            return write(record, fitting, clock.now_ms(), if_exists=if_exists, limit=limit)[1]
 
         return store.change(work, light=_is_light(record))
 
@@ -451,6 +407,30 @@ class AddMethods(Reader):
             stored = storable(text) if self._store.store_text else None
         more = check_metadata(metadata), check_group(group), expires_at
         return Record(check_key(key), stored, *more, part=check_part(part))
+
+
+def load_options(
+    content: str,
+    if_exists: IfExists,
+    on_error: OnError = "raise",
+    only_new: bool = False,
+    commit_every: int | None = None,
+    progress: Callable[[int], Any] | None = None,
+    on_outcome: OnOutcome | None = None,
+    **more: Any,
+) -> IngestOptions:
+    """The checked options of a load."""
+    check_if_exists(if_exists)
+    check_choice("on_error", on_error, ("raise", "skip"))
+    if commit_every is not None:
+        commit_every = check_integer("commit_every", commit_every, 1)
+    check_callable("progress", progress)
+    check_callable("on_outcome", on_outcome)
+    return IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, **more)
+
+
+def _sketching(text: str | bytes) -> Callable[[Store], Sketch]:
+    return lambda store: store.sketcher.text_to_store(text)
 
 
 def _is_light(record: Record) -> bool:

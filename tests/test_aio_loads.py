@@ -226,14 +226,14 @@ async def test_records_are_not_read_ahead(index: AsyncIndex, monkeypatch: pytest
     monkeypatch.setattr(limits, "BATCH_SIZE", 10_000)
     below = await index.run(lambda below: below)
     most, read, taken = 0, 0, 0
-    real = below._add_piece
+    real = below._load
 
-    def counted(first: int, piece: list[Any], **more: Any) -> Any:
+    def counted(piece: list[Any], options: Any) -> Any:
         nonlocal taken
         taken += len(piece)
-        return real(first, piece, **more)
+        return real(piece, options)
 
-    below._add_piece = counted  # type: ignore[method-assign]
+    below._load = counted  # type: ignore[method-assign]
 
     async def noting() -> AsyncIterator[Any]:
         nonlocal most, read

@@ -6,13 +6,13 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from .. import limits
+from ..adding import load_options
 from ..errors import ClosedError, NearDupError
 from ..index import Index
-from ..parameters import check_callable, check_choice, check_if_exists, check_integer
 from ..records import check_fields
 from ..store.database.transactions import current_task
 from ..store.ingest.outcomes import Collector
@@ -63,10 +63,12 @@ class Load:
         self._index = index
         self._records = records
         self._late = index._late("add_many", records, **options)
-        self._every = options.pop("commit_every")
-        self._progress = options.pop("progress")
-        self._on_outcome = options.pop("on_outcome")
-        self._options = options
+        names = check_fields(*map(options.pop, ("key", "text", "group", "metadata")))
+        given = load_options("text", fields=names, **options)
+        self._every, self._progress = given.commit_every, given.progress
+        self._on_outcome: Any = given.on_outcome
+        on_outcome = None if given.on_outcome is None else lambda *outcome: self._heard.append(outcome)
+        self._options = replace(given, commit_every=None, progress=None, on_outcome=on_outcome)
         self._block = AsyncExitStack()
         """The open transaction, if there is one."""
         self._is_open = False
@@ -85,14 +87,7 @@ class Load:
         have caught it."""
 
     async def run(self) -> AddReport:
-        index, task, options = self._index, current_task(), self._options
-        check_callable("progress", self._progress)
-        check_callable("on_outcome", self._on_outcome)
-        if self._every is not None:
-            check_integer("commit_every", self._every, 1)
-        check_if_exists(options["if_exists"])
-        check_choice("on_error", options["on_error"], ("raise", "skip"))
-        check_fields(*(options[name] for name in ("key", "text", "group", "metadata")))
+        index, task = self._index, current_task()
         index._require_open()
         await index._flush()  # of an enclosing load
         self._depth = index._own_depth
@@ -160,13 +155,11 @@ class Load:
             raise
 
     async def _store(self, piece: list[Any]) -> None:
-        index, first, options = self._index, self._stored, self._options
+        index, options = self._index, replace(self._options, first=self._stored)
         if not self._is_open:
             await self._block.enter_async_context(index._transaction(self._begin, self._committed))
             self._is_open = True
-        if self._on_outcome is not None:
-            options = {**options, "on_outcome": lambda *outcome: self._heard.append(outcome)}
-        report = await index._call(lambda index, call: index._add_piece(first, piece, **options), None)
+        report = await index._call(lambda index, call: index._load(piece, options), None)
         counts = {each.name: getattr(self._report, each.name) + getattr(report, each.name) for each in fields(AddReport)}
         self._report = AddReport(**{**counts, "problems": counts["problems"][:MOST_PROBLEMS]})
         self._stored += len(piece)
