@@ -78,7 +78,7 @@ class Core:
         self._scheme, self._rules, self._held = scheme.for_fingerprints(rules), rules, array
         array = pyarrow.array(array) if isinstance(array, list) else array
         self._texts = texts_of("texts", array, None, "")[:]
-        addresses, sizes, self._owners = self._texts.located(0, 1 << 62)
+        addresses, sizes, self._owners = self._texts.located(0, len(self._texts), 1 << 62)
         self._count = len(sizes)
         self._given = ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes)
         self._work, self._values = lib.nd_text_new(), lib.nd_values_new()

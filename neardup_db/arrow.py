@@ -56,9 +56,8 @@ def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTe
 
 def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tuple[LocatedTexts, Array]:
     """`texts_of` with an empty text for each null, and the null mask, bool[n]."""
-    texts = LocatedTexts(np.empty(0, np.uintp), np.empty(0, np.uintp))
-    missing: list[tuple[int, Array]] = []
-    before = 0
+    texts: list[LocatedTexts] = []
+    nulls: list[Array] = []
     with Source(name, data) as source:
         if source.is_table and column is None:
             raise ParameterError(f"{name} is a table with the columns {source.column_names}: {remedy}")
@@ -67,14 +66,9 @@ def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tu
             strings = chunk[number]
             for start in range(0, len(strings), limits.SLICE_TEXTS):  # slices that fit the processor's cache
                 located, absent = strings.texts(start, min(limits.SLICE_TEXTS, len(strings) - start))
-                if absent is not None:
-                    missing.append((before, absent))
-                texts += located
-                before += len(located)
-    nulls = np.zeros(before, np.bool_)
-    for first, absent in missing:
-        nulls[first : first + len(absent)] = absent
-    return texts, nulls
+                texts.append(located)
+                nulls.append(np.zeros(len(located), np.bool_) if absent is None else absent)
+    return LocatedTexts.joined(texts), np.concatenate([np.empty(0, np.bool_), *nulls])
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from . import limits
 from .arrays import Array, np
 from .located import LocatedTexts
-from .native import Values, check, copied, ffi, lib, located, new, owned, pointer, workspace
+from .native import Values, check, copied, ffi, lib, new, owned, pointer, text_batches, workspace
 
 NO_SPLIT = 2**64 - 1
 """The `split` argument of a join within one collection."""
@@ -24,11 +24,11 @@ def are_values(scheme: Any, values: Values) -> bool:
     return all(check(scheme, at + start, end - start) == good for start, end in zip([0, *ends], ends, strict=False))
 
 
-def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int]:
-    """(similarity, distance) of two stored values; distance is -1 if the scheme has none."""
+def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int | None]:
+    """(similarity, distance) of two stored values; distance is None if the scheme has none."""
     result, distance = ffi.new("double *"), ffi.new("int64_t *")
     check(lib.nd_scheme_similarity(scheme, a, len(a), b, len(b), result, distance), "comparing fingerprints")
-    return float(result[0]), int(distance[0])
+    return float(result[0]), None if distance[0] < 0 else int(distance[0])
 
 
 def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
@@ -115,9 +115,8 @@ class RunFilter:
         self._filled = False
 
     def add(self, texts: list[Any]) -> None:
-        for pointers, sizes, _ in _located_slices(texts):
-            added = lib.nd_run_filter_add(self._handle, self._rules, workspace(), pointers, sizes, len(sizes))
-            check(added, "test texts")
+        for piece in text_batches(texts):
+            check(lib.nd_run_filter_add(self._handle, self._rules, workspace(), *piece), "test texts")
 
     def meet(self, texts: list[Any] | LocatedTexts) -> Array:
         """False for each text that shares no passage, bool[n]; the core runs without the interpreter lock."""
@@ -125,16 +124,8 @@ class RunFilter:
             check(lib.nd_run_filter_fill(self._handle), "test texts")
             self._filled = True
         met, start = np.empty(len(texts), np.bool_), 0
-        for pointers, sizes, _ in _located_slices(texts):
-            out = pointer(met[start : start + len(sizes)], "uint8_t[]")
-            asked = lib.nd_run_filter_meet(self._handle, self._rules, workspace(), pointers, sizes, len(sizes), out)
-            check(asked, "passages of texts")
-            start += len(sizes)
+        for piece in text_batches(texts):
+            out = pointer(met[start : start + piece[2]], "uint8_t[]")
+            check(lib.nd_run_filter_meet(self._handle, self._rules, workspace(), *piece, out), "passages of texts")
+            start += piece[2]
         return met
-
-
-def _located_slices(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, Any]]:
-    start = 0
-    while start < len(texts):
-        yield (found := located(texts, start))
-        start += len(found[1])

@@ -41,6 +41,7 @@ from .store.layout.following import Following
 from .store.layout.sketches import Sketch
 from .store.layout.window import Window
 from .store.query.documents import DocumentRow
+from .store.readers import StoreReader
 from .values import ANY_GROUP, AnyGroup, Changes, Key, Part, SyncReport
 
 
@@ -172,8 +173,8 @@ class EditMethods(AddMethods):
         if "ttl" in values:
             values["expires_at"] = values.pop("ttl")
         group = check_asked_group(group)
-        with self._writing_documents():
-            self._readers.own.documents.update(self._readers.own.document_row(key, clock.now_ms(), group).id, values)
+        with self._writing_documents() as (own, now):
+            own.documents.update(own.document_row(key, now, group).id, values)
 
     def delete(self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP) -> bool:
         """Delete a document; False if there was none. group: as for `get`.
@@ -190,8 +191,8 @@ class EditMethods(AddMethods):
         if isinstance(part, EllipsisType):
             return self.delete_many([key], group=group) == 1
         key, part, group = check_key(key), check_part(part), check_asked_group(group)
-        with self._writing_documents():
-            return self._writer.remove_part(key, part, clock.now_ms(), group)
+        with self._writing_documents() as (_, now):
+            return self._writer.remove_part(key, part, now, group)
 
     def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
         """Delete documents in one transaction and return their number. Missing and repeated keys are ignored. group: as for
@@ -204,11 +205,10 @@ class EditMethods(AddMethods):
         (2, [2, 3, 4])
         """
         checked, group = [check_key(key) for key in check_many("keys", keys)], check_asked_group(group)
-        with self._writing_documents():
-            now, documents = clock.now_ms(), self._readers.own.documents
-            found = filter(None, map(documents.find, dict.fromkeys(checked)))
-            rows = [row for row in found if documents.is_in_group(row, group)]
-            self._readers.own.clusters.remove([row.id for row in rows], now)
+        with self._writing_documents() as (own, now):
+            found = filter(None, map(own.documents.find, dict.fromkeys(checked)))
+            rows = [row for row in found if own.documents.is_in_group(row, group)]
+            own.clusters.remove([row.id for row in rows], now)
             return sum(row.is_visible(now) for row in rows)
 
     def delete_group(self, name: Key | None) -> int:
@@ -224,8 +224,7 @@ class EditMethods(AddMethods):
         (2, 0, ['c'])
         """
         name = check_group(name)
-        with self._writing_documents():
-            now, own = clock.now_ms(), self._readers.own
+        with self._writing_documents() as (own, now):
             rows = own.documents.of_group(own.documents.group_id(name), now)
             own.clusters.remove([document_id for document_id, _ in rows], now)
             return sum(is_visible for _, is_visible in rows)
@@ -253,8 +252,8 @@ class EditMethods(AddMethods):
         datetime.timedelta(days=1)
         """
         given = Window.from_argument(window)
-        with self._writing_documents():
-            change_window(self._store, self._readers.own.documents, given, clock.now_ms())
+        with self._writing_documents() as (own, now):
+            change_window(self._store, own.documents, given, now)
 
     def expire(self, now: Moment | None = None) -> int:
         """Delete every document expired at `now` (an aware datetime or Unix seconds; None: the clock) and return their number.
@@ -268,11 +267,10 @@ class EditMethods(AddMethods):
         (0, 1)
         """
         given = check_moment(now, "now")
-        with self._writing_documents():
-            at = clock.now_ms()
+        with self._writing_documents() as (own, at):
             sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
             rows = self._store.db.rows(sql, (at if given is None else given,))
-            return self._readers.own.clusters.remove([row[0] for row in rows], at)
+            return own.clusters.remove([row[0] for row in rows], at)
 
     def keep_newest(self, n: int) -> int:
         """Delete all but the `n` documents added last, and return the number deleted.
@@ -284,10 +282,9 @@ class EditMethods(AddMethods):
         (3, [3, 4])
         """
         n = check_integer("n", n)
-        with self._writing_documents():
-            now = clock.now_ms()
-            sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
-            return self._readers.own.clusters.remove([row[0] for row in self._store.db.rows(self._store.sql(sql), (now, n))], now)
+        with self._writing_documents() as (own, now):
+            sql = self._store.sql("SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?")
+            return own.clusters.remove([row[0] for row in self._store.db.rows(sql, (now, n))], now)
 
     # ---- human review -----------------------------------------------------------------------------------------------
 
@@ -368,9 +365,8 @@ class EditMethods(AddMethods):
         if text is not None or key is not None:
             raise ParameterError(f"id={quoted(id)} does not go with text= or key=: give one of the three")
         number = check_integer("id", id)
-        self._follower.catch_up(self._readers)
-        with self._store.writing():
-            return withdraw(self._readers.own.clusters, [number], clock.now_ms())
+        with self._deciding() as (own, now):
+            return withdraw(own.clusters, [number], now)
 
     def _decide_text(
         self, decide: Callable[[Clusters, Sketch, DocumentRow | None, int], int], text: str | bytes | None, key: Key | None
@@ -380,9 +376,7 @@ class EditMethods(AddMethods):
             raise ParameterError("give either a text or the key= of a stored document")
         if text is not None:
             check_text(text)
-        self._follower.catch_up(self._readers)
-        with self._store.writing():
-            now, own = clock.now_ms(), self._readers.own
+        with self._deciding() as (own, now):
             if text is not None:
                 return decide(own.clusters, sketch_of(self._store, text), None, now)
             found = own.document_row(check_key(key), now)
@@ -441,15 +435,19 @@ class EditMethods(AddMethods):
         checked = [check_key(key, name) for name, key in named.items()]
         if len(checked) == 2 and type(checked[0]) is type(checked[1]) and checked[0] == checked[1]:
             raise ParameterError(f"key_b={quoted(keys[1])} is key_a too: give the keys of two documents")
-        self._follower.catch_up(self._readers)
-        with self._store.writing():
-            now = clock.now_ms()
-            found = [self._readers.own.document_row(key, now) for key in checked]
-            return decide(self._readers.own.clusters, *found, now)
+        with self._deciding() as (own, now):
+            return decide(own.clusters, *[own.document_row(key, now) for key in checked], now)
 
     @contextmanager
-    def _writing_documents(self) -> Iterator[None]:
-        """A write transaction for documents. Raises an error if the index follows a table."""
+    def _writing_documents(self) -> Iterator[tuple[StoreReader, int]]:
+        """A write transaction for documents, with the connection's objects and the time. Refused if the index follows a table."""
         with self._store.writing():
             self._store.require_own_documents()
-            yield
+            yield self._readers.own, clock.now_ms()
+
+    @contextmanager
+    def _deciding(self) -> Iterator[tuple[StoreReader, int]]:
+        """A write transaction for decisions about documents, after those of a followed table are up to date."""
+        self._follower.catch_up(self._readers)
+        with self._store.writing():
+            yield self._readers.own, clock.now_ms()

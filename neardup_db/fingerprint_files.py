@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .arrays import np
-from .arrow import texts_and_nulls
+from .arrow import KEYS, Source, is_key, is_string, texts_and_nulls
 from .errors import CorruptIndexError, FormatError, MismatchError, ParameterError
 from .native import Values, band_keys, lib
 from .parameters import check_choice, quoted
@@ -29,13 +29,6 @@ SETTINGS = "neardup_db"
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_TYPES = {"string": "string", "int64": "long", "binary": "binary"}
 _DIGEST_BYTES = 16
-_KINDS = {
-    "string": ("is_string", "is_large_string", "is_string_view", "is_null"),
-    "int64": ("is_integer",),
-    "binary": ("is_binary", "is_large_binary", "is_binary_view"),
-}
-"""Types of the columns `key` and `group`, with the tests of pyarrow's types for each."""
-
 
 def pyarrow() -> Any:
     """pyarrow with its Parquet module. Raises ParameterError if it is not installed."""
@@ -83,14 +76,14 @@ def fingerprint_table(
     except TypeError as error:
         raise ParameterError(f"table={quoted(table)}: give a table of Arrow, or a data frame of pandas or polars") from error
     rules = rules_of(rules)
-    chosen = {"key": given[_require_column(given, "key", key)]}
-    if group is not None:
-        chosen["group"] = given[_require_column(given, "group", group)]
-    texts, nulls = texts_and_nulls("table", given, _require_column(given, "text", text), "")
+    named = {"key": key} if group is None else {"key": key, "group": group}
+    with Source("table", given) as source:
+        chosen = {role: given.column(source.number(role, name, is_key, KEYS)) for role, name in named.items()}
+    texts, nulls = texts_and_nulls("table", given, text, "name the column of the texts")
     if chosen["key"].null_count:
         row = chosen["key"].is_null().index(True).as_py()
         raise ParameterError(f"key={key!r}: row {row} is null: fill the nulls, or leave such rows out")
-    kinds = {name: _column_type(name, column) for name, column in chosen.items()}
+    kinds = {name: _kind_of(column.type) for name, column in chosen.items()}
     scheme = _as_indexed(scheme, rules)
     values = values_of(scheme.native, texts, rules)
     columns = columns_of(scheme, values)
@@ -146,21 +139,10 @@ def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
     return scheme.for_index(rules)
 
 
-def _require_column(table: Any, role: str, name: str) -> str:
-    if table.column_names.count(name) != 1:
-        listed = ", ".join(map(repr, table.column_names)) or "(none)"
-        raise ParameterError(f"{role}={quoted(name)}: the table has the columns {listed}: give the name of one of them")
-    return name
-
-
-def _column_type(role: str, column: Any) -> str:
-    kind, types = column.type, pyarrow().types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    for name, tests in _KINDS.items():
-        if any(getattr(types, test)(kind) for test in tests):
-            return name
-    raise ParameterError(f"the column of {role}s is {column.type}: give strings, integers or binary, or cast it")
+def _kind_of(key_type: Any) -> str:
+    types = pyarrow().types
+    kind = key_type.value_type if types.is_dictionary(key_type) else key_type
+    return "string" if is_string(kind) else "int64" if types.is_integer(kind) else "binary"
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------------
@@ -229,22 +211,21 @@ def schema(key: str, group: str | None, settings: Mapping[str, Any], part: str |
     """The pyarrow schema of a file. key, group, part: 'string', 'int64' or 'binary'; group, part: None for no such column."""
     pa = pyarrow()
     kinds = {"string": pa.string(), "int64": pa.int64(), "binary": pa.binary()}
-    fields = [pa.field("key", kinds[key], nullable=False)]
-    spark = [_spark_field("key", _SPARK_TYPES[key], nullable=False)]
-    for name, kind in (("group", group), ("part", part)):
-        if kind is not None:
-            fields.append(pa.field(name, kinds[kind]))
-            spark.append(_spark_field(name, _SPARK_TYPES[kind]))
-    fields += [pa.field("value", pa.binary()), pa.field("token_count", pa.int64())]
-    fields += [pa.field("buckets", pa.list_(pa.field("element", pa.int64(), nullable=False))), pa.field("digest", pa.binary())]
-    spark += [_spark_field("value", "binary", metadata={SETTINGS: json.dumps(settings)}), _spark_field("token_count", "long")]
-    spark.append(_spark_field("buckets", {"type": "array", "elementType": "long", "containsNull": False}))
-    spark.append(_spark_field("digest", "binary"))
+    of_rows = [(name, kind) for name, kind in (("key", key), ("group", group), ("part", part)) if kind is not None]
+    columns: list[tuple[str, Any, Any]] = [(name, kinds[kind], _SPARK_TYPES[kind]) for name, kind in of_rows]
+    element = pa.field("element", pa.int64(), nullable=False)
+    columns += [
+        ("value", pa.binary(), "binary"),
+        ("token_count", pa.int64(), "long"),
+        ("buckets", pa.list_(element), {"type": "array", "elementType": "long", "containsNull": False}),
+        ("digest", pa.binary(), "binary"),
+    ]
+    more = {"value": {SETTINGS: json.dumps(settings)}}
+    spark = [
+        {"name": name, "type": kind, "nullable": name != "key", "metadata": more.get(name, {})} for name, _, kind in columns
+    ]
+    fields = [pa.field(name, kind, nullable=name != "key") for name, kind, _ in columns]
     return pa.schema(fields, metadata={_ROW_METADATA: json.dumps({"type": "struct", "fields": spark})})
-
-
-def _spark_field(name: str, kind: Any, *, nullable: bool = True, metadata: Mapping[str, str] | None = None) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": nullable, "metadata": dict(metadata or {})}
 
 
 def settings_in(schema: Any, source: str) -> dict[str, Any]:

@@ -14,34 +14,23 @@ class LocatedTexts(Sequence[str | bytes]):
 
     Its items are str, or bytes if a text is not UTF-8."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_addresses", "_owners", "sizes")
 
     def __init__(self, addresses: Array, sizes: Array, owners: Sequence[Any] = ()) -> None:
-        self._parts: list[tuple[Array, Array, Sequence[Any]]] = [(addresses, sizes, owners)]
+        self._addresses, self.sizes, self._owners = addresses, sizes, owners
+
+    @classmethod
+    def joined(cls, parts: Sequence[LocatedTexts]) -> LocatedTexts:
+        none = np.empty(0, np.uintp)
+        addresses, sizes = ([getattr(part, name) for part in parts] for name in ("_addresses", "sizes"))
+        owners = [owner for part in parts for owner in part._owners]
+        return cls(np.concatenate([none, *addresses]), np.concatenate([none, *sizes]), owners)
 
     def __iadd__(self, others: LocatedTexts) -> LocatedTexts:
-        self._parts += others._parts
-        return self
-
-    def parts(self, most: int) -> Iterator[LocatedTexts]:
-        """Slices of at most `most` texts. None crosses the border of two joined sequences."""
-        for addresses, sizes, owners in self._parts:
-            for start in range(0, len(sizes), most):
-                yield LocatedTexts(addresses[start : start + most], sizes[start : start + most], owners)
-
-    @property
-    def _contiguous(self) -> tuple[Array, Array, Sequence[Any]]:
-        if len(self._parts) > 1:
-            addresses, sizes = (np.concatenate(arrays) for arrays in list(zip(*self._parts, strict=True))[:2])
-            self._parts = [(addresses, sizes, [owner for part in self._parts for owner in part[2]])]
-        return self._parts[0]
-
-    @property
-    def sizes(self) -> Array:
-        return self._contiguous[1]
+        return LocatedTexts.joined([self, others])
 
     def __len__(self) -> int:
-        return sum(len(part[0]) for part in self._parts)
+        return len(self.sizes)
 
     @overload
     def __getitem__(self, place: int) -> str | bytes: ...
@@ -53,21 +42,18 @@ class LocatedTexts(Sequence[str | bytes]):
         return self.at_indexes(place) if isinstance(place, slice) else self.at_indexes([place]).to_list()[0]
 
     def at_indexes(self, places: Any) -> LocatedTexts:
-        addresses, sizes, owners = self._contiguous
-        return LocatedTexts(addresses[places], sizes[places], owners)
+        return LocatedTexts(self._addresses[places], self.sizes[places], self._owners)
 
     def __iter__(self) -> Iterator[str | bytes]:
         return iter(self.to_list())
 
     def to_list(self, *, as_bytes: bool = False) -> list[str | bytes]:
-        addresses, sizes, _ = self._contiguous
-        return listed(addresses.tobytes(), sizes.tobytes(), as_bytes)
+        return listed(self._addresses.tobytes(), self.sizes.tobytes(), as_bytes)
 
-    def located(self, start: int, most_bytes: int) -> tuple[Array, Array, Sequence[Any]]:
-        """Addresses, sizes and owners of the texts from `start` to the one that brings the total to most_bytes."""
-        addresses, sizes, owners = self._contiguous
-        end = start + fitting(sizes[start:], most_bytes)
-        return addresses[start:end], sizes[start:end], owners
+    def located(self, start: int, most: int, most_bytes: int) -> tuple[Array, Array, Sequence[Any]]:
+        """Addresses, sizes and owners of at most `most` texts from `start`, to the one that brings the total to most_bytes."""
+        end = start + fitting(self.sizes[start : start + most], most_bytes)
+        return self._addresses[start:end], self.sizes[start:end], self._owners
 
 
 def fitting(sizes: Array, most_bytes: int) -> int:

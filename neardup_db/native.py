@@ -304,33 +304,23 @@ def _values_array(values: Any) -> Values:
     return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
 
 
-def located(texts: list[Any] | LocatedTexts, start: int) -> tuple[Any, Any, Any]:
-    """The addresses and sizes of texts from `start` on, and the objects that keep converted texts alive."""
-    addresses: Any
-    sizes: Any
-    if isinstance(texts, LocatedTexts):
-        addresses, sizes, owners = texts.located(start, limits.SLICE_BYTES)
-    else:
-        addresses, sizes, owners = locate(texts, start, limits.SLICE_BYTES, text_bytes)
-    return ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes), owners
+def text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
+    """Texts in batches for C: (addresses, sizes, count), valid until the next batch."""
+    held: tuple[Any, Any, Any]
+    start = 0
+    while start < len(texts):
+        if isinstance(texts, LocatedTexts):
+            held = texts.located(start, limits.SLICE_TEXTS, limits.SLICE_BYTES)
+        else:
+            part = texts[start : start + limits.SLICE_TEXTS]  # a list that no other thread changes keeps its texts alive
+            held = locate(part, 0, limits.SLICE_BYTES, text_bytes)
+        pointers, sizes = _pointers(*held)
+        yield pointers, sizes, len(sizes)
+        start += len(sizes)
 
 
-def _text_slices(texts: list[Any] | LocatedTexts) -> Iterator[list[Any] | LocatedTexts]:
-    most = limits.SLICE_TEXTS
-    if isinstance(texts, LocatedTexts):
-        return texts.parts(most)
-    # slices are lists that no other thread changes, so they keep the texts alive
-    return (texts[first : first + most] for first in range(0, len(texts), most))
-
-
-def _text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
-    """Texts in batches for C: (addresses, sizes, count)."""
-    for part in _text_slices(texts):
-        start = 0
-        while start < len(part):
-            pointers, sizes, _owners = located(part, start)
-            yield pointers, sizes, len(sizes)
-            start += len(sizes)
+def _pointers(addresses: Any, sizes: Any, owners: Any) -> tuple[Any, Any]:
+    return ffi.from_buffer("const uint8_t *[]", addresses), ffi.from_buffer("size_t[]", sizes)
 
 
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
@@ -338,7 +328,7 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     mine = thread_buffers()
     lib.nd_values_clear(mine.values)
-    for piece in _text_batches(texts):
+    for piece in text_batches(texts):
         check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
     taken = _values_array(mine.values)
     mine.shrink_buffer(len(taken.data))
@@ -351,7 +341,7 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
     mine, start = thread_buffers(), 0
-    for pointers, sizes, some in _text_batches(texts):
+    for pointers, sizes, some in text_batches(texts):
         out = pointer(rows[start : start + some], "uint8_t[]"), pointer(empty[start : start + some], "uint8_t[]")
         status = lib.nd_scheme_text_rows(scheme, rules, mine.text, pointers, sizes, some, mine.values, width, *out)
         check(status, "fingerprints of texts")
@@ -389,10 +379,6 @@ def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | byt
 _SKETCH_TEXT = _address(ffi.addressof(lib, "nd_scheme_sketch_text"))
 
 
-def value_of_text(scheme: Any, rules: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    return value_maker(scheme, rules)(text)
-
-
 class Sketch(NamedTuple):
     """The stored data of one fingerprint. `value`, `value_hash` and `keys` are None for a text without shingles."""
 
@@ -408,7 +394,8 @@ class Sketch(NamedTuple):
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
     mine = thread_buffers()
     made = mine.sketch
-    pointers, sizes, _owners = located([text], 0)
+    held = locate([text], 0, limits.SLICE_BYTES, text_bytes)
+    pointers, sizes = _pointers(*held)
     status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, mine.keys, made)
     check(status, "fingerprint of a text")
     if not made.size:
@@ -470,16 +457,14 @@ def band_keys(scheme: Any, values: Values) -> Array:
 
 
 def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
-    """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n]. One C
-    call does nearly all the work, because reacquiring the interpreter lock would block the thread each time."""
+    """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n]. A C call
+    does nearly all the work, because reacquiring the interpreter lock would block the thread each time."""
     mine, start = thread_buffers(), 0
     buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
-    while start < len(texts):
-        pointers, sizes, _owners = located(texts, start)
-        end = start + len(sizes)
+    for piece in text_batches(texts):
+        end = start + piece[2]
         out = pointer(buckets[start:end], "int32_t[]"), pointer(tokens[start:end], "uint64_t[]")
-        texts_at = pointers, sizes, len(sizes)
-        check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *texts_at, mine.values, mine.keys, *out), "buckets of texts")
+        check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *piece, mine.values, mine.keys, *out), "buckets of texts")
         start = end
     return buckets, tokens
 

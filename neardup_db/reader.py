@@ -60,8 +60,7 @@ class Reader(PassageMethods):
         ...     list(index.pairs(measure="containment"))
         [Pair(key_a='fox', key_b='day', similarity=1.0, distance=None)]
         """
-        measure, group = check_measure(measure), check_asked_group(group)
-        return self._pairs(self._begin_pairs(threshold, None, measure), threshold, None, measure, group)
+        return self._pairs(threshold, None, check_measure(measure), check_asked_group(group))
 
     def pairs_with(
         self, other: Reader, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
@@ -81,60 +80,43 @@ class Reader(PassageMethods):
         """
         if not isinstance(other, Reader):
             raise ParameterError(f"other={quoted(other)}: give another Index")
-        return self._pairs(self._begin_pairs(threshold, other), threshold, other, None, check_asked_group(group))
-
-    def _begin_pairs(
-        self, threshold: float | None, other: Reader | None, measure: Measure | None = None
-    ) -> tuple[Sketcher, Sketcher | None]:
-        """The current scheme and rules of both indexes. Raises ParameterError for invalid arguments."""
-        with self._readers.reading() as reader:
-            mine = reader.store.sketcher
-            bounds = mine.scheme.query_bounds if measure is None else mine.scheme.containment_bounds
-            bounds(threshold, None)
-        if other is None:
-            return mine, None
-        with other._readers.reading() as reader:
-            theirs = reader.store.sketcher
-        _require_alike(mine, theirs)
-        return mine, theirs
+        return self._pairs(threshold, other, None, check_asked_group(group))
 
     def _pairs(
-        self,
-        begun: tuple[Sketcher, Sketcher | None],
-        threshold: float | None,
-        other: Reader | None,
-        measure: Measure | None,
-        group: Key | AnyGroup | None,
+        self, threshold: float | None, other: Reader | None, measure: Measure | None, group: Key | AnyGroup | None
     ) -> Iterator[Pair]:
-        """A rebuild before the first pair restarts the listing."""
-        listed = False
-        while True:
-            try:
-                for pairs in self._parts(*begun, threshold, other, measure, group):
-                    for pair in pairs.documents():
-                        listed = True
-                        yield Pair(pair.a.key, pair.b.key, pair.similarity, pair.distance)
-                return
-            except MismatchError:
-                if listed or (now := self._begin_pairs(threshold, other, measure)) == begun:
-                    raise
-                begun = now
+        """Invalid arguments raise at once. A rebuild before the first pair restarts the listing."""
 
-    def _parts(
-        self,
-        mine: Sketcher,
-        theirs: Sketcher | None,
-        threshold: float | None,
-        other: Reader | None,
-        measure: Measure | None,
-        group: Key | AnyGroup | None,
-    ) -> Iterator[Any]:
-        joins = partial(self._joins, mine)
-        if measure is not None:
-            return containers(joins, threshold, clock.now_ms, group)
-        if other is not None and theirs is not None:
-            return ranges_with(joins, partial(other._joins, theirs), threshold, clock.now_ms, group)
-        return (set_blocks if mine.scheme.is_set else ranges)(joins, threshold, clock.now_ms, group)
+        def current() -> list[Sketcher]:
+            with self._readers.reading() as reader:
+                mine = reader.store.sketcher
+                (mine.scheme.query_bounds if measure is None else mine.scheme.containment_bounds)(threshold, None)
+            if other is None:
+                return [mine]
+            with other._readers.reading() as reader:
+                _require_alike(mine, reader.store.sketcher)
+                return [mine, reader.store.sketcher]
+
+        def listing(begun: list[Sketcher]) -> Iterator[Pair]:
+            listed = False
+            while True:
+                list_pairs: Any = containers if measure is not None else set_blocks if begun[0].scheme.is_set else ranges
+                joins = [partial(self._joins, begun[0])]
+                if other is not None:
+                    list_pairs = ranges_with
+                    joins.append(partial(other._joins, begun[1]))
+                try:
+                    for pairs in list_pairs(*joins, threshold, clock.now_ms, group):
+                        for pair in pairs.documents():
+                            listed = True
+                            yield Pair(pair.a.key, pair.b.key, pair.similarity, pair.distance)
+                    return
+                except MismatchError:
+                    if listed or (now := current()) == begun:
+                        raise
+                    begun = now
+
+        return listing(current())
 
     @contextmanager
     def _joins(self, begun: Sketcher) -> Iterator[Joins]:

@@ -293,7 +293,7 @@ def test_a_sketch_is_value_hash_and_keys_of_the_single_calls(scheme: Any) -> Non
     only its tokens."""
     if scheme.takes_text:
         rules, text = nd.TextRules().native, "one two three four five six seven äöü"
-        value, count = native.value_of_text(scheme.native, rules, text)
+        value, count = native.value_maker(scheme.native, rules)(text)
         assert value is not None
         made = native.sketch_of_text(scheme.native, rules, text)
         assert made.token_count == count == 8

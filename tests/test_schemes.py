@@ -17,7 +17,7 @@ from test_fingerprint import fold, mix32
 from test_kernels import splitmix64
 from test_scheme_core import keys
 
-from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, Passages, SimHash, TextRules, compute
+from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, Passages, SimHash, TextRules, comparing, compute
 from neardup_db.schemes import plans, scheme_from_settings
 
 TEXT = "the quick brown fox jumps over the lazy dog and then it sleeps all day"
@@ -344,8 +344,8 @@ def test_compare():
     """Comparison is by the rule: the true Jaccard similarity with exact=True."""
     a, b = ({*hashes_of(text)} for text in (TEXT, OTHER))
     first, second = MinHash(exact=True).values([TEXT, OTHER], TextRules()).values
-    assert MinHash(exact=True).compare(first, second) == (len(a & b) / len(a | b), None)
-    assert BinaryCode(64, 3).compare(bytes(8), b"\x01" + bytes(7)) == (1 - 1 / 64, 1)
+    assert comparing.similarity(MinHash(exact=True).native, first, second) == (len(a & b) / len(a | b), None)
+    assert comparing.similarity(BinaryCode(64, 3).native, bytes(8), b"\x01" + bytes(7)) == (1 - 1 / 64, 1)
 
 
 def test_reads_values_of():

@@ -8,6 +8,7 @@ from typing import Any
 from ..arrays import Array, np, npt
 from ..errors import ParameterError
 from ..parameters import check_integer, quoted
+from ..schemes.codes import hex_bytes
 
 BITS_MAX = 1 << 16
 
@@ -122,17 +123,8 @@ def code_data(name: str, code: Any) -> bytes:
     if isinstance(code, np.ndarray) and code.dtype == np.uint8 and code.ndim == 1:
         return code.tobytes()
     if isinstance(code, str):
-        try:
-            return bytes.fromhex(code[2:] if code[:2] in ("0x", "0X") else code)
-        except ValueError as error:
-            raise ParameterError(f"{name}={code!r} is not an even number of hex digits") from error
+        return hex_bytes(code, name)
     raise ParameterError(f"{name} is {kind_of(code)}: give an int, bytes, hex digits or uint8[size]")
-
-
-def _int_data(name: str, code: Any, size: int) -> bytes:
-    if not 0 <= code < 1 << 8 * size:
-        raise ParameterError(f"{name}={code} is no code of {8 * size} bits like the other")
-    return int(code).to_bytes(size, "big")
 
 
 def code_rows(name: str, codes: Any) -> npt.NDArray[np.uint8]:

@@ -10,7 +10,8 @@ from .. import comparing, native
 from ..arrays import np, npt
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer
-from .arguments import _int_data, ascending, code_data, code_rows, is_integer, joined_sets
+from ..schemes.codes import code_bytes
+from .arguments import ascending, code_data, code_rows, is_integer, joined_sets
 
 
 def hamming_distance(a: Any, b: Any) -> int:
@@ -21,18 +22,12 @@ def hamming_distance(a: Any, b: Any) -> int:
     >>> hamming_distance(b"\\xff\\x00", b"\\x00\\x00")
     8
     """
-    whole_a, whole_b = is_integer(a), is_integer(b)
-    if whole_a and whole_b:
+    if is_integer(a) and is_integer(b):
         if a < 0 or b < 0:
             raise ParameterError(f"codes {a} and {b}: give integers of at least 0")
         return (int(a) ^ int(b)).bit_count()
-    data_a = code_data("a", a) if not whole_a else None
-    data_b = code_data("b", b) if not whole_b else None
-    data_a = _int_data("a", a, len(data_b or b"")) if data_a is None else data_a
-    data_b = _int_data("b", b, len(data_a)) if data_b is None else data_b
-    if len(data_a) != len(data_b):
-        raise ParameterError(f"codes of {8 * len(data_a)} and {8 * len(data_b)} bits cannot be compared")
-    return int(native.lib.nd_hamming(data_a, data_b, len(data_a)))
+    size = len(code_data("b", b) if is_integer(a) else code_data("a", a))
+    return int(native.lib.nd_hamming(code_bytes(a, 8 * size, "a"), code_bytes(b, 8 * size, "b"), size))
 
 
 def jaccard(a: Any, b: Any, threshold: float = 0.0) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -80,6 +79,12 @@ class Scheme(Immutable, ABC):
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Each parameter that has a computed default, with the parameters that determine it."""
 
+    query_names: ClassVar[tuple[str, ...]] = ()
+    """The attributes that a query needs as constant SQL parameters."""
+
+    table: ClassVar[str]
+    """The candidate table ('minhash_band', ...)."""
+
     keys_at_once: int = 1
     """The keys of one fingerprint that are sorted together: the keys of one table."""
 
@@ -132,11 +137,6 @@ class Scheme(Immutable, ABC):
         return self._cached("native", lambda: native_scheme(self.settings())) if made is None else made
 
     @property
-    @abstractmethod
-    def table(self) -> str:
-        """The candidate table ('minhash_band', ...)."""
-
-    @property
     def filing_bytes(self) -> int:
         """Bytes of memory needed to sort the candidate rows of one fingerprint (`nd_filing`)."""
         return 16 + 32 * self.keys_at_once
@@ -159,17 +159,14 @@ class Scheme(Immutable, ABC):
 
     def value_maker(self, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
         """A function from one text to (stored value, token count), as a query needs it."""
-        rules = self.rules_for(rules)
-        if rules.custom:
-            return partial(value_of, self.native, rules=rules)
-        return native.value_maker(self.native, rules.native)
+        return _value_maker(self.native, self.rules_for(rules))
 
     def sketch(self, text: str | bytes, rules: TextRules) -> NativeSketch:
         """The stored value of one text with its hash and keys, computed in one call."""
         rules = self.rules_for(rules)
         if not rules.custom:
             return native.sketch_of_text(self.native, rules.native, text)
-        value, token_count = value_of(self.native, text, rules)
+        value, token_count = _value_maker(self.native, rules)(text)
         if value is None:
             return NativeSketch(None, token_count, None, None)
         return native.sketch_of_value(self.native, value, token_count)
@@ -185,11 +182,6 @@ class Scheme(Immutable, ABC):
     def are_values(self, values: NativeValues) -> bool:
         """True if all of them have the length and order of a stored value."""
         return comparing.are_values(self.native, values)
-
-    def compare(self, a: bytes, b: bytes) -> tuple[float, int | None]:
-        """(similarity, distance) of two stored values."""
-        similarity, distance = comparing.similarity(self.native, a, b)
-        return similarity, None if distance < 0 else distance
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
         """Iterate over codes, converting an array to stored values at once. Raises ParameterError if takes_codes is False."""
@@ -222,7 +214,7 @@ class Scheme(Immutable, ABC):
         """
         rules = self.rules_for(rules_of(rules))
         scheme = self.for_fingerprints(rules)
-        value, _ = value_of(scheme.fingerprint_native, check_text(text), rules)
+        value, _ = _value_maker(scheme.fingerprint_native, rules)(check_text(text))
         return None if value is None else scheme.decoded(value, rules)
 
     def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
@@ -310,7 +302,7 @@ class Scheme(Immutable, ABC):
 
     def query_parameters(self) -> dict[str, Any]:
         """The scheme's constant SQL parameters in a query: 'slot_bits', 'bits', 'slope' or 'k'."""
-        return {}
+        return {name: getattr(self, name) for name in self.query_names}
 
     def verification(self, measure: str | None = None) -> str:
         """The name of the sql/verify_*.sql for a query: 'bands', 'buckets', ...; measure="containment": 'prefix_containment', ...
@@ -390,12 +382,14 @@ def values_of(scheme: Any, texts: Sequence[str | bytes], rules: TextRules) -> na
     return native.values_of_texts(scheme, rules.native, texts)
 
 
-def value_of(scheme: Any, text: str | bytes, rules: TextRules) -> tuple[bytes | None, int]:
-    """(value, token count) of one text under any rules."""
-    if rules.custom:
+def _value_maker(scheme: Any, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
+    """A function from one text to (value, token count), under any rules."""
+
+    def by_digests(text: str | bytes) -> tuple[bytes | None, int]:
         values = native.values_of_digests(scheme, [rules.digests(text)])
         return values.data or None, int(values.tokens[0])
-    return native.value_of_text(scheme, rules.native, text)
+
+    return by_digests if rules.custom else native.value_maker(scheme, rules.native)
 
 
 def list_of_texts(texts: Any) -> Sequence[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..errors import ParameterError
 from ..immutable import checked
 from ..text import TextRules
 from . import plans
-from .base import TextValues
 from .codes import CodeScheme, distance_of, plan_state
 
 _NO_TEXT = "BinaryCode has no fingerprint of texts: compute the code yourself and use add_code and query_code, or another scheme"
@@ -37,19 +36,5 @@ class BinaryCode(CodeScheme):
         self._set(**plan_state(plans.hamming_plan(bits, distance, self.expected)))
         self.native  # noqa: B018 (checks the rest)
 
-    def values(self, texts: Any, rules: TextRules, *, to_file: bool = False) -> TextValues:
-        raise ParameterError(_NO_TEXT)
-
-    def value_maker(self, rules: TextRules) -> Any:
-        raise ParameterError(_NO_TEXT)
-
-    def sketch(self, text: Any, rules: TextRules) -> Any:
-        raise ParameterError(_NO_TEXT)
-
-    def fingerprint(self, text: Any, rules: TextRules | None = None) -> Any:
-        """Raises ParameterError: there is no fingerprint of a text."""
-        raise ParameterError(_NO_TEXT)
-
-    def fingerprints(self, texts: Any, rules: TextRules | None = None, *, return_empty: bool = False) -> Any:
-        """Raises ParameterError: there is no fingerprint of a text."""
+    def rules_for(self, rules: TextRules) -> TextRules:
         raise ParameterError(_NO_TEXT)

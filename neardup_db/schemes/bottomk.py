@@ -37,7 +37,9 @@ class BottomK(SetScheme):
     """
 
     name: ClassVar[str] = "bottomk"
+    table: ClassVar[str] = "bottomk_prefix"
     same_values: ClassVar[tuple[str, ...]] = ("k",)
+    query_names: ClassVar[tuple[str, ...]] = ("k",)
 
     plan = choice("prefix")
     k = integer(1, native.lib.ND_K_MAX, "hashes in a fingerprint")
@@ -63,10 +65,6 @@ class BottomK(SetScheme):
         return self._copy(_hash_size=rules.hash_size)
 
     @property
-    def table(self) -> str:
-        return "bottomk_prefix"
-
-    @property
     def is_set(self) -> bool:  # type: ignore[override]
         return self.measure == "fingerprint"
 
@@ -87,9 +85,6 @@ class BottomK(SetScheme):
             f"BottomK(containment=True), or rebuild(BottomK(k={self.k}, threshold={self.threshold}, containment=True)), "
             "which needs no texts"
         )
-
-    def query_parameters(self) -> dict[str, Any]:
-        return {"k": self.k}
 
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         hashes = np.frombuffer(value, "<u8")

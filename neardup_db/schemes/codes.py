@@ -45,6 +45,7 @@ class CodeScheme(Scheme):
     """A scheme whose fingerprint is a code. Two codes match if at most max_distance bits differ."""
 
     takes_codes: ClassVar[bool] = True
+    table: ClassVar[str] = "code_bucket"
     plan = choice("scan", "blocks", "chunks")
     bits: Parameter[int | None] = Parameter(width, chosen_for=(None,))
     max_distance = integer(0, BITS_MAX)
@@ -61,10 +62,6 @@ class CodeScheme(Scheme):
     def native(self) -> Any:
         self._width()
         return super().native
-
-    @property
-    def table(self) -> str:
-        return "code_bucket"
 
     @property
     def filing_bytes(self) -> int:
@@ -196,7 +193,7 @@ def code_bytes(code: Any, bits: int, name: str = "code") -> bytes:
     if isinstance(code, (bytes, bytearray)):
         data = bytes(code)
     elif isinstance(code, str):
-        data = _hex_bytes(code, name)
+        data = hex_bytes(code, name)
     elif isinstance(code, np.ndarray):
         data = _array_bytes(code, bits, name)
     elif isinstance(code, (int, np.integer)) and not isinstance(code, bool):
@@ -233,10 +230,10 @@ def _number_bytes(code: Any, bits: int, name: str) -> bytes:
     return int(code).to_bytes(bits // 8, "big", signed=is_signed)
 
 
-def _hex_bytes(code: str, name: str) -> bytes:
+def hex_bytes(code: str, name: str) -> bytes:
     digits = code[2:] if code[:2] in ("0x", "0X") else code
     try:
-        if not digits.isalnum():
+        if digits and not digits.isalnum():
             raise ValueError("not only hex digits")
         return bytes.fromhex(digits)
     except ValueError as error:

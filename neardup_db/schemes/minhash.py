@@ -43,7 +43,9 @@ class MinHash(SetScheme):
     """
 
     name: ClassVar[str] = "minhash"
+    table: ClassVar[str] = "minhash_band"
     finds_all: ClassVar[bool] = False
+    query_names: ClassVar[tuple[str, ...]] = ("slot_bits",)
     same_values: ClassVar[tuple[str, ...]] = ("exact", "num_perm", "slot_bits", "seed", "family")
     chosen: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
         ("bands", "rows"), ("num_perm", "threshold", "recall", "expected")
@@ -115,10 +117,6 @@ class MinHash(SetScheme):
         return self._copy(exact=exact)
 
     @property
-    def table(self) -> str:
-        return "minhash_band"
-
-    @property
     def keys_at_once(self) -> int:  # type: ignore[override]
         return self.bands
 
@@ -134,9 +132,6 @@ class MinHash(SetScheme):
                 "nearest: MinHash signatures estimate similarities with an error, so that their order is not that of the texts; "
                 "make the index with MinHash(exact=True) or BottomK(), or rebuild() it so where it stores texts"
             )
-
-    def query_parameters(self) -> dict[str, Any]:
-        return {"slot_bits": self.slot_bits}
 
     # ---- values ------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ class Passages(ThresholdScheme):
     """
 
     name: ClassVar[str] = "passages"
+    table: ClassVar[str] = "passage_hash"
+    query_names: ClassVar[tuple[str, ...]] = ("shortest",)
+    keys_at_once = 1024
     always_shown: ClassVar[tuple[str, ...]] = ("shortest",)
     same_values: ClassVar[tuple[str, ...]] = ("shortest",)
 
@@ -63,21 +66,10 @@ class Passages(ThresholdScheme):
         """Shingles of one token."""
         return rules._cached("of_tokens", lambda: rules.changed(shingle=1))  # type: ignore[no-any-return]
 
-    @property
-    def table(self) -> str:
-        return "passage_hash"
-
-    @property
-    def keys_at_once(self) -> int:  # type: ignore[override]
-        return 1024
-
     def filing_bytes_of(self, count: int, size: int) -> float:
         """A window selects two runs in as many as it has, and one more."""
         rows = size / 4 * 2 / (self.shortest - self.k + 2)
         return 48 * count + 32 * rows
-
-    def query_parameters(self) -> dict[str, Any]:
-        return {"shortest": self.shortest}
 
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         return np.frombuffer(value, "<u4")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from ... import limits
+from ... import comparing, limits
 from ...errors import CorruptIndexError, NearDupError
 from ...values import Key, Match, Part
 from ..database.connection import undecodable
@@ -301,7 +301,7 @@ class Search:
     def compared(self, a: Sketch, b: Sketch) -> tuple[float, int | None]:
         if a.value is None or b.value is None:
             return 0.0, None
-        return self.store.scheme.compare(a.value, b.value)
+        return comparing.similarity(self.store.scheme.native, a.value, b.value)
 
     def stored_sketch(self, fingerprint_id: int) -> Sketch:
         return self.sketch_of(self.documents.value(fingerprint_id))
