@@ -1,4 +1,5 @@
-"""Two versions of the package side by side, in turns: single adds, adds in transactions of 100, queries and `add_many`.
+"""Two versions of the package side by side, in turns: single adds, adds in transactions of 100, queries by text and by code,
+`add_many` with estimates and exact, `query_many`, `pairs` and `neardup dedup`.
 
     python benchmarks/versions.py FOLDER BEFORE AFTER [--rounds 5] [--documents 20000] [--adds 6000] [--instructions]
 
@@ -69,6 +70,41 @@ def times(folder: str, durability: str, documents: int, adds: int) -> dict[str, 
     return {"add_many, ms": bulk, **of_add, "add, most": added[-1], **of_transactions, "query, p50": asked[len(asked) // 2]}
 
 
+def whole_runs(folder: str, documents: int) -> dict[str, float]:
+    """Of one run over texts of which a third are edited copies, in milliseconds; of `query_code` in microseconds."""
+    from neardup_db import BinaryCode, Index, MinHash
+
+    chance = random.Random(2)
+    made = texts(documents, 250)
+    for number in range(2, documents, 3):
+        words = made[number - 2].split()
+        for place in chance.sample(range(250), 5):
+            words[place] = f"edited{place}"
+        made[number] = " ".join(words)
+    codes = [chance.getrandbits(64) for _ in range(documents)]
+    taken: dict[str, float] = {}
+
+    def measure(name: str, call: Any) -> None:
+        start = time.perf_counter()
+        call()
+        taken[f"{name}, ms"] = (time.perf_counter() - start) * 1e3
+
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        with Index(f"{place}/a.db", MinHash(exact=True), durability="normal") as index:
+            measure("exact load", lambda: index.add_many(enumerate(made)))
+            measure("query_many, exact", lambda: index.query_many(made[:5000]))
+            measure("pairs, exact", lambda: sum(1 for _ in index.pairs()))
+        with Index(f"{place}/b.db", BinaryCode(64, 3), durability="normal") as index:
+            measure("add_codes", lambda: index.add_codes(range(documents), codes))
+            measure("query_code", lambda: [index.query_code(code) for code in codes[:5000]])
+        taken["query_code, us"] = taken.pop("query_code, ms") / 5
+        with open(f"{place}/texts.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"text": text}) + "\n" for text in made)
+        command = [sys.executable, "-P", "-m", "neardup_db", "dedup", "texts.jsonl", "-o", "kept.jsonl"]
+        measure("neardup dedup", lambda: subprocess.run(command, cwd=place, check=True, capture_output=True))
+    return taken
+
+
 def in_transactions(index: Any, pairs: list[tuple[int, str]]) -> None:
     """Adds what is new, 100 to a transaction."""
     for first in range(0, len(pairs), TOGETHER):
@@ -118,6 +154,8 @@ def main() -> None:
         return calls(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     if sys.argv[1] == "times":
         return print(json.dumps(times(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
+    if sys.argv[1] == "whole":
+        return print(json.dumps(whole_runs(sys.argv[2], int(sys.argv[3]))))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("before")
@@ -136,13 +174,14 @@ def main() -> None:
             for version, python in versions.items():
                 measured[f"{what}, instructions"][version].append(instructions(python, str(given.folder), what))
     else:
+        folder, documents = str(given.folder), str(given.documents)
+        runs = [(f"{name}: ", ["times", folder, name, documents, str(given.adds)]) for name in ("normal", "full")]
         for _ in range(given.rounds):
-            for durability in ("normal", "full"):
+            for prefix, arguments in (*runs, ("", ["whole", folder, documents])):
                 for version, python in versions.items():
-                    command = [python, __file__, "times", str(given.folder), durability, str(given.documents), str(given.adds)]
-                    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+                    told = subprocess.run([python, __file__, *arguments], capture_output=True, text=True, check=True).stdout
                     for name, value in json.loads(told).items():
-                        measured[f"{durability}: {name}"][version].append(value)
+                        measured[f"{prefix}{name}"][version].append(value)
     rows = []
     for name, found in measured.items():
         before, after = statistics.median(found["before"]), statistics.median(found["after"])
