@@ -246,9 +246,9 @@ class Column:
         if self._dictionary is not None:
             self._indices(array)  # checked
         if array.null_count == 0 and _types().is_integer(self._kind):
-            return array.to_numpy().tolist()  # type: ignore[no-any-return]
+            return array.to_numpy().tolist()
         try:
-            return array.to_pylist()  # type: ignore[no-any-return]
+            return array.to_pylist()
         except ValueError as error:  # strings that are not UTF-8, or two fields of one name
             raise NearDupError(f"the column {self._name!r} cannot be read ({error}): cast it, or leave it out") from error
 

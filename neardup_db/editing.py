@@ -283,8 +283,8 @@ class EditMethods(AddMethods):
         """
         n = check_integer("n", n)
         with self._writing_documents() as (own, now):
-            sql = self._store.sql("SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?")
-            return own.clusters.remove([row[0] for row in self._store.db.rows(sql, (now, n))], now)
+            sql = "SELECT id FROM {index}_document WHERE {visible} ORDER BY id DESC LIMIT -1 OFFSET ?"
+            return own.clusters.remove([row[0] for row in self._store.rows(sql, (now, n))], now)
 
     # ---- human review -----------------------------------------------------------------------------------------------
 

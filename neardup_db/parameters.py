@@ -410,7 +410,7 @@ def check_since(since: Any) -> int | None:
 
 
 def check_if_exists(if_exists: Any) -> IfExists:
-    return check_choice("if_exists", if_exists, _IF_EXISTS)  # type: ignore[no-any-return]
+    return check_choice("if_exists", if_exists, _IF_EXISTS)
 
 
 # ---- queries -------------------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ class Reader(PassageMethods):
         with self._readers.reading() as reader:
             store = reader.store
             sql = "SELECT id, text, note, allowed_at FROM {index}_allowed ORDER BY id"
-            rows = store.db.rows(store.sql(sql)) if store.allows else []
+            rows = store.rows(sql) if store.allows else []
             return [AllowedText(number, text, note, at / 1000) for number, text, note, at in rows]
 
     # ---- single documents --------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def _check_stored_name(name: str, value: Any, words: Sequence[str] = ()) -> Any:
 
 def _stored_name(name: str, value: Any) -> str | None:
     if not callable(value):
-        return value  # type: ignore[no-any-return]
+        return value
     if (path := callable_name(value)) is None:
         raise ParameterError(
             f"{name}={value!r} has no name by which a file could remember it; use a function defined at the top level of a module"

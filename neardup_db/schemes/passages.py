@@ -64,7 +64,7 @@ class Passages(ThresholdScheme):
 
     def rules_for(self, rules: TextRules) -> TextRules:
         """Shingles of one token."""
-        return rules._cached("of_tokens", lambda: rules.changed(shingle=1))  # type: ignore[no-any-return]
+        return rules._cached("of_tokens", lambda: rules.changed(shingle=1))
 
     def filing_bytes_of(self, count: int, size: int) -> float:
         """A window selects two runs in as many as it has, and one more."""

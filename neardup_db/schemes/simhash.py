@@ -66,7 +66,7 @@ class SimHash(CodeScheme):
                     "use hash='md5' (128 bits), 'sha1' (160) or 'sha256' (256), or fewer bits"
                 )
             return self
-        return self._cached(f"resolved_{hash_bits}", lambda: self._with_bits(hash_bits))  # type: ignore[no-any-return]
+        return self._cached(f"resolved_{hash_bits}", lambda: self._with_bits(hash_bits))
 
     def for_index(self, rules: TextRules) -> SimHash:
         return self.for_fingerprints(rules)

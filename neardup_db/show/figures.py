@@ -123,10 +123,10 @@ class Member:
 def plain_rows(connection: Any) -> Connection:
     """The connection with plain rows, whatever row factory the application has set."""
     if not hasattr(connection, "cursor"):
-        return connection  # type: ignore[no-any-return]
+        return connection
     cursor: Any = connection.cursor()
     setattr(cursor, "row_trace" if hasattr(cursor, "row_trace") else "row_factory", None)
-    return cursor  # type: ignore[no-any-return]
+    return cursor
 
 
 class _Reader:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 from ... import limits
 from ...errors import ParameterError
@@ -19,7 +20,7 @@ from ..layout.sketches import Sketch
 from ..layout.state import Store
 from ..query.documents import DocumentRow, Documents
 from .clusters import Clusters
-from .dismissing import split_dismissed
+from .codes import index_and_connect
 
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:
@@ -42,13 +43,13 @@ def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None
         raise ParameterError("the text has no shingle, and so it matches nothing anyway: give a text with words")
     if not store.allows:
         store.add_table(Allowed.TABLE)
-    if store.db.value(store.sql("SELECT 1 FROM {index}_allowed WHERE value = ?"), (compared,)) is not None:
+    if store.value("SELECT 1 FROM {index}_allowed WHERE value = ?", (compared,)) is not None:
         return 0
-    count = store.db.value(store.sql("SELECT count(*) FROM {index}_allowed"))
+    count = store.value("SELECT count(*) FROM {index}_allowed")
     if count >= Allowed.MOST:
         raise ParameterError(f"{count:,} texts are allowed, and each new text is compared with all: disallow() some first")
     sql = "INSERT INTO {index}_allowed (value, text, note, allowed_at) VALUES (?, ?, ?, ?)"
-    store.db.execute(store.sql(sql), (compared, text if store.store_text else None, note, now))
+    store.execute(sql, (compared, text if store.store_text else None, note, now))
     added = Allowed(store.scheme, [compared])
     _changed(store)
     return exempt_matching(clusters, added, now)
@@ -59,7 +60,7 @@ def disallow(clusters: Clusters, sketch: Sketch, now: int) -> int:
     store = clusters.store
     if not store.allows:
         return 0
-    rows = store.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
+    rows = store.rows("SELECT id, value FROM {index}_allowed")
     return withdraw(clusters, [number for number, value in rows if _matches_sketch(store, sketch, value)], now)
 
 
@@ -68,8 +69,8 @@ def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
     store = clusters.store
     if not store.allows:
         return 0
-    sql = store.sql("DELETE FROM {index}_allowed WHERE id = ? RETURNING id")
-    deleted = len(store.db.rows_of_many(sql, [(number,) for number in numbers]))
+    sql = "DELETE FROM {index}_allowed WHERE id = ? RETURNING id"
+    deleted = len(store.rows_of_many(sql, [(number,) for number in numbers]))
     if deleted:
         _changed(store)
         _match_again(clusters, now)
@@ -95,9 +96,9 @@ def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
     store, documents = clusters.store, clusters.documents
     seeds: dict[int, set[int]] = defaultdict(set)
     exempt_ids: set[int] = set()
-    labels = store.sql("SELECT id, cluster_id FROM {index}_document WHERE fingerprint_id = ?")
+    labels = "SELECT id, cluster_id FROM {index}_document WHERE fingerprint_id = ?"
     for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
-        rows = [documents.require_numbers(row) for row in store.db.rows(labels, (fingerprint_id,))]
+        rows = [documents.require_numbers(row) for row in store.rows(labels, (fingerprint_id,))]
         for document_id, label in rows:
             if label is not None:
                 seeds[label].update(clusters.edges.adjacent(document_id))
@@ -118,15 +119,12 @@ def exempt_unindexed(store: Store, documents: Documents) -> None:
 
 
 def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
-    sql = store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
-    last_id = 0
-    while page := store.db.page(sql, last_id, limits.CHECKED_TEXTS):
-        for number, value, value_hash in page:
-            if not documents.is_sound(value, value_hash):
-                raise damaged(f"fingerprint {number}", store.name, "not the one that was written")
-            if allowed.covers(value):
-                yield number, value
-        last_id = page[-1][0]
+    sql = "SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?"
+    for number, value, value_hash in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS)):
+        if not documents.is_sound(value, value_hash):
+            raise damaged(f"fingerprint {number}", store.name, "not the one that was written")
+        if allowed.covers(value):
+            yield number, value
 
 
 def _match_again(clusters: Clusters, now: int) -> None:
@@ -136,29 +134,17 @@ def _match_again(clusters: Clusters, now: int) -> None:
     if documents.last_fingerprint_id() < first:
         return
     clusters.dismissed.separate(is_indexed=False)
-    documents_sql = store.sql(store.frame("fingerprint_documents"))
-    for first_id, last_id in documents.filing_ranges(limits.FILING_BYTES, first):
-        store.table.index_rows(first_id, last_id)
-        added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
-        if store.record_matches:
-            clusters.connect_many(added, (first_id, last_id), now, are_new=False)
-    split_dismissed(clusters, now)
+    index_and_connect(clusters, now, lambda _: None, first, are_new=False)
 
 
 def restore(store: Store, documents: Documents, allowed: Allowed | None) -> None:
     """Give exempt documents that are similar to no allowed text fingerprints without candidate rows."""
-    sql = store.sql(
-        """SELECT z.document_id, d.group_id, z.value, z.value_hash FROM {index}_allowed_document AS z
-           CROSS JOIN {index}_document AS d WHERE z.document_id > ? AND d.id = z.document_id ORDER BY z.document_id LIMIT ?"""
-    )
-    update = store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?")
-    delete = store.sql("DELETE FROM {index}_allowed_document WHERE document_id = ?")
-    last_id = 0
-    while page := store.db.page(sql, last_id, limits.CHECKED_TEXTS):
-        for document_id, group_id, value, value_hash in page:
-            if signed_hash(value) != value_hash:
-                raise damaged(f"the fingerprint of document {document_id}", store.name, "not the one that was written")
-            if allowed is None or not allowed.covers(value):
-                store.db.execute(update, (documents.fingerprint_of(group_id, value), document_id))
-                store.db.execute(delete, (document_id,))
-        last_id = page[-1][0]
+    sql = """SELECT z.document_id, d.group_id, z.value, z.value_hash FROM {index}_allowed_document AS z
+             CROSS JOIN {index}_document AS d WHERE z.document_id > ? AND d.id = z.document_id ORDER BY z.document_id LIMIT ?"""
+    update = "UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"
+    for document_id, group_id, value, value_hash in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS)):
+        if signed_hash(value) != value_hash:
+            raise damaged(f"the fingerprint of document {document_id}", store.name, "not the one that was written")
+        if allowed is None or not allowed.covers(value):
+            store.execute(update, (documents.fingerprint_of(group_id, value), document_id))
+            store.execute("DELETE FROM {index}_allowed_document WHERE document_id = ?", (document_id,))

@@ -54,28 +54,27 @@ class ChangeLog:
 
     def note_keys(self, documents: Iterable[tuple[int, Key]]) -> None:
         """Note documents that were removed, or whose codes changed."""
-        sql = "INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)"
-        self.db.execute_many(self.store.sql(sql), list(documents))
+        self.store.execute_many("INSERT OR REPLACE INTO {index}_change (document_id, key) VALUES (?, ?)", list(documents))
         self._trim()
 
     def note_moved(self, document_ids: Iterable[int]) -> None:
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  VALUES (?1, (SELECT key FROM {index}_change WHERE document_id = ?1))"""
-        self.db.execute_many(self.store.sql(sql), [(document_id,) for document_id in document_ids])
+        self.store.execute_many(sql, [(document_id,) for document_id in document_ids])
         self._trim()
 
     def note_relabelled(self, label: int) -> None:
         sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
                  SELECT d.id, (SELECT c.key FROM {index}_change AS c WHERE c.document_id = d.id)
                  FROM {index}_document AS d WHERE d.cluster_id = ?"""
-        self.db.execute(self.store.sql(sql), (label,))
+        self.store.execute(sql, (label,))
         self._trim()
 
     def _trim(self) -> None:
         oldest = self.documents.last_change() - limits.CHANGES_KEPT
         if oldest <= 0:
             return
-        self.db.execute(self.store.sql("DELETE FROM {index}_change WHERE number <= ?"), (oldest,))
+        self.store.execute("DELETE FROM {index}_change WHERE number <= ?", (oldest,))
         if self.db.connection.changes():
             self.store.set(changes_trimmed=oldest)
 
@@ -88,7 +87,7 @@ class ChangeLog:
     def restart(self) -> None:
         """Start a new log, which invalidates earlier tokens."""
         if self.store.notes_changes:
-            self.db.execute(self.store.sql("DELETE FROM {index}_change"))
+            self.store.execute("DELETE FROM {index}_change")
             self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{self.TABLE}",))
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
@@ -108,7 +107,7 @@ class ChangeLog:
         self._require_known(token, log)
         sql = """SELECT c.number, c.document_id, c.key, d.key, d.cluster_id, d.id FROM {index}_change AS c
                  LEFT JOIN {index}_document AS d ON d.id = c.document_id WHERE c.number > ? ORDER BY c.number LIMIT ?"""
-        rows = self.db.rows(self.store.sql(sql), (token.number, limit + 1))
+        rows = self.store.rows(sql, (token.number, limit + 1))
         more = len(rows) > limit
         rows = rows[:limit]
         existing_changes = [row for row in rows if row[1] <= token.document_id]  # documents added later are in `added`
@@ -118,7 +117,7 @@ class ChangeLog:
         added: list[tuple[int, Key, int | None]] = []
         if not more:
             sql = "SELECT id, key, cluster_id FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?"
-            added = self.db.rows(self.store.sql(sql), (document_id, limit - len(rows) + 1))
+            added = self.store.rows(sql, (document_id, limit - len(rows) + 1))
             more = len(added) > limit - len(rows)
             added = added[: limit - len(rows)]
             clusters += [(key, label) for _, key, label in added if label is not None]

@@ -31,7 +31,6 @@ Unconnected = tuple[int, int, bool]  # document id, fingerprint id, whether it i
 class Clusters:
     def __init__(self, store: Store, documents: Documents, search: Search, joins: Joins) -> None:
         self.store = store
-        self.db = store.db
         self.documents = documents
         self.joins = joins
         self.dismissed = search.dismissed
@@ -144,26 +143,26 @@ class Clusters:
             largest = max(labels) - ALONE if is_new else self._new_label()
         if large_labels or (large and is_new and self.store.table.separates_large_clusters):
             crowds |= self.large_clusters.gather(largest, labels - {largest} if largest in large_labels else labels)
-        sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?")
+        sql = "UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?"
         smaller = [label for label in named if label != largest]
         if self.store.notes_changes:
             for label in smaller:
                 self.changes.note_relabelled(label)
-        self.db.execute_many(sql, [(largest, label) for label in smaller])
+        self.store.execute_many(sql, [(largest, label) for label in smaller])
         self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
 
     def _label(self, document_ids: Sequence[int], label: int | None, new_from: int = ALL) -> None:
         if self.store.notes_changes:
             self.changes.note_moved(document_id for document_id in document_ids if document_id < new_from)
-        sql = self.store.sql("UPDATE {index}_document SET cluster_id = ? WHERE id = ?")
-        self.db.execute_many(sql, [(label, document_id) for document_id in document_ids])
+        sql = "UPDATE {index}_document SET cluster_id = ? WHERE id = ?"
+        self.store.execute_many(sql, [(label, document_id) for document_id in document_ids])
 
     def _sizes(self, labels: set[int]) -> dict[int, int]:
         """The number of documents of each cluster; of the largest, only enough to know that it is largest."""
-        sql = self.store.sql("SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)")
+        sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT +?)"
         limit = limits.SIZE_KNOWN
         while True:
-            sizes: dict[int, int] = {label: self.db.value(sql, (label, limit)) for label in labels}
+            sizes: dict[int, int] = {label: self.store.value(sql, (label, limit)) for label in labels}
             if sum(size == limit for size in sizes.values()) < 2:
                 return sizes
             limit *= 4
@@ -176,10 +175,10 @@ class Clusters:
         neighbours: dict[int, set[int]] = defaultdict(set)
         group_ids: set[int] = set()
         removed = 0
-        sql = self.store.sql("SELECT id, fingerprint_id, cluster_id, group_id FROM {index}_document WHERE id = ?")
+        sql = "SELECT id, fingerprint_id, cluster_id, group_id FROM {index}_document WHERE id = ?"
         for start in range(0, len(document_ids), self.documents.batch_size):
             page = document_ids[start : start + self.documents.batch_size]
-            rows = self.db.rows_of_many(sql, [(document_id,) for document_id in page])
+            rows = self.store.rows_of_many(sql, [(document_id,) for document_id in page])
             for row in rows:
                 document_id, _, label, group_id = self.documents.require_numbers(row)
                 group_ids.add(group_id)
@@ -206,7 +205,7 @@ class Clusters:
         self.edges.record(edges, now)
         for group in self._smaller_parts(label, groups):
             self._form_cluster(group)
-        remaining = self.db.rows(self.store.sql("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2"), (label,))
+        remaining = self.store.rows("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2", (label,))
         if len(remaining) == 1:
             self._form_cluster([remaining[0][0]])
 
@@ -215,7 +214,7 @@ class Clusters:
             return []
         known_size, largest = sum(map(len, groups)), max(groups, key=len)
         sql = "SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT ?"
-        members = self.db.rows(self.store.sql(sql), (label, known_size + len(largest)))
+        members = self.store.rows(sql, (label, known_size + len(largest)))
         if len(members) == known_size + len(largest):  # the unknown part is at least as large
             return groups
         known_ids = {document_id for group in groups for document_id in group}
@@ -249,8 +248,8 @@ class Clusters:
                   ORDER BY cluster_id, id"""
         values = {"now": now, "group_id": group_id}
         unsure_sql = "SELECT DISTINCT cluster_id FROM {index}_document WHERE expires_at <= ? AND cluster_id IS NOT NULL"
-        labels_with_expired = {row[0] for row in self.db.rows(self.store.sql(unsure_sql), (now,))}
-        for label, rows in groupby(self.db.rows(self.store.sql(sql), {**values, "min_size": min_size}), key=itemgetter(0)):
+        labels_with_expired = {row[0] for row in self.store.rows(unsure_sql, (now,))}
+        for label, rows in groupby(self.store.rows(sql, {**values, "min_size": min_size}), key=itemgetter(0)):
             group = [(document_id, key) for _, document_id, key in rows]
             if label in labels_with_expired and len(group) > 1:
                 yield from self._visible_parts(group, now)
@@ -258,7 +257,7 @@ class Clusters:
                 yield group
         if min_size == 1:
             unclustered_sql = f"SELECT id, key FROM {{index}}_document WHERE cluster_id IS NULL AND {{visible}} AND {OF_GROUP}"
-            yield from ([row] for row in self.db.rows(self.store.sql(unclustered_sql), values))
+            yield from ([row] for row in self.store.rows(unclustered_sql, values))
 
     def _visible_parts(self, group: list[tuple[int, Key]], now: int) -> Iterator[list[tuple[int, Key]]]:
         connected = UnionFind()
@@ -290,11 +289,11 @@ class Clusters:
         for fingerprint_ids in self.documents.parts.visible(now):
             for pair in pairwise(fingerprint_ids):
                 joined.union(*pair)
-        copies = self.store.sql(self.store.frame("copies"))
-        connected_ids = {*joined.parent, *(row[0] for row in self.db.stream(copies))}
+        copies = self.store.frame("copies")
+        connected_ids = {*joined.parent, *(row[0] for row in self.store.stream(copies))}
         if group_id != ACROSS_GROUPS:
-            of_group = self.store.sql("SELECT id FROM {index}_fingerprint WHERE group_id = ?")
-            connected_ids.intersection_update(row[0] for row in self.db.stream(of_group, (group_id,)))
+            of_group = "SELECT id FROM {index}_fingerprint WHERE group_id = ?"
+            connected_ids.intersection_update(row[0] for row in self.store.stream(of_group, (group_id,)))
         groups: dict[int, list[tuple[int, Key]]] = defaultdict(list)
         copies_of: dict[int, list[int]] = defaultdict(list)
         for fingerprint_id, number, key in self.documents.of_fingerprints(connected_ids, now):
@@ -310,7 +309,7 @@ class Clusters:
                 yield group
         if min_size == 1:
             every = f"SELECT fingerprint_id, id, key FROM {{index}}_document WHERE {{visible}} AND {OF_GROUP}"
-            rows = self.db.stream(self.store.sql(every), {"now": now, "group_id": group_id})
+            rows = self.store.stream(every, {"now": now, "group_id": group_id})
             yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in connected_ids)
 
     def _split_groups(

@@ -6,17 +6,18 @@ document connect the documents, so one document of each fingerprint is enough.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...arrays import np
+from ... import limits
 from ..layout.candidates import MAX_ID
 from ..layout.schema import ALONE, sql_text
 from ..query.documents import EVER
 from ..query.search import Neighbour
 from .clusters import Clusters
+from .dismissing import split_dismissed
 from .edges import EdgeBatch
 
 
@@ -37,7 +38,27 @@ class Start(NamedTuple):
 
 
 LATEST = Start(MAX_ID, MAX_ID)
-"""For callers whose other fingerprints are all older."""
+"""If all other fingerprints are older."""
+
+
+def index_and_connect(
+    clusters: Clusters, now: int, step: Callable[[int], Any], first_id: int = 1, *, are_new: bool = True
+) -> None:
+    """Write the candidate rows of all fingerprints from `first_id` on, connect their documents, which are in no cluster, and
+    split the clusters of dismissed pairs. are_new: no cluster had one of their ids as a label. step: called with the number
+    done."""
+    store, done = clusters.store, 0
+    sql = store.frame("fingerprint_documents")
+    for ids in clusters.documents.filing_ranges(limits.FILING_BYTES, first_id):
+        store.table.index_rows(*ids)
+        added = store.rows(sql, {"first_id": ids[0], "last_id": ids[1], "now": now})
+        if store.record_matches and store.has_parts:
+            connect_codes(clusters, [AddedCode(*row[:2]) for row in added], ids, LATEST, 0, now)
+        elif store.record_matches:
+            clusters.connect_many(added, ids, now, are_new=are_new)
+        done += len(added)
+        step(done)
+    split_dismissed(clusters, now)
 
 
 def connect_codes(
@@ -82,8 +103,6 @@ def _older_documents(
 ) -> dict[int, int]:
     """The newest document of each older fingerprint before `start`."""
     first = MAX_ID if new is None else new[0]
-    numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
-    if not len(numbers):
-        return {}
-    before = {"numbers": clusters.db.carried(numbers), "start_id": start.document_id, "start_part": start.part}
-    return dict(clusters.db.rows(clusters.store.sql(sql_text("older_codes")), before))
+    sql = sql_text("older_codes")
+    older = [number for number in fingerprint_ids if number < first]
+    return dict(clusters.store.rows_of_numbers(sql, older, start.document_id, start.part))

@@ -84,7 +84,7 @@ def split_dismissed(clusters: Clusters, now: int) -> None:
              CROSS JOIN {index}_document AS d
              WHERE m.document_id = x.document_id AND m.other_id = x.other_id AND d.id = m.document_id"""
     seeds: dict[int, set[int]] = defaultdict(set)
-    for label, document_id, other_id in store.db.rows(store.sql(sql)):
+    for label, document_id, other_id in store.rows(sql):
         clusters.edges.remove(document_id, other_id)
         seeds[label] |= {document_id, other_id}
     for label, documents in seeds.items():

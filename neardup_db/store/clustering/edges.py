@@ -115,22 +115,21 @@ class Edges:
                  VALUES (?, ?, ?, ?, ?)"""
         rows = [(*edge, now) for edge in edges]
         if rows:
-            self.db.execute_many(self.store.sql(sql), rows)
+            self.store.execute_many(sql, rows)
 
     def drop(self, document_id: int) -> None:
-        self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE document_id = ?"), (document_id,))
-        self.db.execute(self.store.sql("DELETE FROM {index}_match WHERE other_id = ?"), (document_id,))
+        self.store.execute("DELETE FROM {index}_match WHERE document_id = ?", (document_id,))
+        self.store.execute("DELETE FROM {index}_match WHERE other_id = ?", (document_id,))
 
     def remove(self, a: int, b: int) -> bool:
         """Returns False if there was no edge."""
-        sql = "DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?"
-        self.db.execute(self.store.sql(sql), (max(a, b), min(a, b)))
+        self.store.execute("DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?", (max(a, b), min(a, b)))
         return self.db.connection.changes() == 1
 
     def adjacent(self, document_id: int) -> list[int]:
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_match WHERE other_id = ?1"""
-        return self.documents.require_numbers([row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))])
+        return self.documents.require_numbers([row[0] for row in self.store.rows(sql, (document_id,))])
 
     def of_fingerprints(
         self, first_id: int, last_id: int, now: int
@@ -151,8 +150,8 @@ class Edges:
         and query all of them."""
         if len(document_ids) < 2 or self.store.has_parts:
             return
-        sql = self.store.sql("SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL")
-        rows = sorted(map(self.documents.require_numbers, self.db.rows_of_many(sql, [(number,) for number in document_ids])))
+        sql = "SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
+        rows = sorted(map(self.documents.require_numbers, self.store.rows_of_many(sql, [(number,) for number in document_ids])))
         distance = 0 if self.store.scheme.takes_codes else None
         copies = [(a[1], b[1]) for a, b in pairwise(rows) if a[0] == b[0]]
         self.record([edge_of(a, b, 1.0, distance) for a, b in copies], now)

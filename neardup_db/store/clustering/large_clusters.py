@@ -14,7 +14,6 @@ from ..query.documents import Documents
 class LargeClusters:
     def __init__(self, store: Store, documents: Documents) -> None:
         self.store = store
-        self.db = store.db
         self.documents = documents
 
     def labels_among(self, labels: set[int], crowds: Mapping[int, int]) -> set[int]:
@@ -23,7 +22,7 @@ class LargeClusters:
             return set()
         sql = """SELECT f.id, f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                  WHERE d.cluster_id = ? LIMIT 1"""
-        rows = self.db.rows_of_many(self.store.sql(sql), [(label,) for label in labels])
+        rows = self.store.rows_of_many(sql, [(label,) for label in labels])
         return labels.intersection(crowds.get(fingerprint_id, crowd) for fingerprint_id, crowd in rows)
 
     def gather(self, crowd: int, labels: Iterable[int]) -> dict[int, int]:
@@ -31,11 +30,11 @@ class LargeClusters:
         if not self.store.has_large_clusters:
             self.store.set(crowds=1)
             self.store.new_generation()
-        of_cluster = self.store.sql("SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?")
-        of_document = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE id = ?")
+        of_cluster = "SELECT DISTINCT fingerprint_id FROM {index}_document WHERE cluster_id = ?"
+        of_document = "SELECT fingerprint_id FROM {index}_document WHERE id = ?"
         fingerprint_ids: list[int] = []
         for label in labels:
-            rows = self.db.rows(of_cluster, (label,)) if label < ALONE else self.db.rows(of_document, (label - ALONE,))
+            rows = self.store.rows(of_cluster, (label,)) if label < ALONE else self.store.rows(of_document, (label - ALONE,))
             fingerprint_ids += (row[0] for row in rows)
         return dict.fromkeys(fingerprint_ids, crowd)
 
@@ -44,11 +43,9 @@ class LargeClusters:
         under the new label."""
         if not self.store.has_large_clusters:
             return
-        sql = self.store.sql(
-            """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
+        sql = """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id = ? AND f.crowd <> 0"""
-        )
-        fingerprint_ids = {row[0] for row in self.db.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
+        fingerprint_ids = {row[0] for row in self.store.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
         self.move(dict.fromkeys(fingerprint_ids, label if len(fingerprint_ids) >= limits.CROWD else 0))
 
     def move(self, crowds: dict[int, int]) -> None:

@@ -79,14 +79,13 @@ class Rejoining:
         typical document. False if a join does not compare as a query does."""
         if self.store.has_parts or not self.store.scheme.has_elements:
             return False
-        sql = "SELECT fingerprint_id, group_id, cluster_id FROM {index}_document WHERE id = ?"
-        rows = self.store.db.rows(self.store.sql(sql), (document_id,))
+        rows = self.store.rows("SELECT fingerprint_id, group_id, cluster_id FROM {index}_document WHERE id = ?", (document_id,))
         fingerprint_id, group_id, label = self.documents.require_numbers(rows[0])
         parameters = self.search.parameters(self.search.stored_sketch(fingerprint_id), group_id, 0)
         candidate_rows, _ = self.store.table.candidates({**parameters, "share": None})
         query_rows = (left + 1) * candidate_rows
         sql = "SELECT count(*) FROM (SELECT 1 FROM {index}_document WHERE cluster_id = ? LIMIT ?)"
-        size: int = self.store.db.value(self.store.sql(sql), (label, query_rows))
+        size: int = self.store.value(sql, (label, query_rows))
         return size < query_rows
 
     def load_documents(self) -> bool:
@@ -94,7 +93,7 @@ class Rejoining:
         sql = """SELECT id, fingerprint_id, group_id FROM {index}_document WHERE {visible} AND cluster_id = (
                      SELECT x.cluster_id FROM {index}_document AS x WHERE x.id = :some) ORDER BY id LIMIT :most"""
         values = {"some": next(iter(self.owner)), "now": self.now, "most": limits.SET_BLOCK + 1}
-        rows = self.store.db.rows(self.store.sql(sql), values)
+        rows = self.store.rows(sql, values)
         if len(rows) > limits.SET_BLOCK:
             return False
         first_copies: dict[int, int] = {}  # copies have no dismissed pair

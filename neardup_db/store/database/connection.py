@@ -77,8 +77,7 @@ class Database(Transactions):
 
     def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
         try:
-            row: tuple[Any, ...] | None = self.execute(sql, bindings).fetchone()
-            return row
+            return self.execute(sql, bindings).fetchone()
         except UnicodeDecodeError as error:
             raise undecodable(error) from error
 

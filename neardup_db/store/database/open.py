@@ -110,8 +110,7 @@ def _open_read_only(path: str, timeout: float) -> apsw.Connection:
         connection.close()
         refuse_waiting_log(path, error)
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # URI syntax
-    uri = f"file:{escaped}?immutable=1"
-    return checksums.connect(uri, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    return checksums.connect(f"file:{escaped}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def open_file(target: str, *, read_only: bool, durability: str, timeout: float, sums: bool = False) -> apsw.Connection:

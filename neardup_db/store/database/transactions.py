@@ -45,8 +45,7 @@ def current_task() -> object | None:
     asyncio = sys.modules.get("asyncio")  # importing it takes longer than opening an index
     if asyncio is None or asyncio._get_running_loop() is None:
         return None
-    task: object | None = asyncio.current_task()
-    return task
+    return asyncio.current_task()
 
 
 class _Level:

@@ -100,8 +100,7 @@ class Follower:
             if self.store.following is None:
                 return False
             triggers.remove(self.store)
-            sql = "DELETE FROM {index}_setting WHERE substr(name, 1, ?) = ?"
-            self.store.db.execute(self.store.sql(sql), (len(PREFIX), PREFIX))
+            self.store.execute("DELETE FROM {index}_setting WHERE substr(name, 1, ?) = ?", (len(PREFIX), PREFIX))
             self.store.new_generation()
             return True
 

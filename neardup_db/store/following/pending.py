@@ -30,6 +30,6 @@ def notes(store: Store) -> Iterator[str]:
         reason = lost_triggers(table.name)
     if reason is not None:
         yield f"all rows of {table.name} are to be compared ({reason}): sync() does it"
-    count = store.db.value(store.sql("SELECT count(*) FROM main.{index}_pending")) if triggers.tables_exist(store) else 0
+    count = store.value("SELECT count(*) FROM main.{index}_pending") if triggers.tables_exist(store) else 0
     if count:
         yield f"{count:,} changes of {table.name} are pending: sync() takes them over"

@@ -96,8 +96,7 @@ class Rows:
 
     def count(self) -> int:
         """The number of rows with a key, by the table's smallest index."""
-        number: int = self.db.value(f"SELECT count(*) - ({self._without_key('count(*)')}) FROM {self._table}")
-        return number
+        return self.db.value(f"SELECT count(*) - ({self._without_key('count(*)')}) FROM {self._table}")
 
     def without_key(self) -> bool:
         return self.db.value(f"{self._without_key('1')} LIMIT 1") is not None
@@ -115,8 +114,8 @@ class Rows:
         return check_key(self._value("key", raw_key))
 
     def pending(self, after_id: int, limit: int) -> list[tuple[int, RawKey]]:
-        sql = self.store.sql(f"SELECT id, {_kind_and_value('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?")
-        return [(number, RawKey(kind, value)) for number, kind, value in self.db.page(sql, after_id, limit)]
+        sql = f"SELECT id, {_kind_and_value('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?"
+        return [(number, RawKey(kind, value)) for number, kind, value in self.db.page(self.store.sql(sql), after_id, limit)]
 
     def _row(self, row: tuple[Any, ...]) -> Row:
         kind, value, text_kind, text, group_kind, _ = row
@@ -156,10 +155,8 @@ class Rows:
             column = self.table.following.text
             raise ParameterError(f"{column}={quoted(raw_key.value)} is stored as {raw_key.kind.upper()}, not as text: store text")
         if raw_key.kind == "null" or self.encoding == "utf-8":
-            text: bytes | None = raw_key.value  # of invalid Unicode the core uses the valid parts
-            return text
-        decoded: str = raw_key.value.decode(self.encoding, "replace")
-        return decoded
+            return raw_key.value  # of invalid Unicode the core uses the valid parts
+        return raw_key.value.decode(self.encoding, "replace")
 
 
 def _has_key(raw_key: RawKey, row: Sequence[Any]) -> bool:

@@ -43,7 +43,7 @@ def read_scan(store: Store) -> Scan | None:
 def write_scan(store: Store, scan: Scan | None) -> None:
     """Store the progress; None when the comparison is complete. Runs inside `writing`."""
     if scan is None:
-        store.db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (SCAN,))
+        store.execute("DELETE FROM {index}_setting WHERE name = ?", (SCAN,))
         return
     kind, value = scan.raw_key or (None, None)
     written = value.hex() if isinstance(value, bytes) else value

@@ -30,31 +30,28 @@ class StoredDocuments:
         self.db = store.db
 
     def last_id(self) -> int:
-        number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) FROM {index}_document"))
-        return number
+        return self.store.value("SELECT ifnull(max(id), 0) FROM {index}_document")
 
     def count(self) -> int:
         """The expected number of rows: documents and excluded rows."""
         sql = "SELECT (SELECT count(*) FROM {index}_document) + (SELECT count(*) FROM main.{index}_excluded)"
-        number: int = self.db.value(self.store.sql(sql))
-        return number
+        return self.store.value(sql)
 
     def exclude(self, key_rows: Iterable[tuple[RawKey, Row | None]]) -> None:
         """Record which of these keys have rows but no documents. Runs inside `writing`."""
         raw_keys = dict(key_rows)
         excluded = [raw_key for raw_key, row in raw_keys.items() if row is not None and row.text is None]
         delete = "DELETE FROM main.{index}_excluded WHERE key = "
-        insert = "INSERT OR REPLACE INTO main.{index}_excluded (key) SELECT "
-        for sql, keys in (delete, list(raw_keys)), (insert, excluded):
+        for sql, keys in (delete, list(raw_keys)), ("INSERT OR REPLACE INTO main.{index}_excluded (key) SELECT ", excluded):
             for bound in {raw_key.bound for raw_key in keys}:
                 values = [(raw_key.value,) for raw_key in keys if raw_key.bound == bound]
-                self.db.execute_many(self.store.sql(sql) + bound, values)
+                self.store.execute_many(sql + bound, values)
 
     def document_at(self, key: Key) -> Stored | None:
         sql = """SELECT d.id, d.expires_at, g.name, d.token_count, d.text, {value}
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
                      LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside} WHERE d.key = ?"""
-        row = self.db.row(self.store.sql(sql), (key,))
+        row = self.store.row(sql, (key,))
         return None if row is None else Stored(*row)
 
     def page(self, after_id: int, last_id: int, most: int) -> list[tuple[int, Key]]:

@@ -92,7 +92,7 @@ class SyncTransaction:
             self.found = sum(self.counts[name] for name in ("added", "replaced", "deleted")) - before
 
     def _is_pending(self) -> bool:
-        return self.store.db.value(self.store.sql("SELECT 1 FROM main.{index}_pending LIMIT 1")) is not None
+        return self.store.value("SELECT 1 FROM main.{index}_pending LIMIT 1") is not None
 
     def _is_counted(self) -> bool:
         with self.store.reading():  # flushes all earlier records
@@ -137,7 +137,7 @@ class SyncTransaction:
             look = self.stored.last_id() > 0
             if scan.is_new:
                 self.scan = scan = scan._replace(last_id=self.stored.last_id())
-                self.store.db.execute(self.store.sql("DELETE FROM main.{index}_excluded"))
+                self.store.execute("DELETE FROM main.{index}_excluded")
             if scan.is_new and self.rows.without_key():
                 self._skip(None, f"the key of rows is NULL in {self.table.following.key!r}: give them one", self.looked)
         while scan.document_id is None and (most := self._page()):
@@ -244,7 +244,7 @@ class SyncTransaction:
         """Delete pending changes up to an id (None: all) in the transaction that applies them. looked: the rows of their keys."""
         with self.ingest.without_flush():
             sql = "DELETE FROM main.{index}_pending" + (" WHERE id <= ?" if last_id is not None else "")
-            self.store.db.execute(self.store.sql(sql), None if last_id is None else (last_id,))
+            self.store.execute(sql, None if last_id is None else (last_id,))
             self.stored.exclude(looked)
 
     def _skip(self, key: Key | None, reason: str, number: int) -> None:

@@ -121,8 +121,7 @@ def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, A
 
 def _values(column: Any) -> Iterable[Any]:
     as_list = getattr(column, "tolist", None) or getattr(column, "to_list", None)
-    values: Iterable[Any] = column if as_list is None else as_list()
-    return values
+    return column if as_list is None else as_list()
 
 
 def _is_sequence(value: Any) -> bool:

@@ -35,11 +35,11 @@ def evict(store: Store, clusters: Clusters, last_id: int, added: int, now: int) 
     if window.is_unlimited:
         return
     limit = added * limits.LEFT_PER_ADDED
-    sql = store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY expires_at LIMIT +?")
-    evicted = {row[0] for row in store.db.rows(sql, (now, limit))}
+    sql = "SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY expires_at LIMIT +?"
+    evicted = {row[0] for row in store.rows(sql, (now, limit))}
     if window.documents is not None:
-        sql = store.sql("SELECT id FROM {index}_document WHERE id <= ? ORDER BY id DESC LIMIT +?")
-        evicted.update(row[0] for row in store.db.rows(sql, (last_id - window.documents, limit)))
+        sql = "SELECT id FROM {index}_document WHERE id <= ? ORDER BY id DESC LIMIT +?"
+        evicted.update(row[0] for row in store.rows(sql, (last_id - window.documents, limit)))
     if evicted:
         clusters.remove(sorted(evicted), now)
 
@@ -53,11 +53,11 @@ def change_window(store: Store, documents: Documents, window: Window, now: int) 
     if before.duration_ms is not None:  # restore each document's explicit expiry
         own_expiry = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = id)" if store.keeps_ends else "NULL"
         sql = f"UPDATE {{index}}_document SET expires_at = {own_expiry} WHERE expires_at = added_at + ? AND expires_at > ?"
-        store.db.execute(store.sql(sql), (before.duration_ms, now))
+        store.execute(sql, (before.duration_ms, now))
     if store.keeps_ends:
-        store.db.execute(store.sql("DELETE FROM {index}_own_end"))
+        store.execute("DELETE FROM {index}_own_end")
         sql = "INSERT INTO {index}_own_end SELECT id, expires_at FROM {index}_document WHERE expires_at >= added_at + ?"
-        store.db.execute(store.sql(sql), (window.duration_ms,))
+        store.execute(sql, (window.duration_ms,))
     require_window(store, documents)
 
 
@@ -67,6 +67,5 @@ def require_window(store: Store, documents: Documents) -> int:
     if outside is None:
         return 0
     latest, condition, parameters = outside
-    store.db.execute(store.sql(f"UPDATE {{index}}_document SET expires_at = {latest} WHERE {condition}"), parameters)
-    changed: int = store.db.connection.changes()
-    return changed
+    store.execute(f"UPDATE {{index}}_document SET expires_at = {latest} WHERE {condition}", parameters)
+    return store.db.connection.changes()

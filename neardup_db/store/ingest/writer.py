@@ -40,7 +40,6 @@ class Target(NamedTuple):
 class Writer:
     def __init__(self, store: Store, documents: Documents, search: Search, clusters: Clusters) -> None:
         self.store = store
-        self.db = store.db
         self.documents = documents
         self.search = search
         self.clusters = clusters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from operator import itemgetter
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from ... import limits
+from ...arrays import np
 from ...errors import MismatchError, NearDupError, ParameterError
 from ...native import lib
 from ...parameters import quoted
@@ -156,7 +157,7 @@ class Store:
             schema.create_tables(self.db, self.name, "own_end")
         for name, value in window.settings().items():
             if value is None:
-                self.db.execute(self.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
+                self.execute("DELETE FROM {index}_setting WHERE name = ?", (name,))
             else:
                 self.set(**{name: value})
 
@@ -207,7 +208,7 @@ class Store:
 
     def _allowed(self, scheme: Scheme) -> Allowed | None:
         """The allowed texts, without damaged ones."""
-        rows = self.db.rows(f"SELECT value FROM {self.name}_allowed ORDER BY id")
+        rows = self.rows("SELECT value FROM {index}_allowed ORDER BY id")
         values = [value for (value,) in rows if is_comparable(scheme, value)]
         return Allowed(scheme, values) if values else None
 
@@ -227,11 +228,11 @@ class Store:
         self.new_generation()
 
     def drop_table(self, part: str) -> None:
-        self.db.execute(self.sql(f"DROP TABLE {{index}}_{part}"))
+        self.execute(f"DROP TABLE {{index}}_{part}")
         self.new_generation()
 
     def setting(self, name: str) -> Any:
-        return self.db.value(self.sql("SELECT value FROM {index}_setting WHERE name = ?"), (name,))
+        return self.value("SELECT value FROM {index}_setting WHERE name = ?", (name,))
 
     def new_generation(self, *, fingerprints: bool = False) -> None:
         """Make every open index of this file reload its settings, this one now. fingerprints: their values or ids change, so
@@ -337,6 +338,41 @@ class Store:
         return True
 
     # ---- SQL ---------------------------------------------------------------------------------------------------------
+
+    # Statements as those of `Database`, of templates that `sql` expands.
+
+    def execute(self, template: str, bindings: Any = None) -> apsw.Cursor:
+        return self.db.execute(self.sql(template), bindings)
+
+    def execute_many(self, template: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        return self.db.execute_many(self.sql(template), bindings)
+
+    def rows(self, template: str, bindings: Any = None) -> list[tuple[Any, ...]]:
+        return self.db.rows(self.sql(template), bindings)
+
+    def row(self, template: str, bindings: Any = None) -> tuple[Any, ...] | None:
+        return self.db.row(self.sql(template), bindings)
+
+    def value(self, template: str, bindings: Any = None) -> Any:
+        return self.db.value(self.sql(template), bindings)
+
+    def stream(self, template: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
+        return self.db.stream(self.sql(template), bindings)
+
+    def rows_of_many(self, template: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
+        return self.db.rows_of_many(self.sql(template), bindings)
+
+    def rows_of_numbers(self, template: str, numbers: Iterable[int], *more: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement whose first parameter is a table of these numbers, sorted; none without numbers."""
+        distinct = np.unique(np.fromiter(numbers, np.int64))
+        return self.rows(template, (self.db.carried(distinct), *more)) if len(distinct) else []
+
+    def pages(self, template: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """All rows in pages. The statement's parameters are the id of the last row read and `size`."""
+        last_id = 0
+        while page := self.db.page(self.sql(template), last_id, size):
+            yield page
+            last_id = page[-1][0]
 
     def sql(self, template: str) -> str:
         """A statement with the index's name and the fragments of sql/ that it names."""

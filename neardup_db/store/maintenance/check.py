@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from ... import limits
 from ...errors import CorruptIndexError
@@ -68,7 +68,7 @@ class Checker:
 
     def _report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
         """The message with the first values that a query with :limit returns; nothing without values."""
-        rows = self.db.rows(self.store.sql(sql), {"limit": SHOWN + 1, **parameters})
+        rows = self.store.rows(sql, {"limit": SHOWN + 1, **parameters})
         yield from with_examples(message, [row[0] for row in rows])
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
@@ -86,13 +86,9 @@ class Checker:
 
     def _damaged(self) -> list[int]:
         """The ids of fingerprints whose value does not match its hash or does not fit the scheme."""
-        damaged: list[int] = []
-        last = 0
-        sql = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?")
-        while rows := self.db.page(sql, last, limits.CHECKED_VALUES):
-            damaged += [number for number, value, value_hash in rows if not self.documents.is_sound(value, value_hash)]
-            last = rows[-1][0]
-        return damaged
+        sql = "SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?"
+        rows = chain.from_iterable(self.store.pages(sql, limits.CHECKED_VALUES))
+        return [number for number, value, value_hash in rows if not self.documents.is_sound(value, value_hash)]
 
     def ids(self) -> Iterator[str]:
         """Ids are in their range. Queries and candidate rows depend on it, so a repair refuses others."""
@@ -173,7 +169,7 @@ class Checker:
         """Keys, names and metadata are valid Unicode: reading invalid text raises CorruptIndexError."""
         parts = ["SELECT part FROM {index}_part"] if self.store.has_parts else []
         for sql in ("SELECT key, metadata FROM {index}_document", "SELECT name FROM {index}_group", *parts):
-            for _ in self.db.stream(self.store.sql(sql)):
+            for _ in self.store.stream(sql):
                 pass
         yield from ()
 
@@ -243,17 +239,13 @@ class Checker:
         allowed = store.sketcher.allowed
         if allowed is None:
             allowed = Allowed(store.scheme, [])
-        differing: list[int] = []
-        sql = store.sql(
-            """SELECT z.document_id, z.value, z.value_hash FROM {index}_allowed_document AS z
-               JOIN {index}_document AS d ON d.id = z.document_id WHERE z.document_id > ? ORDER BY z.document_id LIMIT ?"""
-        )
-        last = 0
-        while page := self.db.page(sql, last, limits.CHECKED_TEXTS):
-            for number, value, value_hash in page:
-                if not documents.is_sound(value, value_hash) or not allowed.covers(value):
-                    differing.append(number)
-            last = page[-1][0]
+        sql = """SELECT z.document_id, z.value, z.value_hash FROM {index}_allowed_document AS z
+                 JOIN {index}_document AS d ON d.id = z.document_id WHERE z.document_id > ? ORDER BY z.document_id LIMIT ?"""
+        differing = [
+            number
+            for number, value, value_hash in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS))
+            if not documents.is_sound(value, value_hash) or not allowed.covers(value)
+        ]
         yield from with_examples("documents set aside that are like no allowed text", differing)
         yield from with_examples(
             "fingerprints that are like an allowed text", [number for number, _ in fingerprints_like(store, documents, allowed)]
@@ -327,16 +319,12 @@ class Checker:
         if not self.store.store_text:
             return
         changed: list[int] = []
-        last = 0
-        sql = self.store.sql(
-            """SELECT d.id, d.text, {value} FROM {index}_document AS d
-               LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside}
-               WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
-        )
-        while rows := self.db.page(sql, last, limits.CHECKED_TEXTS):
+        sql = """SELECT d.id, d.text, {value} FROM {index}_document AS d
+                 LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside}
+                 WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
+        for rows in self.store.pages(sql, limits.CHECKED_TEXTS):
             values = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
             changed += [row[0] for row, value in zip(rows, values, strict=True) if row[2] != value]
-            last = rows[-1][0]
         yield from with_examples("documents whose text is not the one that was fingerprinted", changed)
 
     # ---- matches and clusters ------------------------------------------------------------------------------------------
@@ -366,13 +354,13 @@ class Checker:
         if not self.store.record_matches:
             return
         recorded = UnionFind()
-        for document_id, other_id in self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_match")):
+        for document_id, other_id in self.store.stream("SELECT document_id, other_id FROM {index}_match"):
             recorded.union(document_id, other_id)
         first: dict[int, int] = {}
-        sql = self.store.sql("SELECT id, cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL ORDER BY id")
+        sql = "SELECT id, cluster_id FROM {index}_document WHERE cluster_id IS NOT NULL ORDER BY id"
         apart = (
             document_id
-            for document_id, label in self.db.rows(sql)
+            for document_id, label in self.store.rows(sql)
             if recorded.find(first.setdefault(label, document_id)) != recorded.find(document_id)
         )
         yield from with_examples("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
@@ -382,8 +370,8 @@ class Checker:
         pair has two labels, so does a connecting one."""
         labels: dict[int, int] = {}
         copy = (0, 0, 0)
-        members = self.store.sql(self.store.frame("members"))
-        for number, document_id, _, label in self.db.stream(members, (1, MAX_ID, EVER, ACROSS_GROUPS, -1)):
+        members = self.store.frame("members")
+        for number, document_id, _, label in self.store.stream(members, (1, MAX_ID, EVER, ACROSS_GROUPS, -1)):
             if copy[0] == number and copy[2] != label:
                 yield copy[1]
             copy = number, document_id, label
@@ -410,7 +398,7 @@ class Checker:
                   WHERE similarity IS NOT found_similarity OR distance IS NOT found_distance OR similarity < :bound
                       OR distance > :radius OR NOT met"""
         bound, radius = scheme.query_bounds(None, None)
-        invalid = self.db.rows(self.store.sql(sql), {"bound": bound, "radius": radius})
+        invalid = self.store.rows(sql, {"bound": bound, "radius": radius})
         unreal = {number for number, is_real in invalid if not is_real}
         differing = {number for number, is_real in invalid if is_real}
         yield from with_examples("documents with a recorded match to one that they do not match", sorted(unreal))

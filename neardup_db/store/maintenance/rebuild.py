@@ -11,8 +11,7 @@ from ...schemes.base import Scheme
 from ...text import TextRules
 from ..clustering.allowing import exempt_unindexed, restore
 from ..clustering.clusters import Clusters
-from ..clustering.codes import LATEST, AddedCode, connect_codes
-from ..clustering.dismissing import split_dismissed
+from ..clustering.codes import index_and_connect
 from ..layout import schema
 from ..layout.choices import Choices
 from ..layout.state import Store
@@ -40,22 +39,22 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
     schema.create_tables(db, store.name, scheme.table)
     new: dict[str, Any] = {**scheme.settings(), **rules.settings()}
     for name in {*store.scheme.settings(), *store.rules.settings()} - set(new):
-        db.execute(store.sql("DELETE FROM {index}_setting WHERE name = ?"), (name,))
+        store.execute("DELETE FROM {index}_setting WHERE name = ?", (name,))
     store.set(**new, store_text=int(store_text), record_matches=int(record_matches))
     store.given_rules[:0] = [] if changes.rules is None else [changes.rules]
     store.new_generation(fingerprints=not keep_values)
     if not keep_values:
         _refingerprint(store, clusters.documents, step)
     if not store_text:
-        db.execute(store.sql("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL"))
+        store.execute("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL")
         if store.allows:
-            db.execute(store.sql("UPDATE {index}_allowed SET text = NULL"))
+            store.execute("UPDATE {index}_allowed SET text = NULL")
     exempt_unindexed(store, clusters.documents)
     reindex(store, clusters, now, step)
 
 
 def _require_texts(store: Store, reason: str) -> None:
-    missing = store.db.value(store.sql("SELECT count(*) FROM {index}_document WHERE text IS NULL"))
+    missing = store.value("SELECT count(*) FROM {index}_document WHERE text IS NULL")
     if missing:
         raise ParameterError(
             f"{reason}, but {missing} documents have no stored text: build a new index from the texts (store_text=True keeps "
@@ -65,7 +64,7 @@ def _require_texts(store: Store, reason: str) -> None:
 
 def _refingerprint_allowed(store: Store, scheme: Scheme, rules: TextRules) -> None:
     """Raises ParameterError if an allowed text is not stored."""
-    rows = store.db.rows(store.sql("SELECT id, text FROM {index}_allowed"))
+    rows = store.rows("SELECT id, text FROM {index}_allowed")
     missing = [number for number, text in rows if text is None]
     if missing:
         raise ParameterError(
@@ -73,27 +72,25 @@ def _refingerprint_allowed(store: Store, scheme: Scheme, rules: TextRules) -> No
             "disallow() them first, and allow() the texts again afterwards"
         )
     values = scheme.values([text for _, text in rows], rules).values
-    update = store.sql("UPDATE {index}_allowed SET value = ? WHERE id = ?")
-    delete = store.sql("DELETE FROM {index}_allowed WHERE id = ?")
+    update = "UPDATE {index}_allowed SET value = ? WHERE id = ?"
+    delete = "DELETE FROM {index}_allowed WHERE id = ?"
     for (number, _), value in zip(rows, values, strict=True):
         if value:
-            store.db.execute(update, (value, number))
+            store.execute(update, (value, number))
         else:  # no shingle under the new rules, so it matches nothing anyway
-            store.db.execute(delete, (number,))
+            store.execute(delete, (number,))
 
 
 def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any]) -> None:
-    db = store.db
-    db.execute(store.sql("UPDATE {index}_document SET fingerprint_id = NULL"))
-    db.execute(store.sql("DELETE FROM {index}_fingerprint"))
-    update = store.sql("UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?")
-    page_sql = store.sql("SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?")
-    after, done = 0, 0
-    while page := db.page(page_sql, after, limits.REBUILT_PAGE):
+    store.execute("UPDATE {index}_document SET fingerprint_id = NULL")
+    store.execute("DELETE FROM {index}_fingerprint")
+    update = "UPDATE {index}_document SET fingerprint_id = ?, token_count = ? WHERE id = ?"
+    page_sql = "SELECT id, group_id, text FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?"
+    done = 0
+    for page in store.pages(page_sql, limits.REBUILT_PAGE):
         values = store.scheme.values([text for _, _, text in page], store.rules)
         for (document_id, group_id, _), value, count in zip(page, values.values, values.token_counts, strict=True):
-            db.execute(update, (documents.fingerprint_of(group_id, value), count, document_id))
-        after = page[-1][0]
+            store.execute(update, (documents.fingerprint_of(group_id, value), count, document_id))
         done += len(page)
         step(done)
 
@@ -101,21 +98,9 @@ def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any
 def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
     """Recompute candidate rows, edges and clusters from the values; the candidate table is empty. step: called with the number
     done."""
-    documents = clusters.documents
     clusters.dismissed.separate(is_indexed=False)
-    store.db.execute(store.sql("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0"))
-    store.db.execute(store.sql("DELETE FROM {index}_match"))
-    store.db.execute(store.sql("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL"))
-    done = 0
-    documents_sql = store.sql(store.frame("fingerprint_documents"))
-    for first_id, last_id in documents.filing_ranges(limits.FILING_BYTES):
-        store.table.index_rows(first_id, last_id)
-        added = store.db.rows(documents_sql, {"first_id": first_id, "last_id": last_id, "now": now})
-        if store.record_matches and store.has_parts:
-            connect_codes(clusters, [AddedCode(*row[:2]) for row in added], (first_id, last_id), LATEST, 0, now)
-        elif store.record_matches:
-            clusters.connect_many(added, (first_id, last_id), now)
-        done += len(added)
-        step(done)
-    split_dismissed(clusters, now)
+    store.execute("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0")
+    store.execute("DELETE FROM {index}_match")
+    store.execute("UPDATE {index}_document SET cluster_id = NULL WHERE cluster_id IS NOT NULL")
+    index_and_connect(clusters, now, step)
     clusters.changes.restart()

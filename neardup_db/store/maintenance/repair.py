@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from ... import limits
 from ..clustering.allowing import exempt_unindexed
@@ -64,7 +65,7 @@ class Repair:
         messages = [f"{name} made again" for name in restored]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
-                self.db.execute(self.store.sql(f"REINDEX {{index}}_{table}"))
+                self.store.execute(f"REINDEX {{index}}_{table}")
             messages.append("indexes of all tables built again")
         return messages
 
@@ -83,26 +84,23 @@ class Repair:
         """Delete damaged codes and codes of missing documents. The first remaining code becomes that of the document row; a
         document without codes is left to `_repair_fingerprints`. Yields messages about losses."""
         store, parts = self.store, self.documents.parts
-        self.db.execute(store.sql("DELETE FROM {index}_part WHERE document_id NOT IN (SELECT id FROM {index}_document)"))
+        store.execute("DELETE FROM {index}_part WHERE document_id NOT IN (SELECT id FROM {index}_document)")
         sql = """DELETE FROM {index}_part WHERE id NOT IN (SELECT min(id) FROM {index}_part GROUP BY document_id, part)
                      OR typeof(part) NOT IN ('text', 'integer', 'null') RETURNING document_id"""
-        losers = {document_id for (document_id,) in self.db.rows(store.sql(sql))}
+        losers = {document_id for (document_id,) in store.rows(sql)}
         sql = """SELECT p.id, p.document_id, d.group_id, p.fingerprint_id, f.group_id, f.value, f.value_hash
                  FROM {index}_part AS p JOIN {index}_document AS d ON d.id = p.document_id
                  LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id WHERE p.id > ? ORDER BY p.id LIMIT ?"""
-        last = 0
-        while page := self.db.page(store.sql(sql), last, limits.CHECKED_TEXTS):
-            for number, document_id, group_id, *stored in page:
-                fingerprint_id = self._fingerprint(group_id, *stored) if stored[1] == group_id else None
-                if fingerprint_id is None:
-                    losers.add(document_id)
-                    parts.remove(number)
-                elif fingerprint_id != stored[0]:
-                    parts.replace(number, fingerprint_id)
-            last = page[-1][0]
+        for number, document_id, group_id, *stored in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS)):
+            fingerprint_id = self._fingerprint(group_id, *stored) if stored[1] == group_id else None
+            if fingerprint_id is None:
+                losers.add(document_id)
+                parts.remove(number)
+            elif fingerprint_id != stored[0]:
+                parts.replace(number, fingerprint_id)
         first = "SELECT p.fingerprint_id FROM {index}_part AS p WHERE p.document_id = d.id ORDER BY p.id LIMIT 1"
         sql = "UPDATE {index}_document AS d SET fingerprint_id = ({}) WHERE d.id IN (SELECT document_id FROM {index}_part)"
-        self.db.execute(store.sql(sql.replace("{}", first)))
+        store.execute(sql.replace("{}", first))
         keys = [self.documents.key(document_id) for document_id in sorted(losers)]
         yield from with_examples(f"{len(keys)} documents have lost a code, add it again", map(repr, keys))
 
@@ -110,23 +108,21 @@ class Repair:
         """Give each document its fingerprint, exempt ones too: by the stored value if that is sound, else by the text; without
         either the document loses it. Equal values become one. Returns (messages about repairs, messages about losses)."""
         store, documents = self.store, self.documents
-        update = store.sql("UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?")
+        update = "UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, f.group_id, {value}, {value_hash} FROM {index}_document AS d
                  LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside}
                  WHERE d.id > ? AND (d.fingerprint_id IS NOT NULL OR {value} IS NOT NULL) ORDER BY d.id LIMIT ?"""
-        changed, last = 0, 0
+        changed = 0
         lost: list[str] = []
-        while page := self.db.page(store.sql(sql), last, limits.CHECKED_TEXTS):
-            for document_id, group_id, *stored in page:
-                fingerprint_id = self._fingerprint(group_id, *stored)
-                if fingerprint_id is None and (text := documents.text(document_id)) is not None:
-                    fingerprint_id = documents.fingerprint_of(group_id, store.scheme.values([text], store.rules).values[0])
-                elif fingerprint_id is None:
-                    lost.append(repr(documents.key(document_id)))
-                if fingerprint_id != stored[0]:
-                    self.db.execute(update, (fingerprint_id, document_id))
-                    changed += fingerprint_id is not None and stored[0] is not None
-            last = page[-1][0]
+        for document_id, group_id, *stored in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS)):
+            fingerprint_id = self._fingerprint(group_id, *stored)
+            if fingerprint_id is None and (text := documents.text(document_id)) is not None:
+                fingerprint_id = documents.fingerprint_of(group_id, store.scheme.values([text], store.rules).values[0])
+            elif fingerprint_id is None:
+                lost.append(repr(documents.key(document_id)))
+            if fingerprint_id != stored[0]:
+                store.execute(update, (fingerprint_id, document_id))
+                changed += fingerprint_id is not None and stored[0] is not None
         messages = [f"{changed} documents given a sound fingerprint"] if changed else []
         message = f"{len(lost)} documents have lost their fingerprint and match nothing, add them again"
         return messages, list(with_examples(message, lost))
@@ -145,13 +141,13 @@ class Repair:
     def _repair_allowed(self) -> Iterator[str]:
         """Delete damaged allowed texts. No document is exempt until `exempt_unindexed`. Yields messages about losses."""
         store = self.store
-        self.db.execute(store.sql("DELETE FROM {index}_allowed_document"))
-        rows = self.db.rows(store.sql("SELECT id, value FROM {index}_allowed"))
+        store.execute("DELETE FROM {index}_allowed_document")
+        rows = store.rows("SELECT id, value FROM {index}_allowed")
         invalid = [(number,) for number, value in rows if not is_comparable(store.scheme, value)]
-        self.db.execute_many(store.sql("DELETE FROM {index}_allowed WHERE id = ?"), invalid)
+        store.execute_many("DELETE FROM {index}_allowed WHERE id = ?", invalid)
         store.new_generation()
         yield from with_examples(f"{len(invalid)} allowed texts are lost, allow them again", (number for (number,) in invalid))
 
     def _drop_orphans(self) -> int:
-        self.db.execute(self.store.sql(f"DELETE FROM {{index}}_fingerprint WHERE id IN ({self.store.frame('unused')})"))
+        self.store.execute(f"DELETE FROM {{index}}_fingerprint WHERE id IN ({self.store.frame('unused')})")
         return self.db.connection.changes()

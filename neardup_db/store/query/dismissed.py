@@ -7,9 +7,8 @@ documents or for none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from ...arrays import np
 from ...values import Key
 from ..layout.state import Store
 from .documents import DocumentRow, Documents
@@ -20,7 +19,7 @@ NONE: frozenset[tuple[int, int]] = frozenset()
 class Dismissed:
     """Reads and writes dismissed pairs inside the store's transactions. Changes no cluster.
 
-    Without the table, only `add_all`, `pairs_among`, `page` and `pairs` may be called.
+    Without the table, only `add_all`, `pairs_among`, and `page` may be called.
     """
 
     TABLE = "dismissed"
@@ -35,16 +34,16 @@ class Dismissed:
     def dismissed_with(self, document_id: int) -> set[int]:
         sql = """SELECT other_id FROM {index}_dismissed WHERE document_id = ?1
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
-        return {row[0] for row in self.db.rows(self.store.sql(sql), (document_id,))}
+        return {row[0] for row in self.store.rows(sql, (document_id,))}
 
     def has_pair(self, document_id: int) -> bool:
         sql = """SELECT EXISTS (SELECT 1 FROM {index}_dismissed WHERE document_id = ?1)
                      OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_id = ?1)"""
-        return bool(self.db.value(self.store.sql(sql), (document_id,)))
+        return bool(self.store.value(sql, (document_id,)))
 
     def is_dismissed(self, a: int, b: int) -> bool:
         sql = "SELECT 1 FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
-        return self.db.value(self.store.sql(sql), (max(a, b), min(a, b))) is not None
+        return self.store.value(sql, (max(a, b), min(a, b))) is not None
 
     def pairs_among(self, document_ids: Iterable[int]) -> frozenset[tuple[int, int]]:
         """The dismissed pairs (earlier, later) whose later document has one of these ids."""
@@ -52,8 +51,7 @@ class Dismissed:
             return NONE
         sql = """SELECT x.other_id, x.document_id FROM {carray}(?) AS d CROSS JOIN {index}_dismissed AS x
                  WHERE x.document_id = d.value"""
-        sorted_ids = np.sort(np.fromiter(document_ids, np.int64))
-        return frozenset(self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),))) if len(sorted_ids) else NONE
+        return frozenset(self.store.rows_of_numbers(sql, document_ids))
 
     def page(self, after: tuple[int, int], now: int, size: int) -> list[tuple[int, int, Key, Key]]:
         """(later id, earlier id, earlier key, later key) of the next pairs of visible documents."""
@@ -66,12 +64,7 @@ class Dismissed:
                       AND {visible.format("a")} AND {visible.format("b")}
                   ORDER BY x.document_id, x.other_id LIMIT :size"""
         parameters = {"later": after[0], "earlier": after[1], "now": now, "size": size}
-        return self.db.rows(self.store.sql(sql), parameters)
-
-    def pairs(self) -> Iterator[tuple[int, int]]:
-        """All pairs, as (later id, earlier id)."""
-        if self.store.dismisses:
-            yield from self.db.stream(self.store.sql("SELECT document_id, other_id FROM {index}_dismissed"))
+        return self.store.rows(sql, parameters)
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
@@ -80,19 +73,22 @@ class Dismissed:
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
         sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?) RETURNING 1"
-        return len(self.db.rows_of_many(self.store.sql(sql), [(max(a.id, b.id), min(a.id, b.id), now) for b in others]))
+        return len(self.store.rows_of_many(sql, [(max(a.id, b.id), min(a.id, b.id), now) for b in others]))
 
     def remove(self, a: int, others: Iterable[int]) -> None:
         sql = "DELETE FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
-        self.db.execute_many(self.store.sql(sql), [(max(a, b), min(a, b)) for b in others])
+        self.store.execute_many(sql, [(max(a, b), min(a, b)) for b in others])
 
     def separate(self, document_ids: Iterable[int] | None = None, *, is_indexed: bool = True) -> None:
         """Give documents of dismissed pairs unshared fingerprints. document_ids: None checks all. is_indexed: write candidate
         rows for the new fingerprints."""
         if not self.store.dismisses:
             return
-        every = self.store.sql("SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed")
-        dismissed = {row[0] for row in self.db.rows(every)} if document_ids is None else set(filter(self.has_pair, document_ids))
+        if document_ids is None:
+            every = "SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed"
+            dismissed = {row[0] for row in self.store.rows(every)}
+        else:
+            dismissed = set(filter(self.has_pair, document_ids))
         for document in self.documents.rows_by_id(sorted(dismissed)):
             for number in self.documents.fingerprints_of(document.id, document.fingerprint_id):
                 if self.documents.is_shared(number, document.id):
@@ -102,10 +98,10 @@ class Dismissed:
 
     def drop(self, document_id: int) -> None:
         for end in ("document_id", "other_id"):
-            self.db.execute(self.store.sql(f"DELETE FROM {{index}}_dismissed WHERE {end} = ?"), (document_id,))
+            self.store.execute(f"DELETE FROM {{index}}_dismissed WHERE {end} = ?", (document_id,))
 
     def drop_damaged(self) -> int:
         sql = """DELETE FROM {index}_dismissed WHERE document_id <= other_id
                  OR document_id NOT IN (SELECT id FROM {index}_document) OR other_id NOT IN (SELECT id FROM {index}_document)"""
-        self.db.execute(self.store.sql(sql))
+        self.store.execute(sql)
         return self.db.connection.changes()

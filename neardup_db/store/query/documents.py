@@ -66,28 +66,27 @@ class Documents(Fingerprints):
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def find(self, key: Key) -> DocumentRow | None:
-        sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?"
-        row = self.db.row(self.store.sql(sql), (key,))
+        row = self.store.row("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?", (key,))
         return None if row is None else DocumentRow(*self.require_numbers(row))
 
     def rows_by_id(self, document_ids: Iterable[int]) -> list[DocumentRow]:
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
-        rows = self.db.rows_of_many(self.store.sql(sql), ((number,) for number in document_ids))
+        rows = self.store.rows_of_many(sql, ((number,) for number in document_ids))
         return [DocumentRow(*self.require_numbers(row)) for row in rows]
 
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
         """Expired rows, too. One statement for each key type."""
         columns = "SELECT d.key, d.id, d.group_id, d.fingerprint_id, d.expires_at FROM"
-        at_once = self.store.sql(f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value")
-        one_by_one = self.store.sql(f"{columns} {{index}}_document AS d WHERE d.key = ?")
+        at_once = f"{columns} {{carray}}(?) AS k CROSS JOIN {{index}}_document AS d WHERE d.key = k.value"
+        one_by_one = f"{columns} {{index}}_document AS d WHERE d.key = ?"
         rows: list[tuple[Any, ...]] = []
         for kind in set(map(type, keys)):
             typed_keys = [key for key in dict.fromkeys(keys) if type(key) is kind]
             packed = _keys_array(typed_keys)
             if packed is None:
-                rows += self.db.rows_of_many(one_by_one, ((key,) for key in typed_keys))
+                rows += self.store.rows_of_many(one_by_one, ((key,) for key in typed_keys))
             else:
-                rows += self.db.rows(at_once, (self.db.carried(packed),))
+                rows += self.store.rows(at_once, (self.db.carried(packed),))
         return {key: DocumentRow(*self.require_numbers(row)) for key, *row in rows}
 
     def visible(self, key: Key, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow | None:
@@ -103,7 +102,7 @@ class Documents(Fingerprints):
                      UNION ALL SELECT id, expires_at FROM {index}_document
                      WHERE fingerprint_id IS NULL AND group_id = +:group_id)
                  ORDER BY id"""
-        return self.db.rows(self.store.sql(sql), {"group_id": group_id, "now": now})
+        return self.store.rows(sql, {"group_id": group_id, "now": now})
 
     @contextmanager
     def row_and_value(self, key: Key) -> Iterator[tuple[DocumentRow, bytes | None] | None]:
@@ -121,7 +120,7 @@ class Documents(Fingerprints):
         sql = """SELECT d.key, g.name, d.metadata, d.text, d.token_count, d.added_at, d.last_seen, d.times_seen, d.expires_at,
                      d.fingerprint_id
                  FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id WHERE d.id = ?"""
-        row = self.db.rows(self.store.sql(sql), (document_id,))[0]
+        row = self.store.rows(sql, (document_id,))[0]
         key, group, metadata, text, tokens, added, seen, times, expires, fingerprint_id = row
         codes = self.codes(document_id, fingerprint_id) if self.store.scheme.takes_codes else {}
         try:
@@ -154,28 +153,24 @@ class Documents(Fingerprints):
         return {row.part: self.value(row.fingerprint_id) for row in rows}
 
     def count(self, now: int) -> int:
-        total: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document"))
-        gone: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_document WHERE expires_at <= ?"), (now,))
+        total: int = self.store.value("SELECT count(*) FROM {index}_document")
+        gone: int = self.store.value("SELECT count(*) FROM {index}_document WHERE expires_at <= ?", (now,))
         if gone > total:
             raise self._damaged("the table of documents", f"{gone} of {total} have expired")
         return total - gone
 
     def key(self, document_id: int) -> Key:
-        key: Key = self.db.value(self.store.sql("SELECT key FROM {index}_document WHERE id = ?"), (document_id,))
-        return key
+        return self.store.value("SELECT key FROM {index}_document WHERE id = ?", (document_id,))
 
     def label(self, document_id: int) -> int | None:
-        sql = self.store.sql("SELECT cluster_id FROM {index}_document WHERE id = ?")
-        label: int | None = self.require_numbers([self.db.value(sql, (document_id,))])[0]
-        return label
+        sql = "SELECT cluster_id FROM {index}_document WHERE id = ?"
+        return self.require_numbers([self.store.value(sql, (document_id,))])[0]
 
     def labels_of(self, document_ids: Iterable[int]) -> dict[int, int]:
         """The cluster label of each document; ALONE + id without a cluster."""
         sql = """SELECT d.id, ifnull(d.cluster_id, d.id + {alone}) FROM {carray}(?) AS i CROSS JOIN {index}_document AS d
                  WHERE d.id = i.value"""
-        sorted_ids = np.unique(np.fromiter(document_ids, np.int64))
-        rows = self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),)) if len(sorted_ids) else []
-        return {number: label for number, label in map(self.require_numbers, rows)}
+        return {number: label for number, label in map(self.require_numbers, self.store.rows_of_numbers(sql, document_ids))}
 
     def page(self, after_id: int, now: int, size: int) -> list[tuple[int, Key, int | None, int]]:
         """(id, key, fingerprint_id, group_id) of the next visible documents in insertion order."""
@@ -189,16 +184,15 @@ class Documents(Fingerprints):
             return 0
         if isinstance(group, AnyGroup):
             return ACROSS_GROUPS
-        number = self.db.value(self.store.sql("SELECT id FROM {index}_group WHERE name = ?"), (group,))
+        number = self.store.value("SELECT id FROM {index}_group WHERE name = ?", (group,))
         if number is None and create:
-            self.db.execute(self.store.sql("INSERT INTO {index}_group (name) VALUES (?)"), (group,))
+            self.store.execute("INSERT INTO {index}_group (name) VALUES (?)", (group,))
             number = self.db.connection.last_insert_rowid()
             self._emptied.add(number - 1)
         return NEVER_SEEN if number is None else number
 
     def group_name(self, group_id: int) -> Key | None:
-        name: Key | None = self.db.value(self.store.sql("SELECT name FROM {index}_group WHERE id = ?"), (group_id,))
-        return name
+        return self.store.value("SELECT name FROM {index}_group WHERE id = ?", (group_id,))
 
     def is_in_group(self, row: DocumentRow, group: Key | AnyGroup | None) -> bool:
         return isinstance(group, AnyGroup) or row.group_id == self.group_id(group)
@@ -217,11 +211,10 @@ class Documents(Fingerprints):
                  AND NOT EXISTS (SELECT 1 FROM (SELECT group_id, row_number() OVER () AS place FROM {index}_document
                      WHERE fingerprint_id IS NULL LIMIT ?2) WHERE group_id = ?1 OR place = ?2)"""
         emptied, self._emptied = self._emptied, set()
-        self.db.execute_many(self.store.sql(sql), [(number, limits.EMPTY_TEXTS) for number in sorted(emptied)])
+        self.store.execute_many(sql, [(number, limits.EMPTY_TEXTS) for number in sorted(emptied)])
 
     def drop_unused_groups(self) -> None:
-        sql = "DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)"
-        self.db.execute(self.store.sql(sql))
+        self.store.execute("DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)")
 
     def kinds(self, name: str, now: int) -> list[str]:
         """The SQLite types of the keys, group names or parts of visible documents; name: 'key', 'group', or 'part' in an index
@@ -233,11 +226,10 @@ class Documents(Fingerprints):
             "part": """SELECT DISTINCT typeof(p.part) FROM {index}_document AS d JOIN {index}_part AS p ON p.document_id = d.id
                        WHERE {visible} AND p.part IS NOT NULL""",
         }
-        return [kind for (kind,) in self.db.rows(self.store.sql(sql[name]), (now,))]
+        return [kind for (kind,) in self.store.rows(sql[name], (now,))]
 
     def text(self, document_id: int) -> str | None:
-        text: str | None = self.db.value(self.store.sql("SELECT text FROM {index}_document WHERE id = ?"), (document_id,))
-        return text
+        return self.store.value("SELECT text FROM {index}_document WHERE id = ?", (document_id,))
 
     def last_change(self) -> int:
         """The highest id ever assigned in the change log."""
@@ -251,29 +243,28 @@ class Documents(Fingerprints):
                  FROM {index}_document AS d WHERE d.id = (
                      SELECT max(id) FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id)"""
         parameters = ({"id": number, "fingerprint_id": fingerprint_id, "now": now} for number, fingerprint_id in documents)
-        rows = self.db.rows_of_many(self.store.sql(sql), parameters)
+        rows = self.store.rows_of_many(sql, parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
     def store_exempt_values(self, values: Mapping[int, bytes]) -> None:
         sql = "INSERT INTO {index}_allowed_document (document_id, value, value_hash) VALUES (?, ?, ?)"
         rows = [(number, value, signed_hash(value)) for number, value in values.items()]
-        self.db.execute_many(self.store.sql(sql), rows)
+        self.store.execute_many(sql, rows)
 
     def exempt_fingerprint(self, fingerprint_id: int, value: bytes, *, has_rows: bool = True) -> list[int]:
         """Exempt all documents of a fingerprint, delete it and return their ids. has_rows: it has candidate rows."""
-        sql = self.store.sql("UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id")
-        document_ids = [row[0] for row in self.db.rows(sql, (fingerprint_id,))]
+        sql = "UPDATE {index}_document SET fingerprint_id = NULL WHERE fingerprint_id = ? RETURNING id"
+        document_ids = [row[0] for row in self.store.rows(sql, (fingerprint_id,))]
         self.store_exempt_values(dict.fromkeys(document_ids, value))
         if has_rows:
             self._remove_rows(fingerprint_id, fingerprint_id)
-        self.db.execute(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
+        self.store.execute("DELETE FROM {index}_fingerprint WHERE id = ?", (fingerprint_id,))
         return document_ids
 
     def exempt_value(self, document_id: int) -> bytes | None:
         if not self.store.allows:
             return None
-        sql = self.store.sql("SELECT value, value_hash FROM {index}_allowed_document WHERE document_id = ?")
-        row = self.db.row(sql, (document_id,))
+        row = self.store.row("SELECT value, value_hash FROM {index}_allowed_document WHERE document_id = ?", (document_id,))
         if row is None:
             return None
         if not self.is_sound(*row):
@@ -291,11 +282,11 @@ class Documents(Fingerprints):
         fingerprint_ids = fingerprint_ids | self.parts.drop(document_ids)
         for part, is_there in (("allowed_document", self.store.allows), ("own_end", self.store.keeps_ends)):
             if is_there:
-                sql = self.store.sql(f"DELETE FROM {{index}}_{part} WHERE document_id = ?")
-                self.db.execute_many(sql, ((one,) for one in document_ids))
-        self.db.execute_many(self.store.sql("DELETE FROM {index}_document WHERE id = ?"), ((one,) for one in document_ids))
-        sql = self.store.sql("SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1")
-        used = self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))
+                sql = f"DELETE FROM {{index}}_{part} WHERE document_id = ?"
+                self.store.execute_many(sql, ((one,) for one in document_ids))
+        self.store.execute_many("DELETE FROM {index}_document WHERE id = ?", ((one,) for one in document_ids))
+        sql = "SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1"
+        used = self.store.rows_of_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)
         unused -= self.parts.used_fingerprints(unused)
         self._drop_fingerprints(sorted(unused))
@@ -345,7 +336,7 @@ class Documents(Fingerprints):
             parameters |= {"added": numbers(added), "seen": numbers(seen), "often": numbers(often)}
             if has_window:
                 parameters["ends"] = numbers([self.store.window.expiry(None, one) for one in added])
-        self.db.execute(self.store.sql(sql), parameters)
+        self.store.execute(sql, parameters)
         return True
 
     def next_id(self) -> int:
@@ -373,24 +364,24 @@ class Documents(Fingerprints):
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
         assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)
-        sql = self.store.sql(f"UPDATE {{index}}_document SET {assignments} WHERE id = :id")
-        self.db.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
+        sql = f"UPDATE {{index}}_document SET {assignments} WHERE id = :id"
+        self.store.execute(sql, {**changes, "id": document_id, "window": self.store.window.duration_ms})
         if "expires_at" in changes:
             self.keep_end(document_id, changes["expires_at"])
 
     def keep_end(self, document_id: int, own: int | None) -> None:
         """Store the document's explicit expiry if the window expires it first; a change of the window needs it."""
         if self.store.keeps_ends:
-            self.db.execute(self.store.sql("DELETE FROM {index}_own_end WHERE document_id = ?"), (document_id,))
+            self.store.execute("DELETE FROM {index}_own_end WHERE document_id = ?", (document_id,))
             sql = """INSERT INTO {index}_own_end SELECT id, :own FROM {index}_document
                      WHERE id = :id AND :own >= added_at + :window"""
             parameters = {"own": own, "id": document_id, "window": self.store.window.duration_ms}
-            self.db.execute(self.store.sql(sql), parameters)
+            self.store.execute(sql, parameters)
 
     def touch(self, document_id: int, now: int, expires_at: int | None) -> None:
         sql = f"""UPDATE {{index}}_document SET last_seen = :now, times_seen = times_seen + 1,
                   expires_at = CASE WHEN :expires_at IS NULL THEN expires_at ELSE {_EXPIRY} END WHERE id = :id"""
         values = {"now": now, "expires_at": expires_at, "id": document_id, "window": self.store.window.duration_ms}
-        self.db.execute(self.store.sql(sql), values)
+        self.store.execute(sql, values)
         if expires_at is not None:
             self.keep_end(document_id, expires_at)

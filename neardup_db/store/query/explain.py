@@ -29,8 +29,7 @@ def explain_query(
     if sketch.value is not None:
         start = time.perf_counter()
         if reads_all:
-            sql = "SELECT count(*) FROM {index}_fingerprint WHERE group_id = ?"
-            rows = distinct = store.db.value(store.sql(sql), (group_id,))
+            rows = distinct = store.value("SELECT count(*) FROM {index}_fingerprint WHERE group_id = ?", (group_id,))
         else:
             probes = store.table.probes(parameters)
             rows, distinct = store.table.candidates(parameters)
@@ -40,7 +39,7 @@ def explain_query(
         query_s = time.perf_counter() - start
         matches = len(matched)
         sql = "SELECT count(DISTINCT fingerprint_id) FROM {index}_document WHERE id IN (SELECT value FROM json_each(?))"
-        verified = store.db.value(store.sql(sql), (json.dumps([row.id for row in matched]),))
+        verified = store.value(sql, (json.dumps([row.id for row in matched]),))
     name = str(store.settings["scheme"])
     return Explanation(
         scheme=name,

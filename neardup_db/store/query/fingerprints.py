@@ -36,21 +36,18 @@ class Fingerprints:
         self.parts = Parts(store)
 
     def value(self, fingerprint_id: int) -> bytes:
-        sql = self.store.sql("SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?")
-        return self.sound(fingerprint_id, self.db.row(sql, (fingerprint_id,)))
+        sql = "SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?"
+        return self.sound(fingerprint_id, self.store.row(sql, (fingerprint_id,)))
 
     def values(self, fingerprint_ids: Collection[int]) -> dict[int, bytes]:
-        if not fingerprint_ids:
-            return {}
         sql = """SELECT f.id, f.value, f.value_hash FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
                  WHERE f.id = i.value"""
-        sorted_ids = np.sort(np.fromiter(fingerprint_ids, np.int64, len(fingerprint_ids)))
-        rows = {number: value for number, *value in self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),))}
+        rows = {number: value for number, *value in self.store.rows_of_numbers(sql, fingerprint_ids)}
         return {number: self.sound(number, tuple(rows.get(number, ())) or None) for number in fingerprint_ids}
 
     def group_of(self, fingerprint_id: int) -> int:
-        number: int = self.db.value(self.store.sql("SELECT group_id FROM {index}_fingerprint WHERE id = ?"), (fingerprint_id,))
-        return self.require_numbers([number])[0]
+        sql = "SELECT group_id FROM {index}_fingerprint WHERE id = ?"
+        return self.require_numbers([self.store.value(sql, (fingerprint_id,))])[0]
 
     def sound(self, fingerprint_id: int, row: tuple[Any, ...] | None) -> bytes:
         """The value of a row (value, value_hash). Raises CorruptIndexError if the hash does not match."""
@@ -65,22 +62,19 @@ class Fingerprints:
     def fingerprint_id(self, group_id: int, value: bytes, value_hash: int) -> int | None:
         """The id of the fingerprint with this value; value_hash: its `signed_hash`."""
         sql = "SELECT f.id FROM {index}_fingerprint AS f WHERE f.group_id = +? AND f.value_hash = +? AND f.value = ?"
-        number: int | None = self.db.value(self.store.sql(sql + self._shareable), (group_id, value_hash, value))
-        return number
+        return self.store.value(sql + self._shareable, (group_id, value_hash, value))
 
     def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
         """{value: id} of the group's fingerprints with one of these hashes (int64[n], any order)."""
         sql = """SELECT f.value, f.id FROM {carray}(?) AS h CROSS JOIN {index}_fingerprint AS f
                  WHERE f.group_id = +? AND f.value_hash = h.value"""
-        return dict(self.db.rows(self.store.sql(sql + self._shareable), (self.db.carried(np.sort(hashes)), group_id)))
+        return dict(self.store.rows_of_numbers(sql + self._shareable, hashes, group_id))
 
     def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
         """{value: id} of the group's fingerprints with these ids (int64[n], any order)."""
-        if not len(ids):
-            return {}
         sql = """SELECT f.value, f.id FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
                  WHERE f.id = i.value AND f.group_id = ?"""
-        return dict(self.db.rows(self.store.sql(sql + self._shareable), (self.db.carried(np.sort(ids)), group_id)))
+        return dict(self.store.rows_of_numbers(sql + self._shareable, ids, group_id))
 
     @property
     def _shareable(self) -> str:
@@ -98,11 +92,11 @@ class Fingerprints:
         if not ids:
             return
         sought = np.sort(np.fromiter(self.require_numbers(ids), np.int64, len(ids)))
-        yield from self.db.stream(self.store.sql(self.store.frame("owners")), (self.db.carried(sought), now))
+        yield from self.store.stream(self.store.frame("owners"), (self.db.carried(sought), now))
 
     def value_hashes(self) -> Iterator[tuple[Any, Any]]:
         """Pages of (value hashes, fingerprint ids) of all fingerprints, int64[n] each."""
-        cursor = self.db.stream(self.store.sql("SELECT value_hash, id FROM {index}_fingerprint"))
+        cursor = self.store.stream("SELECT value_hash, id FROM {index}_fingerprint")
         while rows := list(islice(cursor, limits.VALUE_HASHES)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
@@ -122,13 +116,12 @@ class Fingerprints:
                      SELECT id, sum(? + ? * length(value)) OVER (ORDER BY id) / ? AS part
                      FROM {index}_fingerprint NOT INDEXED WHERE id >= ?)
                  GROUP BY CAST(part AS INTEGER) ORDER BY 1"""
-        return self.db.rows(self.store.sql(sql), (each, more, most, from_id))
+        return self.store.rows(sql, (each, more, most, from_id))
 
     def next_fingerprint_id(self, first_id: int, group_id: int = ACROSS_GROUPS) -> int | None:
         sql = f"""SELECT id FROM {{index}}_fingerprint NOT INDEXED
                   WHERE id BETWEEN :first_id AND {MAX_ID} AND {OF_GROUP} ORDER BY id LIMIT 1"""
-        number: int | None = self.db.value(self.store.sql(sql), {"first_id": first_id, "group_id": group_id})
-        return number
+        return self.store.value(sql, {"first_id": first_id, "group_id": group_id})
 
     def last_fingerprint_id(self) -> int:
         """The highest id ever assigned; ids are never reused."""
@@ -162,35 +155,35 @@ class Fingerprints:
             "values": self.db.carried(tuple(values)),
             "hashes": hashes.astype("<i8").tobytes(),
         }
-        self.db.execute(self.store.sql(sql), parameters)
+        self.store.execute(sql, parameters)
 
     def is_shared(self, fingerprint_id: int, document_id: int) -> bool:
         sql = "SELECT EXISTS (SELECT 1 FROM {index}_document WHERE fingerprint_id = ?1 AND id <> ?2)"
         if self.store.has_parts:
             sql += " OR EXISTS (SELECT 1 FROM {index}_part WHERE fingerprint_id = ?1 AND document_id <> ?2)"
-        return bool(self.db.value(self.store.sql(sql), (fingerprint_id, document_id)))
+        return bool(self.store.value(sql, (fingerprint_id, document_id)))
 
     def copy_fingerprint(self, fingerprint_id: int, document_id: int) -> int:
         """Give a document an unshared copy of its fingerprint. Returns the new id, which has no candidate rows yet."""
         sql = self.store.sql("SELECT group_id, value, value_hash, crowd FROM {index}_fingerprint WHERE id = ?")
         *values, crowd = self.db.rows(sql, (fingerprint_id,))[0]
         copy_id = self.add_fingerprint(*values)
-        self.db.execute(self.store.sql("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?"), (crowd, copy_id))
+        self.store.execute("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?", (crowd, copy_id))
         for table, column in (("document", "id"), *([("part", "document_id")] if self.store.has_parts else [])):
-            update = self.store.sql(f"UPDATE {{index}}_{table} SET fingerprint_id = ? WHERE fingerprint_id = ? AND {column} = ?")
-            self.db.execute(update, (copy_id, fingerprint_id, document_id))
+            update = f"UPDATE {{index}}_{table} SET fingerprint_id = ? WHERE fingerprint_id = ? AND {column} = ?"
+            self.store.execute(update, (copy_id, fingerprint_id, document_id))
         return copy_id
 
     def _drop_fingerprints(self, unused: list[int]) -> None:
         for first_id, last_id in self._runs(unused):
             self._remove_rows(first_id, last_id)
-        self.db.execute_many(self.store.sql("DELETE FROM {index}_fingerprint WHERE id = ?"), ((number,) for number in unused))
+        self.store.execute_many("DELETE FROM {index}_fingerprint WHERE id = ?", ((number,) for number in unused))
 
     def _runs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
         """(first, last) of runs of these ids without other fingerprints in between."""
-        between = self.store.sql("SELECT ? FROM {index}_fingerprint WHERE id > ? AND id < ? LIMIT 1")
+        between = "SELECT ? FROM {index}_fingerprint WHERE id > ? AND id < ? LIMIT 1"
         gaps = [(end, start, end) for start, end in pairwise(ids) if end > start + 1]
-        firsts = [*ids[:1], *(end for (end,) in self.db.rows_of_many(between, gaps))]
+        firsts = [*ids[:1], *(end for (end,) in self.store.rows_of_many(between, gaps))]
         lasts = [*(ids[bisect_left(ids, first) - 1] for first in firsts[1:]), *ids[-1:]]
         return zip(firsts, lasts, strict=True)
 
@@ -198,8 +191,8 @@ class Fingerprints:
         try:
             self.store.table.remove_rows(first_id, last_id)
         except CorruptIndexError:
-            values = self.store.sql("SELECT id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ? AND ?")
-            for number, *value in self.db.rows(values, (first_id, last_id)):
+            values = "SELECT id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ? AND ?"
+            for number, *value in self.store.rows(values, (first_id, last_id)):
                 if self.is_sound(*value):
                     self.store.table.remove_rows(number, number)
                 else:

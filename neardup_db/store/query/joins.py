@@ -247,7 +247,7 @@ class Joins:
                   WHERE id >= :first_id AND {OF_GROUP} ORDER BY id LIMIT +:most"""
         values = {"first_id": first_id, "group_id": self.documents.group_id(group), "most": limits.SET_BLOCK}
         ids, groups, sets, hashes = [], [], [], 0
-        for number, group_id, value, value_hash in self.db.stream(self.store.sql(sql), values):
+        for number, group_id, value, value_hash in self.store.stream(sql, values):
             if not self.documents.is_sound(value, value_hash):
                 self.documents.value(number)  # raises CorruptIndexError
             self.documents.require_numbers((number, group_id))
@@ -314,8 +314,8 @@ class Joins:
     ) -> Members:
         """The visible documents of fingerprint ranges, by fingerprint, in insertion order. Raises apsw.TooBigError for more
         than `most` documents."""
-        sql = self.store.sql(self.store.frame("members"))
-        rows = self.db.rows_of_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
+        sql = self.store.frame("members")
+        rows = self.store.rows_of_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
         return Members.of_rows(rows)
@@ -329,10 +329,10 @@ class Joins:
     def _page(self, after: int, size: int, now: int, group: Group) -> tuple[list[OtherFingerprint], Members, Codes | None]:
         """The next fingerprints with visible documents, in id order, with these documents and, in an index with parts, their
         codes."""
-        sql = self.store.sql(self.store.frame("fingerprint_page"))
+        sql = self.store.frame("fingerprint_page")
         rows, size_bytes = [], 0
         values = {"after": after, "group_id": self.documents.group_id(group), "now": now, "most": size}
-        with closing(self.db.stream(sql, values)) as read:
+        with closing(self.store.stream(sql, values)) as read:
             for row in read:
                 rows.append(row)
                 size_bytes += len(self.documents.sound(row[0], row[3:]))

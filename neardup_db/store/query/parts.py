@@ -12,7 +12,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from ...arrays import np
 from ...compute.comparisons import find_all
 from ...values import Part
 from ..layout.state import Store
@@ -52,25 +51,20 @@ class Parts:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.db = store.db
 
     def codes_of(self, document_id: int) -> list[StoredPart]:
         """The codes of a document in insertion order; empty for a document with a single unnamed code."""
         if not self.store.has_parts:
             return []
         sql = "SELECT id, part, fingerprint_id FROM {index}_part WHERE document_id = ? ORDER BY id"
-        return [StoredPart(*row) for row in self.db.rows(self.store.sql(sql), (document_id,))]
+        return [StoredPart(*row) for row in self.store.rows(sql, (document_id,))]
 
     def fingerprints_by_document(self, document_ids: Iterable[int]) -> dict[int, list[int]]:
         sql = """SELECT p.document_id, p.fingerprint_id FROM {carray}(?) AS d CROSS JOIN {index}_part AS p
                  WHERE p.document_id = d.value"""
         fingerprints: dict[int, list[int]] = {}
-        if not self.store.has_parts:
-            return fingerprints
-        sorted_ids = np.unique(np.fromiter(document_ids, np.int64))
-        if len(sorted_ids):
-            for document_id, fingerprint_id in self.db.rows(self.store.sql(sql), (self.db.carried(sorted_ids),)):
-                fingerprints.setdefault(document_id, []).append(fingerprint_id)
+        for document_id, fingerprint_id in self.store.rows_of_numbers(sql, document_ids) if self.store.has_parts else ():
+            fingerprints.setdefault(document_id, []).append(fingerprint_id)
         return fingerprints
 
     def visible(self, now: int) -> Iterator[list[int]]:
@@ -78,46 +72,44 @@ class Parts:
             return
         sql = """SELECT d.id, p.fingerprint_id FROM {index}_part AS p CROSS JOIN {index}_document AS d
                  WHERE d.id = p.document_id AND {visible} ORDER BY p.document_id"""
-        for _, rows in groupby(self.db.stream(self.store.sql(sql), (now,)), itemgetter(0)):
+        for _, rows in groupby(self.store.stream(sql, (now,)), itemgetter(0)):
             yield [row[1] for row in rows]
 
     def next_number(self) -> int:
-        number: int = self.db.value(self.store.sql("SELECT ifnull(max(id), 0) + 1 FROM {index}_part"))
-        return number
+        return self.store.value("SELECT ifnull(max(id), 0) + 1 FROM {index}_part")
 
     def documents_with_rows(self, document_ids: Iterable[int]) -> set[int]:
-        sql = self.store.sql("SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1")
-        return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
+        sql = "SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1"
+        return {row[0] for row in self.store.rows_of_many(sql, ((number,) for number in document_ids))}
 
     def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> set[int]:
         """Of codes (the caller's number, document, part), the numbers of those that are stored."""
-        sql = self.store.sql("SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3")
-        return {number for (number,) in self.db.rows_of_many(sql, codes)}
+        sql = "SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3"
+        return {number for (number,) in self.store.rows_of_many(sql, codes)}
 
     def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
-        sql = "INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)"
-        self.db.execute_many(self.store.sql(sql), rows)
+        self.store.execute_many("INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)", rows)
 
     def add(self, document_id: int, part: Part | None, fingerprint_id: int, number: int | None = None) -> None:
         """Insert one code; number: the id of the code that it replaces."""
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
-        self.db.execute(self.store.sql(sql), (number, document_id, part, fingerprint_id))
+        self.store.execute(sql, (number, document_id, part, fingerprint_id))
 
     def replace(self, number: int, fingerprint_id: int) -> None:
-        self.db.execute(self.store.sql("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?"), (fingerprint_id, number))
+        self.store.execute("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?", (fingerprint_id, number))
 
     def remove(self, number: int) -> None:
-        self.db.execute(self.store.sql("DELETE FROM {index}_part WHERE id = ?"), (number,))
+        self.store.execute("DELETE FROM {index}_part WHERE id = ?", (number,))
 
     def drop(self, document_ids: Iterable[int]) -> set[int]:
         """Delete the codes of documents and return their fingerprint ids."""
         if not self.store.has_parts:
             return set()
-        sql = self.store.sql("DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id")
-        return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in document_ids))}
+        sql = "DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id"
+        return {row[0] for row in self.store.rows_of_many(sql, ((number,) for number in document_ids))}
 
     def used_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
         if not self.store.has_parts:
             return set()
-        sql = self.store.sql("SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1")
-        return {row[0] for row in self.db.rows_of_many(sql, ((number,) for number in fingerprint_ids))}
+        sql = "SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1"
+        return {row[0] for row in self.store.rows_of_many(sql, ((number,) for number in fingerprint_ids))}

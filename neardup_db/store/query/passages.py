@@ -120,8 +120,7 @@ def _count(search: Search, hash: int, group_id: int, passage: bytes, now: int) -
                  AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id AND {visible})"""
     shortest = min(len(passage) // 4, native.lib.ND_SHORTEST_MAX)
     places = {"hash": hash, "group_id": group_id, "passage": passage, "shortest": shortest, "now": now}
-    count: int = search.rows(search.store.sql(sql), places)[0][0]
-    return count
+    return search.rows(search.store.sql(sql), places)[0][0]
 
 
 def _describe(search: Search, document_id: int, value: bytes, texts: int) -> CommonPassage:

@@ -132,7 +132,7 @@ class Search:
     def stored_matches(self, document_id: int, now: int, *, dismissed: bool = False) -> list[MatchRow]:
         """`matches_of` a document id; dismissed: include dismissed pairs."""
         sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
-        row = self.db.row(self.store.sql(sql), (document_id,))
+        row = self.store.row(sql, (document_id,))
         ask = self._of_codes if dismissed else self.matches_of
         return [] if row is None else ask(document_id, self.stored_sketch(row[0]), row[1], now, DEFAULT_QUERY)
 
@@ -163,7 +163,7 @@ class Search:
         """The SQL of the candidate source for a query across all groups, else ""."""
         if group_id != ACROSS_GROUPS:
             return ""
-        groups: int = self.db.value(self.store.sql("SELECT count(*) FROM {index}_group"))
+        groups: int = self.store.value("SELECT count(*) FROM {index}_group")
         return self.store.table.across(groups + 1, self.documents.last_fingerprint_id())
 
     def neighbours(
@@ -196,8 +196,7 @@ class Search:
         excluded dismissed pairs."""
         document = "d.id <> :except_id AND {visible}"
         first = "(SELECT min(x.id) FROM {index}_part AS x WHERE x.document_id = d.id AND x.fingerprint_id = :fingerprint_id)"
-        sql = self.store.sql(
-            f"""SELECT f.id, f.key, f.first, (SELECT x.part FROM {{index}}_part AS x WHERE x.id = f.first) FROM (
+        sql = f"""SELECT f.id, f.key, f.first, (SELECT x.part FROM {{index}}_part AS x WHERE x.id = f.first) FROM (
                     SELECT * FROM (
                         SELECT d.id, d.key, {first} AS first FROM {{index}}_document AS d
                         WHERE d.fingerprint_id = :fingerprint_id AND {document} ORDER BY d.id LIMIT :limit)
@@ -206,13 +205,12 @@ class Search:
                         WHERE p.fingerprint_id = :fingerprint_id AND d.id = p.document_id AND {document}
                         ORDER BY p.document_id LIMIT :limit)
                 ) AS f"""
-        )
         best: dict[int, MatchRow] = {}
         for _, tied in groupby(neighbours, attrgetter("similarity")):
             rows = []
             for neighbour in tied:
                 values = {"fingerprint_id": neighbour.fingerprint_id, "except_id": except_id, "now": now, "limit": limit}
-                for number, key, part_id, part in self.db.rows(sql, values):
+                for number, key, part_id, part in self.store.rows(sql, values):
                     rows.append((number, part_id or 0, MatchRow(key, neighbour.similarity, neighbour.distance, number, part)))
             for number, _, row in sorted(rows, key=itemgetter(0, 1)):
                 best.setdefault(number, row)
@@ -273,16 +271,14 @@ class Search:
 
         Reads no more documents than needed, because thousands of copies may share one fingerprint.
         """
-        sql = self.store.sql(
-            """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id >= ? AND id < ?
+        sql = """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id >= ? AND id < ?
                AND {visible} ORDER BY id LIMIT +?"""
-        )
         best: list[MatchRow] = []
         for _, tied in groupby(neighbours, attrgetter("similarity")):
             rows = [
                 MatchRow(key, neighbour.similarity, neighbour.distance, number)
                 for neighbour in tied
-                for key, number in self.db.rows(sql, (neighbour.fingerprint_id, first_id, before_id, now, limit))
+                for key, number in self.store.rows(sql, (neighbour.fingerprint_id, first_id, before_id, now, limit))
             ]
             best += sorted(rows, key=attrgetter("id"))
             if len(best) >= limit:

@@ -12,8 +12,7 @@ from ..layout.state import Store
 
 
 def file_size(store: Store) -> int:
-    pages: int = store.db.value("PRAGMA page_count") * store.db.value("PRAGMA page_size")
-    return pages
+    return store.db.value("PRAGMA page_count") * store.db.value("PRAGMA page_size")
 
 
 def collect(store: Store, now: int) -> Stats:
@@ -31,7 +30,7 @@ def collect(store: Store, now: int) -> Stats:
         count["empty"] += " AND id NOT IN (SELECT document_id FROM {index}_allowed_document)"
         count["allowed"] = "SELECT count(*) FROM {index}_allowed_document"
         count["allowed_texts"] = "SELECT count(*) FROM {index}_allowed"
-    figures: dict[str, Any] = {name: store.db.value(store.sql(sql), {"now": now}) for name, sql in count.items()}
+    figures: dict[str, Any] = {name: store.value(sql, {"now": now}) for name, sql in count.items()}
     settings = {name: value for name, value in store.settings.items() if not name.startswith(PREFIX)}
     if isinstance(settings.get("text.stopwords"), str):
         settings["text.stopwords"] = json.loads(settings["text.stopwords"])
@@ -60,5 +59,5 @@ def _following(store: Store) -> dict[str, Any] | None:
     table_exists = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?"
     pending = 0
     if store.db.value(table_exists, (f"{store.name}_pending",)) is not None:
-        pending = store.db.value(store.sql("SELECT count(*) FROM main.{index}_pending"))
+        pending = store.value("SELECT count(*) FROM main.{index}_pending")
     return {**store.following._asdict(), "pending": pending, "all_rows": store.setting(SCAN) is not None}
