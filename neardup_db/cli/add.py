@@ -14,7 +14,7 @@ import click
 from ..index import Index
 from ..parameters import check_expiry
 from ..values import AddReport
-from . import common
+from . import common, indexes
 from .common import Results
 from .feed import feed
 from .inputs.opening import open_source, paths_named
@@ -28,26 +28,20 @@ from .wording import told_as
 
 @common.command()
 @common.index_argument
-@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@common.sources_argument
 @common.scheme_options
 @common.text_options
-@click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL.")
+@common.new_index_options
 @click.option("--metadata", is_flag=True, help="Keep the other fields of each record as its metadata.")
 @click.option("--group", help="Group of the new documents; documents match within their group only.")
 @click.option("--expires-in", help="Documents expire after this time: 12h, 30d, 2w.")
-@click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
+@common.id_type_option
 @common.if_exists_option("a record whose id is in the index")
 @click.option("--only-new", is_flag=True, help="Skip records that have a near-duplicate in the index.")
-@click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
 @click.option("--source", "source_name", help="Name of IN in the keys of records without an id.  [default: its own name]")
-@click.option("--commit-every", type=common.Count(1), default=20_000, show_default=True, help="Most records in a transaction.")
+@click.option("--commit-every", type=common.Count(1), default=20_000, help="Most records in a transaction.")
 @click.option("--one-transaction", is_flag=True, help="Add all records or none.")
-@click.option(
-    "--outcomes",
-    type=click.Path(path_type=Path, allow_dash=True),
-    metavar="FILE",
-    help="Write the outcome of each record to this new JSON lines file (.gz, .zst: compressed).",
-)
+@click.option("--outcomes", type=common.place, metavar="FILE", help="Write each record's outcome to this new JSON lines file.")
 @click.option("--force", is_flag=True, help="Replace the file of --outcomes if it exists.")
 @common.input_options
 @common.name_option
@@ -63,7 +57,7 @@ def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) 
     several IN share a name. Adding a file twice, or another of the same name, is an error unless --source gives it another name.
     After an error or Ctrl-C, repeat the command with --if-exists ignore.
 
-    --outcomes FILE has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
+    --outcomes FILE (.gz, .zst: compressed) has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
     similarity, distance, reason (of a skipped record), file, line. The match is the one that made it a duplicate, else the best.
     After an error the file has the committed records.
 
@@ -76,7 +70,7 @@ def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) 
     neardup add crawl.db shards --glob '*.jsonl.gz' --on-error skip --commit-every 10000
     """
     started, scheme, rules = time.monotonic(), common.scheme_of(options), common.text_rules(options)
-    reading, known = common.read_options(options, options["key_type"]), common.new_index_settings(options)
+    reading, known = common.read_options(options), indexes.new_index_settings(options)
     with told_as(ttl="--expires-in"):
         given = options["expires_in"]
         expiry = check_expiry(None, common.parse_duration("--expires-in", given) if given else None)
@@ -87,7 +81,7 @@ def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) 
         source = open_source(sources, replace(reading, other_fields=None if options["metadata"] else ()), folder)
         if path is not None:
             check_apart(path, source.files)
-        index = stack.enter_context(common.open_or_create(index_path, scheme, text=rules, name=name, **known))
+        index = stack.enter_context(indexes.open_or_create(index_path, scheme, text=rules, name=name, **known))
         meter = stack.enter_context(Meter("Add", source.size_bytes))
         if outcomes is not None:
             stack.enter_context(outcomes.writing())

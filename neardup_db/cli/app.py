@@ -168,7 +168,9 @@ def _reason(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
-@click.group(cls=Program, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Program, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.version_option(__version__, prog_name="neardup", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:

@@ -20,7 +20,7 @@ from ..parameters import Measure
 from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Match
-from .common import open_existing
+from .indexes import open_existing
 from .inputs.fields import ABSENT, field_value
 from .inputs.source import InputRecord, Source
 from .inputs.tables import TableSource

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
 import sys
-import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -18,21 +16,19 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from ..errors import ParameterError, ShortTextsWarning
-from ..index import Index
+from ..errors import ParameterError
 from ..parameters import check_key, quoted_key
 from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, Passages, SimHash
 from ..schemes.base import Scheme
-from ..store.database.open import remove_unused
-from ..system import reachable, real_path
 from ..text import TextRules
-from ..values import ANY_GROUP, AnyGroup, Key
+from ..values import Key
+from . import indexes
 from .inputs.binary import HEAD_BYTES, why_not_text
 from .inputs.encodings import encoding_of
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
-from .output import as_json_value, emit, emit_json, print_note
-from .wording import in_command_terms, told_as
+from .output import as_json_value, emit, emit_json
+from .wording import told_as
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -104,7 +100,7 @@ def index_command(name: str | None = None) -> Callable[[Callable[..., Results]],
     def decorate(function: Any) -> click.Command:
         @wraps(function)
         def run(index_path: Path, name: str, **options: Any) -> Results:
-            with open_index(index_path, name) as index:
+            with indexes.open_index(index_path, name) as index:
                 return (yield from function(index, **options))
 
         return command(name)(index_argument(_with_last(run, name_option)))
@@ -161,20 +157,39 @@ class NumberRange(click.FloatRange):
         return number
 
 
+inside = NumberRange(0, 1, min_open=True, max_open=True)
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def all_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    def apply(command: Command) -> Command:
-        for option in reversed(options):
+class Options:
+    """Several options, as one decorator. names: those of their parameters."""
+
+    def __init__(self, *options: Callable[[Any], Any]) -> None:
+        self._options = options
+        self.names = tuple(parameter.name for parameter in reversed(self(lambda: None).__click_params__))
+
+    def __call__(self, command: Any) -> Any:
+        for option in reversed(self._options):
             command = option(command)
         return command
 
-    return apply
+    def pop(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The given values, which are removed."""
+        values = {name: options.pop(name) for name in self.names if name in options}
+        return {name: value for name, value in values.items() if value is not None}
 
 
-index_argument = click.argument("index_path", metavar="INDEX", type=click.Path(path_type=Path))
-name_option = click.option("--name", default="neardup", show_default=True, help="Name of the index within the file.")
+path = click.Path(path_type=Path)
+place = click.Path(path_type=Path, allow_dash=True)
+page = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+existing_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+"""Types of arguments and options: a place is a path or, as -, standard input or output."""
+
+index_argument = click.argument("index_path", metavar="INDEX", type=path)
+sources_argument = click.argument("sources", metavar="IN...", nargs=-1, required=True, type=place)
+name_option = click.option("--name", default="neardup", help="Name of the index within the file.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 group_option = click.option(
     "--group", metavar="NAME", help="Only documents of this group, named by this text or else by this integer."
@@ -186,6 +201,8 @@ measure_option = click.option(
     help="Find documents that contain the text, instead of similar ones. Needs an index made with --exact, "
     "--containment or --scheme passages; --threshold is 0.8 unless given.",
 )
+file_option = click.option("--file", "file", type=existing_file, help="Read the text from a file.")
+id_type_option = click.option("--key-type", "id_type", type=click.Choice(["text", "int"]), default="text", help="Type of ids.")
 
 
 class Count(click.IntRange):
@@ -196,16 +213,24 @@ class Count(click.IntRange):
         return f"x>={self.min}"
 
 
+html_options = Options(
+    click.option("--html", type=page, help="Write an HTML page; - is standard output."),
+    click.option("--force", is_flag=True, help="Replace the page if it exists."),
+)
+new_index_options = Options(
+    click.option("--store-text", is_flag=True, help="Keep the texts in a new index, for explain, rebuild and SQL."),
+    click.option("--no-record-matches", is_flag=True, help="In a new index, skip the search for matches; clusters finds them."),
+)
+"""`new_index_settings` makes settings of them."""
 limit_option = click.option("--limit", type=Count(1), help="Print at most this many.")
 key_type_option = click.option(
     "--key-type",
     type=click.Choice(["text", "int", "hex"]),
     default="text",
-    show_default=True,
     help="Type of the keys: 1 as text and 1 as an integer are different keys.",
 )
 
-keys_options = all_options(
+keys_options = Options(
     click.argument("keys", metavar="KEY...", nargs=-1),
     click.option(
         "--file", "file", type=click.File(encoding="utf-8-sig"), help="Read keys from a file, one a line; - is standard input."
@@ -213,37 +238,6 @@ keys_options = all_options(
     key_type_option,
 )
 """Document keys; `parse_keys` reads them."""
-
-
-def find_group(index: Index, given: str) -> Key:
-    """The group for --group: the group with this text as its name, else the one with this integer. Groups named by bytes are not
-    supported."""
-    sql = f"SELECT 1 FROM {index.name}_group WHERE name = ?"
-    if index.connection.execute(sql, (given,)).fetchone() is None:
-        with contextlib.suppress(ValueError, ParameterError):
-            number = check_key(int(given), "group")
-            if index.connection.execute(sql, (number,)).fetchone() is not None:
-                return number
-    return given
-
-
-def group_to_query(index: Index, group: str | None, all_groups: bool) -> Key | AnyGroup | None:
-    if all_groups and group is not None:
-        raise click.UsageError("--group and --all-groups cannot be combined")
-    return ANY_GROUP if all_groups else group_or_none(index, group, "give --group NAME, or --all-groups")
-
-
-def group_or_none(index: Index, group: str | None, remedy: str) -> Key | None:
-    """Without the option, a note with the remedy says that groups are not searched."""
-    if group is not None:
-        return find_group(index, group)
-    if index.connection.execute(f"SELECT 1 FROM {index.name}_fingerprint WHERE group_id > 0 LIMIT 1").fetchone() is not None:
-        print_note(f"the index has groups, and only documents without a group were searched: {remedy}")
-    return None
-
-
-def group_listed(index: Index, group: str | None) -> Key | AnyGroup:
-    return ANY_GROUP if group is None else find_group(index, group)
 
 
 def parse_keys(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -> list[Key]:
@@ -258,7 +252,7 @@ def parse_keys(keys: Sequence[str], file: Iterable[str] | None, key_type: str) -
 
 def if_exists_option(what: str) -> Callable[[Command], Command]:
     choices = click.Choice(["error", "replace", "ignore"])
-    return click.option("--if-exists", type=choices, default="error", show_default=True, help=f"What to do with {what}.")
+    return click.option("--if-exists", type=choices, default="error", help=f"What to do with {what}.")
 
 
 def _delimiter(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -270,10 +264,16 @@ def _delimiter(context: click.Context, parameter: click.Parameter, value: str | 
     return character
 
 
+def _each_once(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for field in value:
+        if value.count(field) > 1:
+            raise click.UsageError(f"--text-field {field} is given twice; name each field once")
+    return value
+
+
 _fields = (
     click.option(
         "--format",
-        "format_",
         type=click.Choice(FORMATS),
         help="Format of the input, or of a folder's files, if the names do not show it. lines: each line is a text, as in a .txt "
         "that is not in a folder.",
@@ -284,35 +284,23 @@ _fields = (
         "text_fields",
         multiple=True,
         default=("text",),
-        show_default=True,
+        callback=_each_once,
         help="Field with the text; doc.body leads into objects. Repeat the option to join several texts.",
     ),
     click.option("--delimiter", callback=_delimiter, help="Character between columns.  [default: , in CSV, tab in TSV]"),
-    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the input: utf-16, latin-1, gb18030, ..."),
+    click.option("--encoding", default="utf-8", help="Encoding of the input: utf-16, latin-1, gb18030, ..."),
 )
 _files = (
-    click.option("--glob", default="*", show_default=True, help="Read files of a folder with a matching name or path."),
-    click.option(
-        "--on-error",
-        type=click.Choice(["raise", "skip"]),
-        default="raise",
-        show_default=True,
-        help="What to do with an invalid record: stop, or skip it.",
-    ),
+    click.option("--glob", default="*", help="Read files of a folder with a matching name or path."),
+    click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", help="What to do with an invalid record."),
 )
-_size = click.option(
-    "--max-record-mb",
-    type=NumberRange(0.001, 1000),
-    default=64.0,
-    show_default=True,
-    help="Maximum record size; a larger record is an error.",
-)
-input_options = all_options(*_fields, *_files, _size)
+_size = click.option("--max-record-mb", type=NumberRange(0.001, 1000), default=64.0, help="A larger record is an error.")
+input_options = Options(*_fields, *_files, _size)
 """Options of commands that read records; `read_options` makes ReadOptions of them."""
-stream_options = all_options(*_fields, _size)
+stream_options = Options(*_fields, _size)
 """The same for a command that reads a stream and continues after an invalid record."""
 
-text_options = all_options(
+text_options = Options(
     click.option("--tokens", type=click.Choice(["words", "chars"]), help="Token unit.  [default: words]"),
     click.option("--shingle", type=click.IntRange(1, 1000), help="Tokens in a shingle.  [default: 3 words]"),
     click.option("--normalize", type=click.Choice(["NFC", "NFKC", "none"]), help="Unicode normal form.  [default: NFKC]"),
@@ -322,7 +310,7 @@ text_options = all_options(
 )
 """Text rules; `text_rules` makes TextRules of them."""
 
-scheme_options = all_options(
+scheme_options = Options(
     click.option("--scheme", type=click.Choice(list(SCHEMES)), help="Scheme of a new index.  [default: minhash]"),
     click.option("--threshold", type=float, help="Minimum similarity of near-duplicates, 0 to 1.  [default: 0.8; bottomk 0.5]"),
     click.option("--max-distance", type=int, help="simhash, bitsampling, binarycode: maximum number of differing bits."),
@@ -338,19 +326,10 @@ scheme_options = all_options(
 )
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
-_SCHEME_NAMES = ("scheme", "threshold", "max_distance", "exact", "recall", "num_perm", "bits", "k", "containment", "shortest")
-TEXT_NAMES = ("tokens", "shingle", "normalize", "case", "strip_accents", "min_tokens")
-INPUT_NAMES = ("format_", "id_field", "text_fields", "delimiter", "encoding", "glob", "on_error", "max_record_mb")
-
-
-def pop_options(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: options.pop(name) for name in names}
-
-
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
     """The text rules from the options, which are removed; None if none was given. Missing options keep the index's present rules,
     except the shingle length for other tokens."""
-    given = {name: value for name, value in pop_options(options, TEXT_NAMES).items() if value is not None}
+    given = text_options.pop(options)
     if not given:
         return None
     for name in ("normalize", "case"):
@@ -367,7 +346,7 @@ def text_rules(options: dict[str, Any], present: TextRules | None = None) -> Tex
 def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme | None:
     """The scheme from the options, which are removed; None if none was given. Missing options keep the index's present scheme,
     unless another scheme is named."""
-    given = {name: value for name, value in pop_options(options, _SCHEME_NAMES).items() if value is not None}
+    given = scheme_options.pop(options)
     if not given:
         return None
     name = given.pop("scheme", "minhash" if present is None else present.name)
@@ -380,78 +359,17 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
         return present.changed(**given) if present is not None and name == present.name else kind(**given)
 
 
-def read_options(options: dict[str, Any], key_type: str = "text") -> ReadOptions:
-    taken = {"glob": "*", "on_error": "skip", **pop_options(options, tuple(name for name in INPUT_NAMES if name in options))}
-    for field in taken["text_fields"]:
-        if taken["text_fields"].count(field) > 1:
-            raise click.UsageError(f"--text-field {field} is given twice; name each field once")
+def read_options(options: dict[str, Any], **more: Any) -> ReadOptions:
+    """The options for reading an input, which are removed. more: other fields of ReadOptions."""
+    given = input_options.pop(options)
     return ReadOptions(
-        format=taken["format_"],
-        id_field=taken["id_field"],
-        text_fields=taken["text_fields"],
-        delimiter=taken["delimiter"],
-        encoding=encoding_of(taken["encoding"]),
-        integer_keys=key_type == "int",
-        on_error=taken["on_error"],
-        max_bytes=int(taken["max_record_mb"] * 1_000_000),
-        glob=taken["glob"],
+        encoding=encoding_of(given.pop("encoding")),
+        max_bytes=int(given.pop("max_record_mb") * 1_000_000),
+        integer_keys=options.pop("id_type", "text") == "int",
         source_name=options.pop("source_name", None),
+        **given,
+        **more,
     )
-
-
-def index_files(index: Index) -> list[Path]:
-    path = Path(index.connection.filename)
-    return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
-
-
-def open_existing(path: Path, name: str) -> Index:
-    """Where it can be written it is opened for writing even to read it, because only a writable last connection removes -wal and
-    -shm."""
-    if not path.exists():
-        raise ParameterError(f"{path}: no such file; create an index with: neardup add {path} RECORDS")
-    writable = os.access(path, os.W_OK) and os.access(path.resolve().parent, os.W_OK)
-    with told_as(path):
-        return Index(path, name=name, read_only=not writable)
-
-
-@contextlib.contextmanager
-def open_index(path: Path, name: str) -> Iterator[Index]:
-    """An existing index, whose errors name the file."""
-    with open_existing(path, name) as index, told_as(path):
-        yield index
-
-
-@contextlib.contextmanager
-def open_or_create(path: Path, scheme: Scheme | None = None, **settings: Any) -> Iterator[Index]:
-    """The index at a path, created if it is missing; then an error leaves no file. Warnings are printed at the end."""
-    was_there = path.exists()
-    if scheme is None and is_new(path):
-        scheme = MinHash()
-    with told_as(path), warnings_as_notes():
-        try:
-            with Index(path, scheme, **settings) as index:
-                yield index
-        except BaseException:
-            if not was_there:
-                remove_unused(reachable(real_path(path)))
-            raise
-
-
-def new_index_settings(options: dict[str, Any]) -> dict[str, Any]:
-    """The settings for --store-text and --no-record-matches, which are removed, if they were given."""
-    given = {"store_text": options.pop("store_text", False), "record_matches": options.pop("no_record_matches", False)}
-    return {name: name == "store_text" for name, is_given in given.items() if is_given}
-
-
-@contextlib.contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    told: list[str] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", ShortTextsWarning)
-        warnings.showwarning = lambda message, *_, **__: told.append(str(message))
-        yield
-    for message in told:
-        print_note(in_command_terms(message))
 
 
 def is_option_given(name: str) -> bool:
@@ -463,10 +381,6 @@ def refuse_given(names: Sequence[str], reason: str) -> None:
     for parameter in click.get_current_context().command.params:
         if parameter.name in names and is_option_given(parameter.name):
             raise click.UsageError(f"{parameter.opts[0]} {reason}")
-
-
-def is_new(path: Path) -> bool:
-    return not path.exists() or path.stat().st_size == 0
 
 
 def parse_key(text: str, key_type: str) -> Key:

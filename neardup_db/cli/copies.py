@@ -28,22 +28,16 @@ from .output import print_note
 from .outputs import check_apart, check_kind, check_output, scratch_folder
 from .progress import Meter
 
-place = click.Path(path_type=Path, allow_dash=True)
-
-output_options = common.all_options(
+output_options = common.Options(
     click.option(
         "-o",
         "--output",
         "output_name",
         required=True,
         type=click.Path(allow_dash=True),
-        help="Write the remaining records here; - is standard output, FOLDER/ a shard for each shard of the input.",
+        help="Write the remaining records here; - is standard output, FOLDER/ a file for each input file.",
     ),
-    click.option(
-        "--tmp",
-        type=click.Path(path_type=Path, exists=True, file_okay=False),
-        help="Folder for temporary files.  [default: the output's]",
-    ),
+    click.option("--tmp", type=common.existing_folder, help="Folder for temporary files.  [default: the output's]"),
     click.option("--force", is_flag=True, help="Replace outputs that exist."),
 )
 """The options that `copied` takes."""

@@ -22,7 +22,7 @@ from ..text import TextRules
 from ..values import Passage
 from . import common
 from .common import Results
-from .copies import Copy, RunCounts, copied, output_options, place
+from .copies import Copy, RunCounts, copied, output_options
 from .inputs.edits import changing
 from .inputs.files import STDIN, packing_of
 from .inputs.opening import CopiedSource, open_source, paths_named
@@ -45,21 +45,15 @@ class Contamination(RunCounts):
 
 
 @common.command()
-@click.argument("sources", metavar="TRAIN...", nargs=-1, required=True, type=place)
+@click.argument("sources", metavar="TRAIN...", nargs=-1, required=True, type=common.place)
 @click.option(
-    "--test", "tests", metavar="TEST", multiple=True, required=True, type=place, help="Test texts: a file, a folder, ..."
+    "--test", "tests", metavar="TEST", multiple=True, required=True, type=common.place, help="Test texts: a file, a folder, ..."
 )
 @click.option("--test-field", "test_fields", multiple=True, help="Field with the test text.  [default: that of --text-field]")
 @output_options
-@click.option("--shortest", type=click.IntRange(3, 1000), default=13, show_default=True, help="Tokens in the shortest passage.")
-@click.option(
-    "--drop",
-    type=click.Choice(["document", "passage"]),
-    default="document",
-    show_default=True,
-    help="Drop each record that shares a passage, or cut the passages out of its text.",
-)
-@click.option("--report", type=place, help="Write each passage found as a JSON line; - is standard output.")
+@click.option("--shortest", type=click.IntRange(3, 1000), default=13, help="Tokens in the shortest passage.")
+@click.option("--drop", type=click.Choice(["document", "passage"]), default="document", help="Drop records, or cut passages out.")
+@click.option("--report", type=common.place, help="Write each passage found as a JSON line; - is standard output.")
 @common.text_options
 @common.input_options
 def decontaminate(
@@ -83,7 +77,7 @@ def decontaminate(
     neardup decontaminate shards/ --test tests/ -o clean/
     """
     rules = common.text_rules(options) or TextRules()
-    reading = replace(common.read_options(options), one_header=True, typed_ids=True)
+    reading = common.read_options(options, one_header=True, typed_ids=True)
     paths, test_paths = paths_named(sources), paths_named(tests)
     if STDIN in paths and STDIN in test_paths:
         raise click.UsageError("Only one of TRAIN and --test can be standard input (-): name a file for the other")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,52 +10,33 @@ import click
 
 from ..duplicates import is_large
 from ..parameters import Measure
-from . import common
+from . import common, indexes
 from .choices import ADDED_FIELDS, KeepOption, check_fields, open_against
 from .common import Results
 from .comparing import OF_DATABASE, Plan
-from .copies import copied, output_options, place
+from .copies import copied, output_options
 from .deduplicate import Summary, deduplicate
 from .inputs.opening import paths_named
 from .output import bytes_text, count_text, note_problems, print_note, without_words
 
 _above_0 = common.NumberRange(0, 1, min_open=True)
-_between = common.NumberRange(0, 1, min_open=True, max_open=True)
 
 
 @common.command()
-@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=place)
+@common.sources_argument
 @output_options
-@click.option("--threshold", type=_above_0, default=0.8, show_default=True, help="Minimum Jaccard similarity of near-duplicates.")
-@click.option("--recall", type=_between, default=0.99, show_default=True, help="Recall of pairs at the threshold.")
-@click.option(
-    "--keep",
-    type=KeepOption(),
-    default="first",
-    show_default=True,
-    help="Which near-duplicate to keep; by:FIELD keeps the largest value, by:-FIELD the smallest.",
-)
+@click.option("--threshold", type=_above_0, default=0.8, help="Minimum Jaccard similarity of near-duplicates.")
+@click.option("--recall", type=common.inside, default=0.99, help="Recall of pairs at the threshold.")
+@click.option("--keep", type=KeepOption(), default="first", help="Which to keep; by:FIELD the largest, by:-FIELD the smallest.")
 @click.option("--connected", is_flag=True, help="Keep one record of each connected component, even if others are unlike it.")
 @click.option("--group-field", metavar="FIELD", help="Compare only records with equal values of this field.")
-@click.option(
-    "--mark", is_flag=True, help="Write all records with added fields: cluster, duplicate_of (an id), and the similarity to it."
-)
-@click.option(
-    "--against",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="INDEX",
-    help="First drop records that match a document of this index.",
-)
-@click.option("--against-name", default="neardup", show_default=True, help="Name of the index within the files of --against.")
-@click.option(
-    "--measure",
-    type=click.Choice(["containment"]),
-    help="With --against: drop records contained in a document, instead of similar ones.",
-)
+@click.option("--mark", is_flag=True, help="Write all records, with the fields cluster, duplicate_of (an id) and similarity.")
+@click.option("--against", multiple=True, type=common.path, metavar="INDEX", help="First drop records that match in this index.")
+@click.option("--against-name", default="neardup", help="Name of the index within the files of --against.")
+@click.option("--measure", type=click.Choice(["containment"]), help="With --against: drop records contained in a document.")
 @click.option("--drop-empty", is_flag=True, help="Drop records without a word; by default all are kept.")
-@click.option("--pairs", type=place, help="Also write the pairs found (.jsonl, .csv or .tsv; - is standard output).")
-@click.option("--clusters", type=place, help="Also write the clusters found, a row for each member.")
+@click.option("--pairs", type=common.place, help="Also write the pairs found (.jsonl, .csv or .tsv; - is standard output).")
+@click.option("--clusters", type=common.place, help="Also write the clusters found, a row for each member.")
 @common.text_options
 @common.input_options
 def dedup(
@@ -84,7 +64,7 @@ def dedup(
     rules, keep, mark = common.text_rules(options), options["keep"], options["mark"]
     needed = {keep.field if keep.rule == "by" else None, options["group_field"]}
     other_fields = tuple(sorted(field for field in needed if field is not None))
-    reading = replace(common.read_options(options), one_header=True, typed_ids=True, other_fields=other_fields)
+    reading = common.read_options(options, one_header=True, typed_ids=True, other_fields=other_fields)
     if mark and options["drop_empty"]:
         raise click.UsageError("--mark writes all records and --drop-empty drops some; give one of them")
     if not against and (measure is not None or common.is_option_given("against_name")):
@@ -94,7 +74,7 @@ def dedup(
         source = copy.source
         check_fields(source, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = copy.folder if mark else None
-        with common.warnings_as_notes(), open_against(against, against_name, options["threshold"], measure, keys) as known:
+        with indexes.warnings_as_notes(), open_against(against, against_name, options["threshold"], measure, keys) as known:
             plan = Plan(copy, rules=rules, known=known, **options)
             summary = deduplicate(plan)
     _note_chains(summary, plan)

@@ -17,7 +17,7 @@ from ..index import Index
 from ..store.database.connection import undecodable
 from ..store.transfer.importing import FingerprintFiles
 from ..values import AddReport, Key
-from . import common
+from . import common, indexes
 from .common import Results
 from .feed import report_result, sum_of_reports
 from .inputs.files import STDOUT, packing_of
@@ -43,7 +43,7 @@ def get(index: Index, keys: tuple[str, ...], file: Any, key_type: str, group: st
     \b
     neardup get articles.db a1 a2
     """
-    condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (common.find_group(index, group),))
+    condition, more = ("d.key = ?", ()) if group is None else ("d.key = ? AND g.name = ?", (indexes.find_group(index, group),))
     for key in common.parse_keys(keys, file, key_type):
         document = next(_documents(index, condition, (key, *more)), None)
         if document is None:
@@ -53,13 +53,8 @@ def get(index: Index, keys: tuple[str, ...], file: Any, key_type: str, group: st
 
 
 @common.index_command()
-@click.argument("out", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="Write the documents here, as JSON lines (.gz, .zst); - is standard output.",
-)
+@click.argument("out", metavar="[OUT]", required=False, type=common.path)
+@click.option("-o", "--output", type=common.place, help="Write the documents here, as JSON lines; - is standard output.")
 @click.option("--force", is_flag=True, help="With -o: replace a file that exists.")
 def export(index: Index, out: Path | None, output: Path | None, force: bool) -> Results:
     """Write documents as JSON lines, or fingerprints as Parquet.
@@ -89,13 +84,13 @@ def export(index: Index, out: Path | None, output: Path | None, force: bool) -> 
                 what = "-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet"
                 raise click.UsageError(f"{output}: {what}")
             check_kind(output, folder=False)
-            check_output(output, force, common.index_files(index))
+            check_output(output, force, indexes.index_files(index))
         count = _write_lines(index, output)
     yield {"exported": count}, () if output == STDOUT else f"{count_text(count, 'document')} exported"
 
 
 def _write_lines(index: Index, out: Path) -> int:
-    count, total, size_bytes = 0, max(len(index), 1), common.index_files(index)[0].stat().st_size
+    count, total, size_bytes = 0, max(len(index), 1), indexes.index_files(index)[0].stat().st_size
     with replacing(out) as (new,), room_for(out), open_output(new, packing_of(out)) as file, Meter("Export", size_bytes) as meter:
         for document in _documents(index, "true", ()):
             file.write(f"{json_line(document)}\n".encode())
@@ -154,10 +149,10 @@ def _parsed(key: Key, metadata: str) -> Any:
 
 @common.command("import")
 @common.index_argument
-@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=common.path)
 @common.if_exists_option("a document whose key is in the index")
 @click.option("--no-record-matches", is_flag=True, help="Skip the search for matches: faster; clusters finds them later.")
-@click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", show_default=True, help="A damaged row.")
+@click.option("--on-error", type=click.Choice(["raise", "skip"]), default="raise", help="A damaged row.")
 @click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
 @common.name_option
 def import_(index_path: Path, sources: tuple[Path, ...], name: str, no_record_matches: bool, **options: Any) -> Results:
@@ -171,17 +166,17 @@ def import_(index_path: Path, sources: tuple[Path, ...], name: str, no_record_ma
     neardup import crawl.db monday/fingerprints tuesday/fingerprints --if-exists ignore
     """
     started, files = time.monotonic(), FingerprintFiles(sources)
-    scheme, rules = (files.scheme, files.rules) if common.is_new(index_path) else (None, None)
+    scheme, rules = (files.scheme, files.rules) if indexes.is_new(index_path) else (None, None)
     known = {"record_matches": False} if no_record_matches else {}
-    with common.open_or_create(index_path, scheme, text=rules, name=name, **known) as index:
+    with indexes.open_or_create(index_path, scheme, text=rules, name=name, **known) as index:
         report = index.import_fingerprints(sources, **options)
     note_problems(", ".join(map(str, sources)), 0, report.skipped, ())
     yield report_result(report, ("replaced", "ignored", "skipped"), time.monotonic() - started)
 
 
 @common.command()
-@click.argument("into", metavar="INTO", type=click.Path(path_type=Path))
-@click.argument("sources", metavar="FROM...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("into", metavar="INTO", type=common.path)
+@click.argument("sources", metavar="FROM...", nargs=-1, required=True, type=common.path)
 @common.name_option
 @common.if_exists_option("a document whose key is in INTO")
 @click.option("--no-record-matches", is_flag=True, help="Skip the search for matches in a new INTO; clusters finds them later.")
@@ -201,14 +196,14 @@ def merge(
     """
     started, report, taken = time.monotonic(), AddReport(), 0
     with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(common.open_existing(path, name)) for path in sources]
+        others = [stack.enter_context(indexes.open_existing(path, name)) for path in sources]
         sizes = [path.stat().st_size for path in sources]
         settings: dict[str, Any] = {"record_matches": False} if no_record_matches else {}
-        if common.is_new(into):
+        if indexes.is_new(into):
             sql = f"SELECT name, value FROM {name}_setting WHERE name IN ('store_text', 'record_matches')"
             first = {name: bool(value) for name, value in others[0].connection.execute(sql)}
             settings = {"scheme": others[0].scheme, "text": others[0].text_rules, **first, **settings}
-        index = stack.enter_context(common.open_or_create(into, name=name, **settings))
+        index = stack.enter_context(indexes.open_or_create(into, name=name, **settings))
         meter = stack.enter_context(Meter("Merge", sum(sizes)))
         if commit_every is None:
             stack.enter_context(index.transaction())

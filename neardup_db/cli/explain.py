@@ -12,7 +12,7 @@ from ..index import Index
 from ..parameters import Measure
 from ..show.explanation import shared_rows_text, still_connected, verdict
 from ..values import MatchExplanation, flat_rows
-from . import common
+from . import common, indexes
 from .common import Results
 from .difference import changes
 from .inputs.files import STDOUT
@@ -22,21 +22,15 @@ from .outputs import check_output, write_page
 MOST = 12
 """The maximum number of differences, of shingles, and of shared candidate rows, printed."""
 
-text_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @common.index_command()
 @click.argument("subject", metavar="TEXT | KEY KEY", nargs=-1, required=True)
 @click.option("--threshold", type=float, help="With TEXT: minimum similarity, at or above the index's threshold.")
 @common.measure_option
-@click.option("--text-a", type=text_file, help="File with the first document's text, if the index stores no texts.")
-@click.option("--text-b", type=text_file, help="File with the second document's text.")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Write a page about the two documents; - is standard output.",
-)
-@click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@click.option("--text-a", type=common.existing_file, help="File with the first document's text, if the index stores no texts.")
+@click.option("--text-b", type=common.existing_file, help="File with the second document's text.")
+@common.html_options
 @common.key_type_option
 @click.option("--group", metavar="NAME", help="With TEXT: the group to search, as in neardup query.")
 def explain(
@@ -71,13 +65,13 @@ def explain(
     if html == STDOUT and common.is_json():
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
     if len(subject) == 1:
-        asked = common.group_or_none(index, group, "give --group NAME")
+        asked = indexes.group_or_none(index, group, "give --group NAME")
         text = common.read_content(subject[0], None)
         query = as_json_value(index.explain(text, threshold=threshold, measure=measure, group=asked))
         yield query, aligned(flat_rows(query))
         return
     if html is not None and html != STDOUT:
-        check_output(html, force, common.index_files(index))
+        check_output(html, force, indexes.index_files(index))
     first, second = (common.parse_key(key, key_type) for key in subject)
     texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
     match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])

@@ -15,7 +15,7 @@ from ..schemes import MinHash
 from ..store.database.errors import translated
 from ..store.database.open import open_file
 from ..values import SyncReport
-from . import common
+from . import common, indexes
 from .common import Results
 from .feed import report_result
 from .output import FIRST_PROBLEMS, escaped, print_note
@@ -26,19 +26,18 @@ COMMIT_EVERY = 20_000
 
 
 @common.command()
-@click.argument("database", metavar="DATABASE", type=click.Path(path_type=Path))
+@click.argument("database", metavar="DATABASE", type=common.path)
 @click.argument("table")
 @common.name_option
-@click.option("--key", default="id", show_default=True, help="Column that names a row: the PRIMARY KEY, or UNIQUE and NOT NULL.")
-@click.option("--text", default="body", show_default=True, help="Column of the texts.")
+@click.option("--key", default="id", help="Column that names a row: the PRIMARY KEY, or UNIQUE and NOT NULL.")
+@click.option("--text", default="body", help="Column of the texts.")
 @click.option("--group", help="Column of groups; documents match within their group only.")
 @click.option("--where", help="SQL condition on a row's columns; other rows are ignored.")
 @click.option("--sync", type=click.Choice(["query"]), help="query: every query first applies pending changes.")
 @click.option("--later", is_flag=True, help="Do not index the rows until the first neardup sync.")
 @common.scheme_options
 @common.text_options
-@click.option("--store-text", is_flag=True, help="Keep the texts in a new index too, for explain and rebuild.")
-@click.option("--no-record-matches", is_flag=True, help="In a new index, skip the search for matches; clusters finds them later.")
+@common.new_index_options
 def follow(database: Path, table: str, name: str, later: bool, **options: Any) -> Results:
     """Index the rows of an application's table in DATABASE.
 
@@ -49,11 +48,11 @@ def follow(database: Path, table: str, name: str, later: bool, **options: Any) -
     neardup follow app.db articles --key id --text body
     neardup follow app.db articles --where "published = 1" --group lang --sync query
     """
-    if common.is_new(database):
+    if indexes.is_new(database):
         raise ParameterError(f"{database}: no such file; give the database that has the table {table!r}")
-    scheme, settings = common.scheme_of(options), common.new_index_settings(options)
+    scheme, settings = common.scheme_of(options), indexes.new_index_settings(options)
     settings.update(text=common.text_rules(options), name=name)
-    with told_as(database), common.warnings_as_notes():
+    with told_as(database), indexes.warnings_as_notes():
         with told_as(**_NAMES):
             _create(database, scheme, table, options, settings)
         with Index(database, scheme, attach=True, **settings) as index:
@@ -81,9 +80,7 @@ def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], se
 @common.index_command()
 @click.option("--limit", type=click.IntRange(min=1), help="Process at most this many keys.")
 @click.option("--full", is_flag=True, help="Also compare all rows with their documents, to find unrecorded changes.")
-@click.option(
-    "--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, show_default=True, help="Keys in a transaction."
-)
+@click.option("--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, help="Keys in a transaction.")
 def sync(index: Index, limit: int | None, full: bool, commit_every: int) -> Results:
     """Update INDEX with the changed rows of its followed table.
 
@@ -91,7 +88,7 @@ def sync(index: Index, limit: int | None, full: bool, commit_every: int) -> Resu
     neardup sync app.db
     neardup sync app.db --full
     """
-    with common.warnings_as_notes():
+    with indexes.warnings_as_notes():
         result = _synced(index, limit, full, commit_every)
     yield result
 

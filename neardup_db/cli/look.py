@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
-from . import common
+from . import common, indexes
 from .common import Results
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
@@ -26,16 +25,9 @@ from .wording import in_command_terms
 
 @common.index_command()
 @click.argument("text", required=False)
-@click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
+@common.file_option
 @click.option("--key", help="Query with a stored document instead of a text.")
-@click.option(
-    "--from",
-    "sources",
-    metavar="IN",
-    multiple=True,
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="Query with each record of an input: a file, a folder, or - for standard input.",
-)
+@click.option("--from", "sources", metavar="IN", multiple=True, type=common.place, help="Query with each record of an input.")
 @common.key_type_option
 @click.option("--threshold", type=float, help="Minimum similarity, at or above the index's threshold.")
 @click.option("--max-distance", type=int, help="Maximum number of differing bits, at or below the index's.")
@@ -67,7 +59,7 @@ def query(
         raise click.UsageError("Give one of TEXT, --file, --key and --from")
     if sources:
         return (yield from _query_records(index, sources, options))
-    common.refuse_given(common.INPUT_NAMES, "requires --from")
+    common.refuse_given(common.input_options.names, "requires --from")
     content = b"" if key is not None else common.read_content(text, file)
     matches = _matches(index, content, key, options)
     scheme, rules = index.scheme, index.text_rules
@@ -99,7 +91,7 @@ def _matches(index: Index, content: str | bytes, key: str | None, options: dict[
 
 def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
     question = {name: options[name] for name in ("threshold", "max_distance", "limit")}
-    question["any"], question["group"] = options["any_"], common.group_to_query(index, options["group"], options["all_groups"])
+    question["any"], question["group"] = options["any_"], indexes.group_to_query(index, options["group"], options["all_groups"])
     if index.scheme.takes_text:
         return {**question, "measure": options["measure"]}
     if options["measure"] is not None:
@@ -108,7 +100,7 @@ def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_records(index: Index, sources: Sequence[Path], options: dict[str, Any]) -> Results:
-    reading, found = replace(common.read_options(options), typed_ids=True), False
+    reading, found = common.read_options(options, typed_ids=True), False
     with scratch_folder() as folder:
         source = open_source(sources, reading, folder)
         question = _query_arguments(index, options)
@@ -149,7 +141,7 @@ def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: di
 
 
 @common.index_command()
-@click.option("--min-size", type=click.IntRange(min=2), default=2, show_default=True, help="Smallest cluster.")
+@click.option("--min-size", type=click.IntRange(min=2), default=2, help="Smallest cluster.")
 @click.option("--members", type=common.Count(1), help="Print at most this many members of each.")
 @common.limit_option
 @common.group_option
@@ -163,7 +155,7 @@ def clusters(index: Index, min_size: int, members: int | None, limit: int | None
     \b
     neardup clusters articles.db --min-size 3 --limit 10
     """
-    for cluster in itertools.islice(index.clusters(min_size, group=common.group_listed(index, group)), limit):
+    for cluster in itertools.islice(index.clusters(min_size, group=indexes.group_listed(index, group)), limit):
         keys = cluster.keys[:members]
         lines = [f"{len(cluster):6,}  {escaped(keys[0])}", *(f"        {escaped(key)}" for key in keys[1:])]
         if len(keys) < len(cluster):

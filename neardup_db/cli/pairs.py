@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..values import Pair
-from . import common
+from . import common, indexes
 from .common import Results
 from .comparing import OF_DATABASE, Comparison, Plan
 from .copies import Copy, RunCounts
@@ -29,16 +29,10 @@ _DATABASE = b"SQLite format 3\0"
 
 
 @common.command()
-@click.argument("paths", metavar="INDEX | IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("paths", metavar="INDEX | IN...", nargs=-1, required=True, type=common.place)
 @common.name_option
 @click.option("--threshold", type=float, help="Minimum similarity, at least an index's own.  [default for records: 0.8]")
-@click.option(
-    "--recall",
-    type=common.NumberRange(0, 1, min_open=True, max_open=True),
-    default=0.99,
-    show_default=True,
-    help="For records: recall of pairs at the threshold.",
-)
+@click.option("--recall", type=common.inside, default=0.99, help="For records: recall of pairs at the threshold.")
 @common.limit_option
 @common.group_option
 @common.text_options
@@ -58,9 +52,10 @@ def pairs(paths: tuple[Path, ...], **options: Any) -> Results:
     neardup pairs articles.db --threshold 0.9
     neardup pairs posts.jsonl --tokens chars --threshold 0.6
     """
-    is_index = len(paths) == 1 and options["format_"] is None and _is_index(paths[0])
+    is_index = len(paths) == 1 and options["format"] is None and _is_index(paths[0])
     if is_index:
-        common.refuse_given(("recall", *common.TEXT_NAMES, *common.INPUT_NAMES), "is for records, and this is an index")
+        for_records = ("recall", *common.text_options.names, *common.input_options.names)
+        common.refuse_given(for_records, "is for records, and this is an index")
     else:
         common.refuse_given(("name", "group"), "is for an index, and these are records")
     with _index_pairs(paths[0], options) if is_index else _record_pairs(paths, options) as found:
@@ -81,18 +76,18 @@ def _is_index(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    with common.open_index(path, options["name"]) as index:
-        yield index.pairs(options["threshold"], group=common.group_listed(index, options["group"]))
+    with indexes.open_index(path, options["name"]) as index:
+        yield index.pairs(options["threshold"], group=indexes.group_listed(index, options["group"]))
 
 
 @contextlib.contextmanager
 def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    rules, reading = common.text_rules(options), replace(common.read_options(options), typed_ids=True)
+    rules, reading = common.text_rules(options), common.read_options(options, typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with scratch_folder(errors=(OSError, *OF_DATABASE)) as folder, contextlib.ExitStack() as stack:
         source = stack.enter_context(contextlib.closing(open_source(paths, reading, folder)))
         counts = RunCounts()
-        with told_as(), common.warnings_as_notes():
+        with told_as(), indexes.warnings_as_notes():
             comparison = Comparison(Plan(Copy(source, folder), threshold, options["recall"], rules, pairs=folder), counts)
             index = stack.enter_context(comparison.index())
         yield (

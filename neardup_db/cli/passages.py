@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ..index import Index
 from ..schemes import Passages
 from ..store.database.open import open_scratch
 from ..values import Key, Passage
-from . import common
+from . import common, indexes
 from .common import Results
 from .feed import feed
 from .inputs.opening import open_source
@@ -30,13 +29,9 @@ shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help=
 
 @common.index_command()
 @click.argument("text", metavar="FILE|TEXT", required=False)
-@click.option("--file", "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Read the text from a file.")
+@common.file_option
 @click.option("--key", help="The passages of a stored document instead of a text.")
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The passages of each document of another index, which stores texts, instead of a text.",
-)
+@click.option("--against", type=common.existing_file, help="The passages of each document of another index, which stores texts.")
 @click.option("--in", "in_key", metavar="KEY", help="Only passages of this document.")
 @common.key_type_option
 @shortest_option
@@ -69,7 +64,7 @@ def passages(
         for passage in index.passages_of(stored, document, shortest=shortest)[:limit]:
             yield _shown(passage, content)
         return
-    group = None if in_key is not None else common.group_or_none(index, options["group"], "give --group NAME")
+    group = None if in_key is not None else indexes.group_or_none(index, options["group"], "give --group NAME")
     for other, content in [(None, _text(text, file))] if against is None else _texts(against, index.name):
         for passage in index.passages(content, document, shortest=shortest, limit=limit, group=group):
             limit = None if limit is None else limit - 1
@@ -82,7 +77,7 @@ def _text(text: str | None, file: Path | None) -> str:
 
 
 def _texts(path: Path, name: str) -> Iterator[tuple[Key, str]]:
-    with common.open_index(path, name) as other:
+    with indexes.open_index(path, name) as other:
         for key in other:
             text = other.get(key).text
             if text is None:
@@ -99,11 +94,11 @@ def _shown(passage: Passage, text: str | None, against: Key | None = None) -> tu
 
 
 @common.command()
-@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--shortest", type=click.IntRange(3, 1000), default=25, show_default=True, help="Tokens in the shortest passage.")
-@click.option("--at-least", type=common.Count(2), default=10, show_default=True, help="Texts that share a passage.")
-@click.option("--limit", type=common.Count(1), default=100, show_default=True, help="Print at most this many.")
-@click.option("--tmp", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder for the temporary index.")
+@common.sources_argument
+@click.option("--shortest", type=click.IntRange(3, 1000), default=25, help="Tokens in the shortest passage.")
+@click.option("--at-least", type=common.Count(2), default=10, help="Texts that share a passage.")
+@click.option("--limit", type=common.Count(1), default=100, help="Print at most this many.")
+@click.option("--tmp", type=common.existing_folder, help="Folder for the temporary index.")
 @common.text_options
 @common.input_options
 def boilerplate(
@@ -119,7 +114,7 @@ def boilerplate(
     \b
     neardup boilerplate pages.jsonl --at-least 100
     """
-    rules, reading = common.text_rules(options), replace(common.read_options(options), typed_ids=True)
+    rules, reading = common.text_rules(options), common.read_options(options, typed_ids=True)
     names: list[str | int] = []
 
     def arguments(record: InputRecord) -> dict[str, Any]:
@@ -129,7 +124,7 @@ def boilerplate(
     with scratch_folder(tmp) as folder:
         source = open_source(sources, reading, folder)
         with scratch_index(folder, Passages(shortest=shortest), rules) as index:
-            with Meter("Read", source.size_bytes) as meter, common.warnings_as_notes():
+            with Meter("Read", source.size_bytes) as meter, indexes.warnings_as_notes():
                 feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
             found = index.common_passages(at_least, limit=limit)
         for passage in found:

@@ -11,7 +11,7 @@ from ..show.charts import charts
 from ..show.report import figures_of, report_page
 from ..show.theory import chances_of
 from ..text import TextRules
-from . import common
+from . import common, indexes
 from .common import Results
 from .inputs.files import STDOUT
 from .outputs import check_output, write_page
@@ -22,15 +22,10 @@ _share, _above_0 = common.NumberRange(0, 1), common.NumberRange(0, 1, min_open=T
 
 @common.command(has_json=False)
 @common.index_argument
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="The HTML file to write; - is standard output.",
-)
+@click.option("-o", "--output", type=common.page, help="The HTML file to write; - is standard output.")
 @click.option("--svg", type=click.Path(path_type=Path, file_okay=False), help="Write each chart as an SVG into this folder.")
-@click.option("--clusters", type=common.Count(0), default=20, show_default=True, help="Show this many of the largest clusters.")
-@click.option("--members", type=common.Count(2), default=10, show_default=True, help="Show this many documents of each.")
+@click.option("--clusters", type=common.Count(0), default=20, help="Show this many of the largest clusters.")
+@click.option("--members", type=common.Count(2), default=10, help="Show this many documents of each.")
 @click.option("--title", help="Title of the report.  [default: the name of the file]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @common.name_option
@@ -56,7 +51,7 @@ def report(
     """
     if output is None and svg is None:
         raise click.UsageError("Give -o FILE, --svg FOLDER or both")
-    with common.open_index(index_path, name) as index:
+    with indexes.open_index(index_path, name) as index:
         drawings: dict[Path, str] = {}
         if svg is not None:
             svg.mkdir(parents=True, exist_ok=True)
@@ -64,7 +59,7 @@ def report(
             drawings = {svg / f"{chart_name}.svg": chart.file() for chart_name, chart in found.items() if chart.drawing}
         for path in (output, *drawings):
             if path is not None and path != STDOUT:
-                check_output(path, force, common.index_files(index))
+                check_output(path, force, indexes.index_files(index))
         if output is not None:
             write_page(output, report_page(index, title or index_path.name, clusters, members))
         for path, drawing in drawings.items():
@@ -72,11 +67,11 @@ def report(
 
 
 @common.command()
-@click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
+@click.argument("index_path", metavar="[INDEX]", required=False, type=common.path)
 @common.name_option
 @common.scheme_options
-@click.option("--from", "low", type=_share, default=0.4, show_default=True, help="First similarity.")
-@click.option("--step", type=_above_0, default=0.05, show_default=True, help="Step between similarities.")
+@click.option("--from", "low", type=_share, default=0.4, help="First similarity.")
+@click.option("--step", type=_above_0, default=0.05, help="Step between similarities.")
 def curve(index_path: Path | None, name: str, low: float, step: float, **options: Any) -> Results:
     """Show the recall at each similarity.
 
@@ -91,7 +86,7 @@ def curve(index_path: Path | None, name: str, low: float, step: float, **options
     if (index_path is None) == (scheme is None):
         raise click.UsageError("Give either INDEX, or --scheme and its parameters")
     if index_path is not None:
-        with common.open_index(index_path, name) as index:
+        with indexes.open_index(index_path, name) as index:
             scheme = index.scheme
     elif scheme is not None:
         scheme = scheme.for_index(TextRules())

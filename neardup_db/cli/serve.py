@@ -15,8 +15,8 @@ from .wording import told_as
 
 @common.command(has_json=False)
 @common.index_argument
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Port; 0 chooses a free one.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8001, help="Port; 0 chooses a free one.")
 @click.option("--write", is_flag=True, help="Add buttons for visitors to dismiss documents and allow texts.")
 def serve(index_path: Path, host: str, port: int, write: bool) -> None:
     """Show INDEX in a browser: clusters, a search box, charts.

@@ -26,21 +26,11 @@ SHOWN_CHANGES, COMPARED = 3, 20_000
 
 
 @common.command()
-@click.argument("sources", metavar="IN...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--sample", type=click.IntRange(min=2), default=5000, show_default=True, help="Maximum number of texts to compare.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of the random sample.")
-@click.option(
-    "--truth",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Known near-duplicates: CSV, TSV or JSON lines with the fields id_a and id_b, as dedup --pairs writes them.",
-)
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Write a page with the pairs; - is standard output.",
-)
-@click.option("--force", is_flag=True, help="Replace the page if it exists.")
+@common.sources_argument
+@click.option("--sample", type=click.IntRange(min=2), default=5000, help="Maximum number of texts to compare.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Seed of the random sample.")
+@click.option("--truth", type=common.existing_file, metavar="FILE", help="Known near-duplicates, as dedup --pairs writes them.")
+@common.html_options
 @common.input_options
 def tune(
     sources: tuple[Path, ...], sample: int, seed: int, truth: Path | None, html: Path | None, force: bool, **options: Any
@@ -53,8 +43,8 @@ def tune(
     text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs near each threshold
     with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
 
-    --html writes a page with the pairs under all rules side by side. With --truth the threshold agrees best with known pairs, and
-    recall and precision are printed.
+    --html writes a page with the pairs under all rules side by side. With --truth FILE (CSV, TSV or JSON lines
+    with id_a and id_b) the threshold agrees best with known pairs, and recall and precision are printed.
 
     \b
     neardup tune posts.jsonl

@@ -13,7 +13,7 @@ from ..errors import ParameterError
 from ..index import Index
 from ..parameters import WindowSize, check_path
 from ..values import AnyGroup, Key, Part
-from . import common
+from . import common, indexes
 from .common import Results
 from .inputs.files import STDOUT, is_stream
 from .output import count_text, escaped, print_note
@@ -44,10 +44,10 @@ def delete(
     if whole_group is not None:
         if keys or file is not None or part is not None or group is not None:
             raise click.UsageError("--whole-group cannot be combined with KEY, --file, --part or --group")
-        count = index.delete_group(common.find_group(index, whole_group))
+        count = index.delete_group(indexes.find_group(index, whole_group))
     else:
         wanted = list(dict.fromkeys(common.parse_keys(keys, file, key_type)))
-        of_group = common.group_listed(index, group)
+        of_group = indexes.group_listed(index, group)
         if part is not None:
             missing = _delete_part(index, wanted, part, of_group)
             count, what, more = len(wanted) - len(missing), "code", f" and a code with the part {escaped(part)}"
@@ -138,7 +138,7 @@ def check(index: Index, repair: bool) -> Results:
 
 
 @common.index_command()
-@click.argument("out", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("out", metavar="FILE", type=common.path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def backup(index: Index, out: Path, force: bool) -> Results:
     """Copy INDEX to FILE, even while other programs write to it.
@@ -152,7 +152,7 @@ def backup(index: Index, out: Path, force: bool) -> Results:
         raise ParameterError(f"{out}: an index cannot be written to a stream; name a file")
     check_kind(out, folder=False)
     check_path(str(out))
-    check_output(out, force, common.index_files(index))
+    check_output(out, force, indexes.index_files(index))
     _refuse_log(out)
     with room_for(out), replacing(out) as (new,):
         index.backup(new)

@@ -16,7 +16,7 @@ from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..values import Key
-from . import common
+from . import common, indexes
 from .inputs.edits import AddFields, adding_fields, require_fields
 from .inputs.lines import Problem
 from .inputs.source import InputRecord
@@ -42,13 +42,13 @@ class Counts:
 
 
 @common.command(has_json=False)
-@click.argument("index_path", metavar="[INDEX]", required=False, type=click.Path(path_type=Path))
+@click.argument("index_path", metavar="[INDEX]", required=False, type=common.path)
 @click.option("--window", help="Search among the records of this time (90s, 12h, 7d), or among this many of the latest.")
 @click.option("--mark", is_flag=True, help="Pass on all records with two added fields: duplicate_of (an id) and similarity.")
 @common.name_option
 @common.scheme_options
 @common.text_options
-@click.option("--key-type", type=click.Choice(["text", "int"]), default="text", show_default=True, help="Type of the ids.")
+@common.id_type_option
 @click.option("--source", "source_name", help="Name of the stream in the keys of records without an id.  [default: the time]")
 @common.stream_options
 @common.json_option
@@ -74,17 +74,17 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     """
     started = time.monotonic()
     given = None if window is None else common.parse_window(window)
-    if given is None and (index_path is None or common.is_new(index_path)):
+    if given is None and (index_path is None or indexes.is_new(index_path)):
         raise click.UsageError("A new index needs --window: a time, as 24h, or a number of records, as 1000000")
     scheme, rules = common.scheme_of(options), common.text_rules(options)
     key = " ".join(filter(None, (options["source_name"], datetime.now(timezone.utc).isoformat(timespec="milliseconds"))))
-    reading = common.read_options(options, options["key_type"])
+    reading = common.read_options(options, on_error="skip")
     with contextlib.ExitStack() as stack:
         known: dict[str, Any] = {}
         if index_path is None:
             index_path = stack.enter_context(scratch_folder()) / "window.db"
             known = {"durability": "normal", "record_matches": False}
-        index = stack.enter_context(common.open_or_create(index_path, scheme, text=rules, name=name, window=given, **known))
+        index = stack.enter_context(indexes.open_or_create(index_path, scheme, text=rules, name=name, window=given, **known))
         if not index.scheme.takes_text:
             raise ParameterError("the index is one of codes: watch one of texts, or add the codes by neardup add")
         index.delete_many([])  # raises an error if the index follows a table
