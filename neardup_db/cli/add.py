@@ -57,9 +57,9 @@ def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) 
     several IN share a name. Adding a file twice, or another of the same name, is an error unless --source gives it another name.
     After an error or Ctrl-C, repeat the command with --if-exists ignore.
 
-    --outcomes FILE (.gz, .zst: compressed) has a line for each record, in order: key, outcome (added, replaced, ignored, duplicate, skipped), match,
-    similarity, distance, reason (of a skipped record), file, line. The match is the one that made it a duplicate, else the best.
-    After an error the file has the committed records.
+    --outcomes FILE (.gz, .zst: compressed) has a line for each record, in order: key, outcome (added, replaced, ignored,
+    duplicate, skipped), match, similarity, distance, reason (of a skipped record), file, line. The match is the one that made it
+    a duplicate, else the best. After an error the file has the committed records.
 
     \b
     neardup add articles.db articles.jsonl
