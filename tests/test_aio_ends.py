@@ -301,7 +301,7 @@ ENDS = {
     "a call runs": """
 async def main():
     index = await opened()
-    task = asyncio.create_task(index.run(lambda below: (tell_and_sleep(1), below.add("begun", TEXT))))
+    task = asyncio.create_task(index.run(lambda below: (tell_and_sleep(0.2), below.add("begun", TEXT))))
     await begun.wait()
 asyncio.run(main())
 """,

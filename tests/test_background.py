@@ -207,7 +207,7 @@ def test_a_load_that_failed_is_forgotten() -> None:
         assert loads() == before
 
 
-CURSORS = [("a path", None), ("a path", 9000), ("memory", None), ("a connection", None)]
+CURSORS = [("a path", None), ("a path", 900), ("memory", None), ("a connection", None)]
 
 
 @pytest.mark.parametrize(("where", "commit_every"), CURSORS)
@@ -217,11 +217,11 @@ def test_records_that_are_read_from_the_connection_of_the_index(tmp_path: Path, 
     target = {"a path": path, "memory": ":memory:"}.get(where) or apsw.Connection(str(path))
     index = Index(target, SimHash(), record_matches=False)
     index.connection.execute("CREATE TABLE article (id INTEGER PRIMARY KEY, body TEXT)")
-    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)"
+    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)"
     index.connection.execute(f"INSERT INTO article {numbers} SELECT i, hex(randomblob(12)) FROM n")
     rows = index.connection.execute("SELECT id, body FROM article")
-    assert index.add_many(rows, commit_every=commit_every).added == 12000
+    assert index.add_many(rows, commit_every=commit_every).added == 1200
     again = (("again", key, body) for key, body in index.connection.execute("SELECT id, body FROM article"))
-    assert index.add_many(((f"{word} {key}", body) for word, key, body in again), commit_every=commit_every).added == 12000
-    assert len(index) == 24000
+    assert index.add_many(((f"{word} {key}", body) for word, key, body in again), commit_every=commit_every).added == 1200
+    assert len(index) == 2400
     index.close()

@@ -21,15 +21,20 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support import sqlite_shell
 
 import neardup_db
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, compute
+from neardup_db.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -76,6 +81,37 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
+@contextmanager
+def chdir(folder: Path) -> Iterator[None]:
+    """In another folder; Python 3.11 has it as contextlib.chdir."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def plain_commands(text: str) -> list[tuple[list[str], str | None]] | None:
+    """The arguments of each command, and the file that its output goes to; None unless all are of neardup, without more of a
+    shell's language than quotation marks, comments and >."""
+    text = re.sub(r"\\\n|(^|\s)# .*$", " ", text, flags=re.MULTILINE)
+    if "$" in text or "`" in text:
+        return None
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="\n;|&<>()")
+    lexer.commenters, lexer.whitespace, lexer.whitespace_split = "", " \t", True
+    commands: list[tuple[list[str], str | None]] = []
+    for is_end, words in groupby(lexer, lambda word: word.strip("\n") == ""):
+        command = [] if is_end else list(words)
+        to = command.pop() if command[-2:-1] == [">"] else None
+        command = command[:-1] if to is not None else command
+        if not is_end:
+            if command[0] != "neardup" or any(set(word) <= set("\n;|&<>()") for word in command) or to == "/dev/null":
+                return None
+            commands.append((command[1:], to))
+    return commands
+
+
 class Reader:
     """Somebody who follows a page: a shell, what runs beside it, and a Python prompt."""
 
@@ -106,16 +142,33 @@ class Reader:
             self._prompt(block, text)
 
     def _type(self, block: Block, text: str) -> None:
-        """Variables and the working folder of the shell are those that the block before left."""
+        """Variables and the working folder of the shell are those that the block before left. Commands of neardup alone are run
+        in this process, which has them imported."""
+        if (plain := plain_commands(text)) is not None:
+            printed = "".join(self._run(block, *command) for command in plain)
+        else:
+            printed = self._shell(block, text)
+        if block.shown is not None:
+            shown = block.shown.replace(PORT, self.port)
+            if not CHECKER.check_output(shown, printed, LOOSE):
+                pytest.fail(f"{self.page.name}, line {block.line} prints\n{printed}\nand not\n{shown}", pytrace=False)
+
+    def _run(self, block: Block, words: list[str], to: str | None) -> str:
+        with chdir(self.folder):
+            done = CliRunner(env=self.env).invoke(main, words, prog_name="neardup")
+        assert done.exit_code == 0, f"{self.page.name}, line {block.line}: exit code {done.exit_code}\n{words}\n{done.output}"
+        if to is None:
+            return done.stdout
+        (self.folder / to).write_text(done.stdout, "utf-8")
+        return ""
+
+    def _shell(self, block: Block, text: str) -> str:
         keep = f"declare -p | grep -v '^declare -[a-zA-Z-]*r' > {shlex.quote(str(self.state))}"
         script = f"source {shlex.quote(str(self.state))} 2>/dev/null\nset -eu\n{text}\nset +eu\n{keep}"
         done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=1800)
         where = f"{self.page.name}, line {block.line}"
         assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{text}\n{done.stdout}{done.stderr}"
-        if block.shown is not None:
-            shown = block.shown.replace(PORT, self.port)
-            if not CHECKER.check_output(shown, done.stdout, LOOSE):
-                pytest.fail(f"{where} prints\n{done.stdout}\n{done.stderr}\nand not\n{shown}", pytrace=False)
+        return done.stdout
 
     def _start(self, text: str) -> None:
         """Something that goes on; it is waited for until it listens."""
@@ -134,14 +187,10 @@ class Reader:
     def _prompt(self, block: Block, text: str) -> None:
         test = doctest.DocTestParser().get_doctest(text, self.python, self.page.name, str(self.page), block.line)
         assert test.examples, f"{self.page.name}, line {block.line}: Python without a prompt, and not a file"
-        before = Path.cwd()
-        os.chdir(self.folder)
-        try:
+        with chdir(self.folder):
             runner = doctest.DocTestRunner()
             assert runner.run(test, clear_globs=False).failed == 0
-        finally:
-            os.chdir(before)
-            self.python = test.globs
+        self.python = test.globs
 
     def leave(self) -> None:
         """Ends what runs beside."""
