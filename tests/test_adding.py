@@ -112,14 +112,6 @@ def test_replace_makes_the_newest_document(codes: Index) -> None:
     assert codes.clusters() == [] and codes.check().ok
 
 
-def test_ignore_keeps_the_old_document(codes: Index) -> None:
-    """if_exists="ignore" changes nothing and returns nothing."""
-    codes.add_code("a", 0, metadata=1)
-    codes.add_code("b", 1)
-    assert codes.add_code("a", 1, metadata=2, if_exists="ignore") == []
-    assert codes.get("a").metadata == 1 and list(codes) == ["a", "b"]
-
-
 def test_keys_are_text_bytes_or_numbers(codes: Index) -> None:
     """1, '1' and b'1' are three keys; numbers have 64 bits; numpy's count; any text will do."""
     names: list[Any] = [1, "1", b"1", -(2**63), 2**63 - 1, "", b"", "a\0b", "ü", "u\u0308", np.int64(7)]
@@ -303,15 +295,6 @@ def test_add_many_takes_any_iterable(texts: Index) -> None:
     assert len(texts) == 6
 
 
-def test_a_wrong_record_is_named_and_nothing_is_stored(texts: Index) -> None:
-    """The error has the record's number; one transaction for all means that none is stored."""
-    with pytest.raises(ParameterError, match="record 2: text=5"):
-        texts.add_many([("a", "x"), ("b", "y"), ("c", 5)])
-    with pytest.raises(DuplicateKeyError, match="'a'"):
-        texts.add_many([("a", "x"), ("b", "y"), ("a", "z")])
-    assert len(texts) == 0 and texts.check().ok
-
-
 @pytest.mark.parametrize(
     ("record", "says"),
     [
@@ -340,11 +323,6 @@ def test_every_fault_of_a_record(texts: Index, record: Any, says: str) -> None:
     assert says in str(caught.value)
     assert texts.add_many([("first", "x"), record, ("last", "y")], on_error="skip") == AddReport(added=2, skipped=1)
     assert list(texts) == ["first", "last"]
-
-
-def test_skip_leaves_out_existing_keys_too(texts: Index) -> None:
-    """on_error="skip" counts a duplicate key and goes on."""
-    assert texts.add_many([("a", "x"), ("a", "y"), ("b", "z")], on_error="skip") == AddReport(added=2, skipped=1)
 
 
 @pytest.mark.parametrize("limits", ["usual", "small"])
@@ -406,35 +384,6 @@ def test_progress_counts_a_skipped_record_once(codes: Index) -> None:
         keys, [0] * len(keys), if_exists="error", on_error="skip", commit_every=len(keys) - 1, progress=seen.append
     )
     assert (report.skipped, seen[-1]) == (3, len(keys))
-
-
-def test_only_new_is_add_if_new_in_order(texts: Index) -> None:
-    """only_new admits a record unless something before it matches, within the batch too."""
-    records = [("a", "w x y z"), ("b", "w x y v"), ("c", "p q r"), ("d", "p q r"), ("e", "w x")]
-    assert texts.add_many(records, only_new=True) == AddReport(added=2, matched=3)
-    assert list(texts) == ["a", "c"]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        lambda values: values,
-        lambda values: np.array(values, np.uint64),
-        lambda values: np.array(values, ">u8").view(np.uint8).reshape(-1, 8),
-        lambda values: [value.to_bytes(8, "big") for value in values],
-        lambda values: [f"{value:016x}" for value in values],
-    ],
-    ids=["int", "uint64", "uint8", "bytes", "hex"],
-)
-def test_codes_of_every_kind(codes: Index, kind: Any) -> None:
-    """A code is an int, uint64, uint8[8], bytes or hex digits; bit 63 is the first byte's most significant bit."""
-    values = [0, 1, 1 << 63, 0x0123456789ABCDEF]
-    given = kind(values)
-    assert codes.add_codes(list("abcd"), given, group="g", expires_at=SOON).added == 4
-    assert keys(codes.query_code(given[2], group="g")) == ["c", "a", "b"]
-    assert codes.query_code(given[3], group="g") == [Match("d", 1.0, 0)]
-    assert codes.get("a").expires_at == round(SOON, 3)
-    assert codes.connection.execute("SELECT hex(value) FROM neardup_fingerprint WHERE id = 3").get == "8000000000000000"
 
 
 @pytest.mark.parametrize("scheme", [SimHash(), BitSampling()], ids=repr)

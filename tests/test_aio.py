@@ -35,15 +35,6 @@ from neardup_db import (
 from neardup_db.aio import AsyncIndex
 from neardup_db.aio.threads import Lane
 
-ROOT = Path(__file__).resolve().parents[1]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
 # ---- the same methods --------------------------------------------------------------------------------------------------
 
 OTHER_NAMES = {"open", "run", "contains", "length"}

@@ -9,7 +9,6 @@ import logging
 import time
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, records
 
 from neardup_db import Index, ParameterError
 from neardup_db.aio import AsyncIndex, LateResult
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
 
 # ---- cancellation ------------------------------------------------------------------------------------------------------
 

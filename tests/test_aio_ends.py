@@ -29,13 +29,6 @@ from neardup_db import (
 from neardup_db.aio import AsyncIndex, LateResult, calls
 from neardup_db.aio.threads import Lane
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
 # ---- opening and closing -----------------------------------------------------------------------------------------------
 
 

@@ -16,12 +16,6 @@ from neardup_db import DuplicateKeyError, MinHash, NearDupError, ParameterError,
 from neardup_db.aio import AsyncIndex, LateResult
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
-    return tmp_path / "index.db"
-
-
 @pytest.mark.parametrize("count", [0, 1, 511, 512, 513, 2500])
 @with_index()
 async def test_an_iterable_of_either_kind(index: AsyncIndex, count: int) -> None:

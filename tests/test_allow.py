@@ -11,8 +11,8 @@ from typing import Any
 
 import apsw
 import pytest
-from click.testing import CliRunner
-from support import CASES, PAST, SETS, WORDS, keys
+from commands import outcome as run
+from support import CASES, SETS, WORDS, keys
 
 from neardup_db import (
     ANY_GROUP,
@@ -24,7 +24,6 @@ from neardup_db import (
     ReadOnlyError,
     TextRules,
 )
-from neardup_db.cli import main
 from neardup_db.store.layout.allowed import Allowed
 
 REPLY, LIKE, OTHER = "oak elm ash fir", "oak elm ash fir yew", "something else entirely here"
@@ -48,12 +47,6 @@ def index(request: pytest.FixtureRequest) -> Iterator[Index]:
     with Index(":memory:", case.scheme, text=case.rules, store_text=case.store_text) as index:
         index.add_many([("a", REPLY), ("b", REPLY), ("c", OTHER), ("d", OTHER), ("empty", "")])
         yield index
-
-
-def test_expired_documents_are_set_aside_and_not_counted(index: Index) -> None:
-    """What `allow` returns are documents that could be seen."""
-    index.update("a", expires_at=PAST)
-    assert index.allow(REPLY) == 1 and index.check().ok
 
 
 def test_stored_documents_like_an_allowed_text_match_nothing(index: Index) -> None:
@@ -90,14 +83,6 @@ def test_a_withdrawn_text_is_matched_as_if_it_had_never_been_allowed(index: Inde
     assert found_by_sql(index, REPLY) == ["a", "b", "e", "f"] and index.allowed() == [] and index.check().ok
 
 
-def test_an_allowed_text_outlives_its_documents(index: Index) -> None:
-    """It stays allowed when no document like it is stored any more."""
-    index.allow(key="a", note="reply")
-    index.delete_many(["a", "b"])
-    assert index.add("e", REPLY) == [] and index.add("f", REPLY) == [] and [one.note for one in index.allowed()] == ["reply"]
-    assert index.disallow(key="e") == 1 and clusters(index)[0] in [("c", "d"), ("e", "f")] and len(clusters(index)) == 2
-
-
 def test_a_document_like_two_allowed_texts_needs_both_withdrawn() -> None:
     """Withdrawing one leaves it set aside by the other; a text withdraws each one that it is like."""
     with Index(":memory:", SETS, text=WORDS) as index:
@@ -110,17 +95,6 @@ def test_a_document_like_two_allowed_texts_needs_both_withdrawn() -> None:
         assert index.allowed()[0].id == 3, "a number is never given again"
         index.allow(LIKE)
         assert index.disallow(REPLY) == 2 and clusters(index) == [("a", "b")] and index.check().ok
-
-
-def test_dismissed_pairs_of_documents_set_aside_are_kept() -> None:
-    """A pair that was dismissed before is no pair after the text is withdrawn."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many([("a", REPLY), ("b", REPLY), ("c", LIKE)])
-        index.dismiss("a", "b")
-        index.allow(REPLY)
-        assert list(index.dismissed()) == [("a", "b")] and index.check().ok
-        index.disallow(REPLY)
-        assert {(one.key_a, one.key_b) for one in index.pairs()} == {("a", "c"), ("b", "c")} and index.check().ok
 
 
 @pytest.mark.parametrize("store_text", [False, True])
@@ -167,17 +141,6 @@ def test_other_objects_and_threads_see_it_at_once(tmp_path: Path) -> None:
             reader.allow(REPLY)
 
 
-def test_a_failed_transaction_has_allowed_nothing() -> None:
-    """Neither the first text, with its tables, nor a document that was set aside is left."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many([("a", REPLY), ("b", REPLY)])
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            index.allow(REPLY)
-            assert index.clusters() == []
-            raise ZeroDivisionError
-        assert clusters(index) == [("a", "b")] and index.allowed() == [] and keys(index.query(REPLY)) == ["a", "b"]
-
-
 def test_wrong_calls_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes, an unknown key, too many."""
     with Index(":memory:", SETS, text=WORDS) as index:
@@ -216,11 +179,6 @@ def test_the_commands(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     with Index(path, SETS, text=WORDS, store_text=True) as index:
         index.add_many([("a", REPLY), ("b", REPLY)])
-
-    def run(*arguments: Any) -> tuple[int, str]:
-        result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="neardup")
-        return result.exit_code, result.stdout
-
     assert run("allow", path, "--list") == (1, "")
     assert run("allow", path, REPLY, "--note", "reply") == (0, "allowed: 2 stored documents now match nothing\n")
     assert run("allow", path, "--key", "a", "--json") == (0, '{"documents": 0}\n')

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_cli import good, keys_of, refused, run
+from commands import good, keys_of, refused, run
 
 from neardup_db import Index, MinHash
 

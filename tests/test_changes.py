@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
-from click.testing import CliRunner
+from commands import outcome as run
 from support import SETS, WORDS
 
 from neardup_db import (
@@ -26,7 +26,6 @@ from neardup_db import (
     ReadOnlyError,
     limits,
 )
-from neardup_db.cli import main
 
 
 class Follower:
@@ -225,27 +224,6 @@ with Index({str(path)!r}) as index:
     assert "removed=('a',), added=('c',), clusters=(('b', None),)" in found
 
 
-def test_what_expires_is_told_when_it_is_removed() -> None:
-    """A document that has expired is told like others, until `expire` removes it."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add("a", "oak elm", expires_at=1_000_000_000)
-        page = index.changes()
-        assert page.added == ("a",)
-        index.expire()
-        assert index.changes(page.token).removed == ("a",)
-
-
-def test_without_recorded_matches_there_are_no_numbers() -> None:
-    """Keys are told as ever."""
-    with Index(":memory:", SETS, text=WORDS, record_matches=False) as index:
-        token = index.changes().token
-        index.add_many([("a", "oak elm"), ("b", "oak elm")])
-        page = index.changes(token)
-        assert (page.added, page.clusters) == (("a", "b"), ())
-        index.delete("a")
-        assert index.changes(page.token).removed == ("a",)
-
-
 # ---- tokens that are not known -----------------------------------------------------------------------------------------
 
 
@@ -366,12 +344,6 @@ def test_a_log_that_was_dropped(path: Path) -> None:
 
 
 # ---- command line --------------------------------------------------------------------------------------------------------
-
-
-def run(*arguments: Any) -> tuple[int, str]:
-    """Exit code and standard output of a command."""
-    result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="neardup")
-    return result.exit_code, result.stdout
 
 
 def test_the_command(path: Path) -> None:

@@ -13,12 +13,11 @@ from typing import Any
 import polars
 import pyarrow
 import pytest
-from click.testing import CliRunner, Result
+from commands import good, lines, refused, run
 from support import jaccard
 
 from neardup_db import BinaryCode, BottomK, Index, MinHash, Passages, SimHash, limits
 from neardup_db.arrow import texts_of
-from neardup_db.cli import main
 from neardup_db.cli.choices import KnownRecords, open_against
 from neardup_db.compute import shingles
 from neardup_db.frames import drop_near_duplicates
@@ -66,31 +65,8 @@ def true_similarity(a: Record, b: Record) -> float:
     return jaccard(set(shingles(a["text"])), set(shingles(b["text"])))
 
 
-def json_lines(path: Path, made: list[Record]) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in made))
-    return path
-
-
 def read(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)])
-
-
-def good(*arguments: object) -> str:
-    """Standard output of a command that must succeed and has nothing to remark."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return str(result.stdout)
-
-
-def refused(*arguments: object) -> str:
-    """The one sentence of a command that must fail."""
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.output
-    return str(result.stderr)
 
 
 @pytest.fixture
@@ -133,7 +109,7 @@ RULES: dict[str, Callable[[list[Record]], Record]] = {
 def test_the_record_that_stays_is_that_of_the_rule(folder: Path, rule: str) -> None:
     """Of each cluster the rule's record stays, of equal ones the first, and a null or missing value loses against any other."""
     made = records(80)
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", rule, "--clusters", "c.jsonl")
     clusters: dict[int, list[Record]] = {}
     for row in read(folder / "c.jsonl"):
@@ -178,7 +154,7 @@ def test_numbers_of_csv_are_numbers_where_all_are(folder: Path) -> None:
 )  # fmt: skip
 def test_values_of_several_kinds_have_an_order(folder: Path, values: list[object], rule: str, kept: str) -> None:
     """Numbers come before texts, these before other values; null, lists and objects come last."""
-    json_lines(folder / "in.jsonl", copies(*values))
+    lines(folder / "in.jsonl", copies(*values))
     good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", f"by:{rule}")
     assert [record["id"] for record in read(folder / "out.jsonl")] == [kept]
 
@@ -188,10 +164,10 @@ def test_a_field_that_is_not_there_is_told_before_the_work(folder: Path) -> None
     Path("in.csv").write_text(f'id,text,score\n1,"{FOX}",2\n2,"{FOX}",3\n')
     told = refused("dedup", "in.csv", "-o", "out.csv", "--keep", "by:scroe")
     assert told == "neardup: in.csv: --keep by:scroe: there is no column 'scroe'; a record has 'score'\n"
-    json_lines(folder / "in.jsonl", copies(1, 2))
+    lines(folder / "in.jsonl", copies(1, 2))
     result = run("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", "by:scroe")
     assert result.exit_code == 0 and "none of the first records has a field 'scroe'; the first one has 'score'" in result.stderr
-    json_lines(folder / "in.jsonl", [{"text": FOX}] * 200 + [{"score.x": 1, "text": FOX}])
+    lines(folder / "in.jsonl", [{"text": FOX}] * 200 + [{"score.x": 1, "text": FOX}])
     assert run("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", "by:score.x", "--force").exit_code == 0
     assert read(folder / "out.jsonl") == [{"score.x": 1, "text": FOX}]
     Path("texts").mkdir()
@@ -213,7 +189,7 @@ def test_a_rule_that_is_none_is_refused(folder: Path, rule: str) -> None:
 def test_marks_say_what_would_be_removed(folder: Path) -> None:
     """Every record is written, with the number of its cluster and the id of the record that stays; none where it stays itself."""
     made = records(60)
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     told = good("dedup", "in.jsonl", "-o", "out.jsonl", "--keep", "by:meta.score", "--clusters", "c.jsonl", "--mark")
     rows = read(folder / "c.jsonl")
     stays = {row["cluster"]: row["id"] for row in rows if row["kept"]}
@@ -230,7 +206,7 @@ def test_marks_say_what_would_be_removed(folder: Path) -> None:
 def test_marks_name_what_another_index_has(folder: Path) -> None:
     """With --against a record that an index knows has the key of a document there, as text, and is in no cluster."""
     made = [*copies(1, 2), {"text": "some other words that nobody knows at all"}, {"text": "known words of one"}]
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     for name, key, text in (("a.db", 7, FOX), ("b.db", b"\x01", "known words of one")):
         with Index(name, MinHash(threshold=0.8, exact=True)) as index:
             index.add(key, text)
@@ -244,7 +220,7 @@ def test_marks_name_what_another_index_has(folder: Path) -> None:
 
 def test_marks_that_cannot_be_written_are_refused(folder: Path) -> None:
     """--mark with --drop-empty, and a field that is there already, are errors before the work."""
-    json_lines(folder / "in.jsonl", [{"text": "a b c", "cluster": 1}])
+    lines(folder / "in.jsonl", [{"text": "a b c", "cluster": 1}])
     assert "give one of them" in refused("dedup", "in.jsonl", "-o", "out.jsonl", "--mark", "--drop-empty")
     told = refused("dedup", "in.jsonl", "-o", "out.jsonl", "--mark")
     assert told == "neardup: in.jsonl has a field 'cluster' already, which --mark adds: rename it first\n"
@@ -269,7 +245,7 @@ def test_what_an_index_knows_is_left_out_as_of_data_frames(folder: Path, scheme:
     with Index("old.db", scheme) as index:
         index.add_many((number, text) for number, text in enumerate([*texts(20), *texts(90)[30:50], FOX]))
         expected = drop_near_duplicates(frame, "text", against=index)["id"].to_list()
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     told = json.loads(good("dedup", "in.jsonl", "-o", "out.jsonl", "--against", "old.db", "--json"))
     assert [record["id"] for record in read(folder / "out.jsonl")] == expected
     assert (told["records"], told["kept"]) == (90, len(expected)) and told["known"] >= 38
@@ -284,7 +260,7 @@ def test_what_an_index_contains_is_left_out(folder: Path, scheme: Any) -> None:
     with Index("old.db", scheme) as index:
         index.add("long", " ".join([*texts(10, 5), FOX, *texts(8)[1:5]]))
         contained = [bool(index.query(record["text"], measure="containment", threshold=0.9)) for record in made]
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     options = ("--against", "old.db", "--measure", "containment", "--threshold", 0.9, "--pairs", "p.jsonl")
     told = good("dedup", "in.jsonl", "-o", "out.jsonl", *options)
     assert f"{sum(contained)} contained in a document of --against removed" in told and sum(contained) >= 5
@@ -298,7 +274,7 @@ def test_what_an_index_contains_is_left_out(folder: Path, scheme: Any) -> None:
 
 def test_an_index_of_passages_knows_texts_by_its_own_rule(folder: Path) -> None:
     """--threshold is a Jaccard similarity, which says nothing about passages: one passage is enough."""
-    json_lines(folder / "in.jsonl", [{"id": "quotes", "text": f"{FOX} {texts(3)[2]}"}, {"id": "other", "text": texts(3)[1]}])
+    lines(folder / "in.jsonl", [{"id": "quotes", "text": f"{FOX} {texts(3)[2]}"}, {"id": "other", "text": texts(3)[1]}])
     with Index("old.db", Passages(shortest=12)) as index:
         index.add("a", f"{FOX} and {texts(9, seed=2)[8]}")
     good("dedup", "in.jsonl", "-o", "out.jsonl", "--against", "old.db")
@@ -308,7 +284,7 @@ def test_an_index_of_passages_knows_texts_by_its_own_rule(folder: Path) -> None:
 def test_several_indexes_are_asked_one_after_another(folder: Path) -> None:
     """A record that one of them knows is left out; the indexes stay as they were."""
     made = records(40)
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     for name, first in (("a.db", 0), ("b.db", 13), ("c.db", 26)):
         with Index(name, MinHash(threshold=0.8), name="old") as index:
             index.add_many((record["id"], record["text"]) for record in made[first : first + 13])
@@ -336,7 +312,7 @@ def test_an_error_ends_the_questions(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(KnownRecords, "stop", lambda known: (stop(known), stopped.set()))
     with Index("old.db", MinHash(exact=True)) as index:
         index.add("a", FOX)
-    with open(json_lines(folder / "in.jsonl", copies(1, 2, 3, 4)), "a") as file:
+    with open(lines(folder / "in.jsonl", copies(1, 2, 3, 4)), "a") as file:
         file.write("broken\n")
     assert "line 5" in refused("dedup", "in.jsonl", "-o", "o.jsonl", "--against", "old.db", "--measure", "containment")
     assert len(calls) <= 1 and stopped.is_set()
@@ -359,7 +335,7 @@ def test_texts_in_memory_are_asked_for_like_a_list(folder: Path) -> None:
 
 def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
     """A missing file, another name, codes, a looser threshold and a measure that it lacks are told with the remedy at once."""
-    json_lines(folder / "in.jsonl", records(5))
+    lines(folder / "in.jsonl", records(5))
     with Index("old.db", MinHash(threshold=0.9)) as index:
         index.add("a", FOX)
     with Index("codes.db", BinaryCode(bits=64)) as index:
@@ -390,12 +366,12 @@ def test_records_are_asked_for_as_single_texts(folder: Path, options: str) -> No
     name, _, value = options.removeprefix("--").partition(" ")
     question: dict[str, Any] = {name: value if name == "measure" else json.loads(value)} if name else {}
     made = records(60)
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     with Index("old.db", MinHash(threshold=0.6, exact=True)) as index:
         index.add_many([*enumerate(texts(60)[:40]), *((f"copy {number}", FOX) for number in range(5))])
         expected = [(record["id"], match) for record in made for match in index.query(record["text"], **question)]
-    lines = [line.split("\t") for line in good("query", "old.db", "--from", "in.jsonl", *options.split()).splitlines()]
-    assert lines == [[name, f"{match.similarity:.4f}", "", str(match.key)] for name, match in expected]
+    printed = [line.split("\t") for line in good("query", "old.db", "--from", "in.jsonl", *options.split()).splitlines()]
+    assert printed == [[name, f"{match.similarity:.4f}", "", str(match.key)] for name, match in expected]
     told = [json.loads(line) for line in good("query", "old.db", "--from", "in.jsonl", "--json", *options.split()).splitlines()]
     assert told == [{"id": name, "key": match.key, "similarity": match.similarity, "distance": None} for name, match in expected]
     assert len(expected) >= 39
@@ -405,8 +381,8 @@ def test_records_with_codes_are_asked_for(folder: Path) -> None:
     """In an index of codes the text of a record is its code; a wrong one is named by its line, or left out."""
     with Index("codes.db", BinaryCode(bits=64, max_distance=3)) as index:
         index.add_codes(["a", "b"], [1, 0xFF00])
-    lines = [{"id": n, "text": text} for n, text in enumerate(["0000000000000000", "zz", " 000000000000ff01\n"])]
-    json_lines(folder / "in.jsonl", lines)
+    made = [{"id": n, "text": text} for n, text in enumerate(["0000000000000000", "zz", " 000000000000ff01\n"])]
+    lines(folder / "in.jsonl", made)
     assert "in.jsonl, line 2: " in (told := refused("query", "codes.db", "--from", "in.jsonl", "--json").replace("\t", " "))
     assert "hex" in told
     result = run("query", "codes.db", "--from", "in.jsonl", "--on-error", "skip")
@@ -418,10 +394,10 @@ def test_questions_without_an_answer_end_with_exit_code_1(folder: Path) -> None:
     """Exit code 1 and no line where no record matches; options of inputs without --from are an error."""
     with Index("old.db", MinHash()) as index:
         index.add("a", FOX)
-    json_lines(folder / "in.jsonl", [{"text": "nothing like that at all"}, {"text": "!!!"}])
+    lines(folder / "in.jsonl", [{"text": "nothing like that at all"}, {"text": "!!!"}])
     result = run("query", "old.db", "--from", "in.jsonl")
     assert (result.exit_code, result.output) == (1, "")
-    json_lines(folder / "more.jsonl", copies(1))
+    lines(folder / "more.jsonl", copies(1))
     assert good("query", "old.db", "--from", "in.jsonl", "--from", "more.jsonl") == "k0\t1.0000\t\ta\n"
     assert "--text-field requires --from" in refused("query", "old.db", "fox", "--text-field", "body")
     assert "Give one of TEXT, --file, --key and --from" in refused("query", "old.db", "fox", "--from", "in.jsonl")
@@ -436,7 +412,7 @@ def test_questions_without_an_answer_end_with_exit_code_1(folder: Path) -> None:
 def test_pairs_of_records_are_those_of_an_index(folder: Path, options: str) -> None:
     """The pairs of a file are those of an exact index of its records, under their ids."""
     made = records(60)
-    json_lines(folder / "in.jsonl", made)
+    lines(folder / "in.jsonl", made)
     good("add", "all.db", "in.jsonl", "--exact", *options.split())
     of_index, of_records = (sorted(good("pairs", *words).splitlines()) for words in (["all.db"], ["in.jsonl", *options.split()]))
     assert of_records == of_index and len(of_index) > 5
@@ -448,10 +424,10 @@ def test_pairs_of_records_are_those_of_an_index(folder: Path, options: str) -> N
 
 def test_an_index_is_told_by_its_first_bytes(folder: Path) -> None:
     """A database is an index whatever its name; what is none is records; each refuses the options of the other."""
-    json_lines(folder / "in.jsonl", copies(1, 2))
+    lines(folder / "in.jsonl", copies(1, 2))
     good("add", "odd.jsonl", "in.jsonl")
     assert good("pairs", "odd.jsonl") == good("pairs", "in.jsonl") == "1.0000\t\tk0\tk1\n"
-    json_lines(folder / "more.jsonl", copies(1))
+    lines(folder / "more.jsonl", copies(1))
     of_both = "1.0000\t\tk0\tk1\n1.0000\t\tk0\tk0\n1.0000\t\tk1\tk0\n"
     for paths in (["in.jsonl", "more.jsonl"], ["[im]*.jsonl"], ["[im]*", "--format", "jsonl"]):
         assert sorted(good("pairs", *paths).splitlines()) == sorted(of_both.splitlines())
@@ -466,5 +442,5 @@ def test_an_index_is_told_by_its_first_bytes(folder: Path) -> None:
     assert "nowhere.jsonl: no such file or folder" in refused("pairs", "nowhere.jsonl")
     for wrong in ("nan", "0", "1.5"):
         assert "give a number above 0" in refused("pairs", "records", "--format", "jsonl", "--threshold", wrong)
-    json_lines(folder / "none.jsonl", [{"text": "one text"}, {"text": "another text"}])
+    lines(folder / "none.jsonl", [{"text": "one text"}, {"text": "another text"}])
     assert (run("pairs", "none.jsonl").exit_code, run("pairs", "none.jsonl").output) == (1, "")

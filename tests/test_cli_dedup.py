@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import zstandard
+from commands import FOX, RECORDS, good, lines, refused, run
 from support import duplicates_in
-from test_cli import FOX, RECORDS, good, lines, refused, run
 
 from neardup_db import DiskFullError, Index
 from neardup_db.cli import deduplicate

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from commands import FOX, good, keys_of, lines, refused, run
 from support import PAST, SOON
-from test_cli import FOX, good, keys_of, lines, refused, run
 
 from neardup_db import BinaryCode, Index, MinHash, TextRules
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import xxhash
-from support import LATER, PAST, SOON, WORDS, containment, containment_estimate, keys
+from support import WORDS, containment, containment_estimate
 
 from neardup_db import (
     BottomK,
@@ -82,73 +82,11 @@ def test_a_threshold_exactly_met_is_met(index: Index, size: int) -> None:
             assert contained(index, text, math.nextafter(share, 2)) == [(i, i / size) for i in range(size, common, -1)]
 
 
-def test_decimal_thresholds_are_those_of_the_division(index: Index) -> None:
-    """7 of 10 words are 0.7 and 9 are 0.9, as the quotients are in doubles."""
-    text = " ".join(NAMES[:10])
-    for common in range(1, 11):
-        index.add(common, " ".join(NAMES[:common]))
-    for tenths in range(1, 11):
-        assert keys(index.query(text, measure="containment", threshold=tenths / 10)) == list(range(10, tenths - 1, -1))
-
-
 def test_without_a_threshold_it_is_four_fifths(index: Index) -> None:
     """The default is 0.8, whatever the index's own threshold for another measure is."""
     for common in (3, 4, 5):
         index.add(common, " ".join(NAMES[:common]))
     assert contained(index, " ".join(NAMES[:5])) == [(5, 1.0), (4, 0.8)]
-
-
-def test_an_empty_text_is_contained_nowhere_and_contains_nothing(index: Index) -> None:
-    """Neither asked nor stored does it come back; a bad question is refused all the same."""
-    index.add("empty", "...")
-    index.add("full", "ash bay")
-    assert contained(index, "", 0.001) == [] == contained(index, "--", 0.001)
-    assert contained(index, "ash", 0.001) == [("full", 1.0)]
-    with pytest.raises(ParameterError):
-        index.query("", measure="containment", threshold=2)
-
-
-def test_groups_expiry_limits_and_any(index: Index) -> None:
-    """Another group's and expired documents are not seen; a limit cuts the full answer, with any=True it takes some of it."""
-    index.add("a", "ash bay elm")
-    index.add("b", "ash bay fir", group="g")
-    index.add("c", "ash bay gum", group=7)
-    index.add("gone", "ash bay haw", expires_at=PAST)
-    index.add("soon", "ash bay box", expires_at=SOON)
-    index.add("later", "ash ivy", expires_at=LATER, group="g")
-    assert contained(index, "ash bay", 0.5) == [("a", 1.0), ("soon", 1.0)]
-    assert contained(index, "ash bay", 0.5, group="g") == [("b", 1.0), ("later", 0.5)]
-    assert contained(index, "ash bay", 0.5, group=7) == [("c", 1.0)]
-    assert contained(index, "ash bay", 0.5, group="unknown") == []
-    assert contained(index, "ash bay", 0.5, limit=1) == [("a", 1.0)]
-    assert contained(index, "ash bay", 0.5, limit=0) == []
-    some = contained(index, "ash bay", 0.5, limit=1, any=True, group="g")
-    assert len(some) == 1 and some[0] in [("b", 1.0), ("later", 0.5)]
-    assert index.expire() == 1
-    assert contained(index, "ash bay haw", 0.6) == [("a", 2 / 3), ("soon", 2 / 3)]
-    index.delete("a")
-    assert contained(index, "ash bay haw", 0.6) == [("soon", 2 / 3)]
-
-
-def test_equal_fingerprints_come_back_as_their_documents(index: Index) -> None:
-    """Copies share one stored value, and each of them is an answer, in the order of insertion."""
-    for number in (3, 1, 2):
-        index.add(number, "ash bay elm" if number != 1 else "Elm, ash, bay.")
-    assert contained(index, "ash elm") == [(3, 1.0), (1, 1.0), (2, 1.0)]
-
-
-def test_many_are_asked_as_one_by_one(index: Index) -> None:
-    """query_many gives what query gives, and matches(key) what a query for its text gives without itself."""
-    for number in range(6):
-        index.add(number, " ".join(NAMES[number : 2 * number + 1]))
-    texts = [" ".join(NAMES[n : n + 3]) for n in range(8)] + [""]
-    asked = [index.query(text, measure="containment", threshold=0.3) for text in texts]
-    assert index.query_many(texts, measure="containment", threshold=0.3) == asked
-    assert any(asked)
-    for number in range(6):
-        text = " ".join(NAMES[number : 2 * number + 1])
-        others = [one for one in index.query(text, measure="containment", threshold=0.3) if one.key != number]
-        assert index.matches(number, measure="containment", threshold=0.3) == others
 
 
 def test_other_measures_are_as_before(index: Index) -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import apsw
 import pytest
 from click.testing import CliRunner
-from support import CASES, PAST, SETS, WORDS, keys
+from commands import outcome as run
+from support import PAST, SETS, WORDS, keys
 
-from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash, MismatchError, Pair, limits
+from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash, limits
 from neardup_db.cli import main
 from neardup_db.store.clustering.dismissing import adopt
 
@@ -112,59 +113,6 @@ def test_wrong_keys_are_named(triple: Index, method: str) -> None:
     assert "neardup_dismissed" not in names
 
 
-def test_keys_of_two_types_are_two_documents() -> None:
-    """1 and '1' may be dismissed."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many([(1, "oak elm"), ("1", "oak elm")])
-        assert index.dismiss(1, "1") and index.clusters() == []
-
-
-def test_a_document_that_has_expired_is_not_there() -> None:
-    """It cannot be dismissed; a pair with it is not listed, and goes with it."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many([("a", "oak elm"), ("b", "oak elm")])
-        index.dismiss("a", "b")
-        index.update("b", expires_at=1_000_000_000)
-        assert list(index.dismissed()) == []
-        with pytest.raises(KeyNotFoundError):
-            index.undismiss("a", "b")
-        index.update("a", metadata=1)
-        assert index.expire() == 1
-        assert index.connection.execute("SELECT count(*) FROM neardup_dismissed").fetchall() == [(0,)]
-
-
-@pytest.mark.parametrize("how", ["deleted", "replaced", "replaced by many"])
-def test_a_word_goes_with_its_documents(triple: Index, how: str) -> None:
-    """A document that is deleted or replaced is another one when it comes again, of the same text too."""
-    triple.dismiss("a", "b")
-    if how == "deleted":
-        triple.delete("b")
-        triple.add("b", "oak elm ash fir")
-    elif how == "replaced":
-        triple.add("b", "oak elm ash fir", if_exists="replace")
-    else:
-        triple.add_many([("b", "oak elm ash fir")], if_exists="replace")
-    assert list(triple.dismissed()) == [] and ("a", "b") in pairs(triple) and triple.check().ok
-
-
-def test_limits_and_measures_of_matches(triple: Index) -> None:
-    """A limit counts the matches that are left, and containment leaves dismissed pairs out too."""
-    triple.dismiss("a", "c")
-    assert keys(triple.matches("a", limit=1)) == ["b"] and triple.matches("a", limit=0) == []
-    assert keys(triple.matches("a", measure="containment", threshold=0.5)) == ["b"]
-
-
-def test_codes_and_groups() -> None:
-    """Codes are dismissed like texts; a pair of two groups is remembered."""
-    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
-        index.add_codes(["a", "b"], [0, 1])
-        index.add_code("c", 3, group="g")
-        assert index.dismiss("a", "b") and index.dismiss("a", "c")
-        assert index.clusters() == [] and list(index.pairs()) == [] and index.check().ok
-        index.undismiss("a", "b")
-        assert list(index.pairs()) == [Pair("a", "b", 1 - 1 / 64, 1)]
-
-
 # ---- one document with all that it matches -----------------------------------------------------------------------------
 
 
@@ -177,15 +125,6 @@ def test_a_document_is_taken_out_of_its_cluster_at_once(triple: Index) -> None:
     assert clusters(triple) == [("a", "b", "c")] and len(pairs(triple)) == 3 and triple.check().ok
 
 
-def test_a_document_taken_out_is_compared_with_later_ones(triple: Index) -> None:
-    """Only stored documents are meant: a later document matches as before, and connects the document with its cluster again."""
-    triple.dismiss("b")
-    triple.add("d", "oak elm ash fir")
-    assert keys(triple.matches("d")) == ["b", "a", "c"]
-    assert clusters(triple) == [("a", "b", "c", "d")] and ("b", "d") in pairs(triple)
-    assert triple.dismiss("b") == 1 and clusters(triple) == [("a", "c", "d")] and triple.check().ok
-
-
 def test_an_expired_document_does_not_keep_a_document_in_its_cluster(triple: Index) -> None:
     """The pairs with expired documents are dismissed too, so that the number of the cluster changes at once, and not counted."""
     triple.update("c", expires_at=PAST)
@@ -194,19 +133,6 @@ def test_an_expired_document_does_not_keep_a_document_in_its_cluster(triple: Ind
         assert triple.connection.execute("SELECT cluster_id FROM neardup_document WHERE key = 'b'").fetchall() == [(None,)]
     assert clusters(triple) == [] and list(triple.dismissed()) == [("a", "b")] and triple.check().ok
     assert triple.undismiss("b") == 1 and clusters(triple) == [("a", "b")]
-
-
-def test_taking_documents_out_of_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large cluster loses each document that is dismissed, copies among them, and gets them back."""
-    monkeypatch.setattr(limits, "CROWD", 4)
-    with Index(":memory:", SETS, text=WORDS) as index:
-        for n in range(8):
-            index.add(n, f"oak elm ash fir yew box w{n}")
-        index.add("copy", "oak elm ash fir yew box w0")
-        assert [index.dismiss(0), index.dismiss(5)] == [8, 7] and index.check().ok
-        assert clusters(index) == [(1, 2, 3, 4, 6, 7, "copy")] and crowd_sizes(index) == [7]
-        assert [index.undismiss(0), index.undismiss(5)] == [8, 7] and index.check().ok
-        assert clusters(index) == [(*range(8), "copy")] and crowd_sizes(index) == [9]
 
 
 def test_the_command_takes_one_document_out(path: Path) -> None:
@@ -295,14 +221,6 @@ def test_a_word_survives_what_makes_tables_anew(path: Path, change: str) -> None
         assert clusters(index) == [("b", "d")] and index.check().ok
 
 
-def test_a_backup_has_the_words(path: Path, tmp_path: Path) -> None:
-    """A copy knows what was dismissed."""
-    with Index(path) as index:
-        index.backup(tmp_path / "copy.db")
-    with Index(tmp_path / "copy.db") as copy:
-        assert list(copy.dismissed()) == [("a", "b"), ("a", "d")] and copy.check().ok
-
-
 def test_others_see_it_at_once(path: Path) -> None:
     """An index that is open already follows the first dismissal of another one, and of a thread."""
     with Index(path, MinHash()) as one, Index(path) as other:
@@ -375,27 +293,6 @@ def test_dismissing_inside_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
         assert clusters(index) == [(*range(8), "copy", "new")] and index.check().ok
         index.delete_many(["copy", "new"])
         assert crowd_sizes(index) == [8] and index.check().ok
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_every_pair_of_a_cluster_can_be_dismissed(name: str) -> None:
-    """One after the other, in each scheme; then nothing matches, and undismissing all brings all back."""
-    case = CASES[name]
-    with Index(":memory:", case.scheme, text=None if case.codes else case.rules, store_text=case.store_text) as index:
-        size = (case.scheme.bits or 64) // 8 if case.codes else 0
-        contents = [bytes([n]) + bytes(size - 1) if case.codes else "oak elm ash fir" for n in (0, 0, 1, 1)]
-        for n, content in enumerate(contents):
-            (index.add_code if case.codes else index.add)(n, content)
-        before, found = set(index.pairs()), clusters(index)
-        assert found == [(0, 1, 2, 3)]
-        for a, b in itertools.combinations(range(4), 2):
-            assert index.dismiss(a, b) and index.check().ok
-        assert clusters(index) == [] and list(index.pairs()) == [] and not any(index.matches(n) for n in range(4))
-        index.rebuild()
-        assert clusters(index) == [] and list(index.pairs()) == [] and index.check().ok
-        for a, b in itertools.combinations(range(4), 2):
-            assert index.undismiss(b, a) and index.check().ok
-        assert clusters(index) == found and set(index.pairs()) == before
 
 
 # ---- numbers of clusters -----------------------------------------------------------------------------------------------
@@ -514,12 +411,6 @@ def test_a_table_of_dismissed_pairs_that_was_dropped(path: Path) -> None:
 # ---- command line --------------------------------------------------------------------------------------------------------
 
 
-def run(*arguments: Any) -> tuple[int, str]:
-    """Exit code and standard output of a command."""
-    result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="neardup")
-    return result.exit_code, result.stdout
-
-
 def test_the_commands(path: Path) -> None:
     """dismiss and undismiss say what they did, by exit codes too, and list the pairs."""
     assert run("dismiss", path, "b", "c") == (0, "b and c: dismissed\n")
@@ -533,14 +424,6 @@ def test_the_commands(path: Path) -> None:
     assert run("dismiss", path)[0] == 2 and run("dismiss", path, "b", "c", "--list")[0] == 2
     with Index(path) as index:
         assert index.matches("b") == [Match("c", 1.0), *index.matches("b")[1:]]
-
-
-def test_reading_only_cannot_dismiss(path: Path) -> None:
-    """But it leaves dismissed pairs out."""
-    with Index(path, read_only=True) as index:
-        assert pairs(index) == LEFT
-    with Index(path, read_only=True) as index, pytest.raises(MismatchError, match="Begin again"):
-        index.changes("0123456789abcdef-1-1")
 
 
 # ---- docs/examples/review.py ---------------------------------------------------------------------------------------------

@@ -163,62 +163,7 @@ def test_a_condition_and_nulls_decide_which_rows_are_documents(app: Followed) ->
     assert keys(index) == {1, 2}
 
 
-def test_a_transaction_that_is_rolled_back_leaves_nothing(app: Followed) -> None:
-    """The note of a change is in the application's transaction: both are there or neither is."""
-    index = app.following()
-    app.run("BEGIN")
-    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
-    app.run("ROLLBACK")
-    assert pending(index) == 0
-    app.run("INSERT INTO articles (id, body) VALUES (2, 'oak elm')")
-    with pytest.raises(ZeroDivisionError), index.transaction():
-        assert index.sync().added == 1
-        assert keys(index) == {2}
-        raise ZeroDivisionError
-    assert keys(index) == set() and pending(index) == 1
-    right(index)
-    assert keys(index) == {2}
-
-
-def test_the_callers_transaction_holds_rows_and_documents() -> None:
-    """On a connection of the application's, a row and its document are there together or not at all."""
-    connection = apsw.Connection(":memory:")
-    connection.execute(PLAIN)
-    index = Index(connection, SETS, text=WORDS)
-    index.follow("articles")
-    index.sync()
-    with pytest.raises(ZeroDivisionError), connection:
-        connection.execute("INSERT INTO articles (id, body) VALUES (1, 'oak elm')")
-        assert index.sync().added == 1
-        assert connection.in_transaction
-        raise ZeroDivisionError
-    assert keys(index) == set() and pending(index) == 0
-    with connection:
-        connection.execute("INSERT INTO articles (id, body) VALUES (2, 'oak elm')")
-        index.sync()
-    assert keys(index) == {2} and index.check().ok
-
-
 # ---- what triggers are known to get wrong ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("recursive", ["OFF", "ON"])
-def test_replace_fires_no_delete_trigger(app: Followed, recursive: str) -> None:
-    """The victim of REPLACE by another UNIQUE column is no document any more, whether or not recursive_triggers is on."""
-    index = app.following()
-    app.run(f"PRAGMA recursive_triggers = {recursive}")
-    app.run("INSERT INTO articles (id, body, slug) VALUES (1, 'oak elm', 'a'), (2, 'fir yew', 'b'), (3, 'box bay', 'c')")
-    index.sync()
-    app.run("INSERT OR REPLACE INTO articles (id, body, slug) VALUES (9, 'oak oak elm', 'a')")
-    report = right(index)
-    assert (report.added, report.replaced, report.deleted) == (1, 0, 1)
-    assert keys(index) == {2, 3, 9}
-    app.run("REPLACE INTO articles (id, body, slug) VALUES (2, 'fir box', 'c')")
-    right(index)
-    assert keys(index) == {2, 9} and index.query("fir box")[0].key == 2
-    app.run("UPDATE OR REPLACE articles SET slug = 'a' WHERE id = 2")
-    right(index)
-    assert keys(index) == {2}
 
 
 MIGRATIONS = {
@@ -405,23 +350,6 @@ def test_keys_that_only_an_index_tells_apart(app: Followed) -> None:
     assert keys(index) == {"a", "A", "b", "B", "c", "C"}
     app.run("UPDATE articles SET body = id WHERE id = 'a' COLLATE BINARY")
     assert right(index).replaced == 1
-
-
-def test_keys_of_a_column_without_a_type(app: Followed) -> None:
-    """1, 1.0 and '1' are the keys that stand there: a number with a fraction's type is none, and takes the place of 1."""
-    index = app.following("CREATE TABLE articles (id PRIMARY KEY, body)")
-    app.run("INSERT INTO articles VALUES (1, 'oak elm'), ('1', 'fir yew')")
-    right(index)
-    assert keys(index) == {1, "1"}
-    app.run("REPLACE INTO articles VALUES (1.0, 'box bay')")
-    report = index.sync()
-    assert keys(index) == {"1"} and "key=1.0" in report.problems[0].reason
-    app.run("UPDATE articles SET id = 1 WHERE id = 1.0")
-    right(index)
-    assert keys(index) == {1, "1"}
-    app.run("UPDATE articles SET id = 1.0 WHERE id = 1")
-    assert index.sync().deleted == 1
-    assert keys(index) == {"1"}
 
 
 @pytest.mark.parametrize(

@@ -348,28 +348,6 @@ def test_replace_of_rows_that_are_excluded_compares_nothing(app: Followed) -> No
     assert right(index) == SyncReport(added=1, deleted=1)
 
 
-def test_triggers_of_the_application_that_fire_first(app: Followed) -> None:
-    """Whatever a newer trigger of the application ends by RAISE(IGNORE), or by a conflict of OR FAIL, is found."""
-    index = app.following()
-    app.run("CREATE TABLE audit (body UNIQUE)")
-    app.run("CREATE TRIGGER audit AFTER UPDATE ON articles BEGIN INSERT INTO audit VALUES (NEW.body); END")
-    app.run("CREATE TRIGGER quiet AFTER INSERT ON articles BEGIN SELECT RAISE(IGNORE) WHERE NEW.body LIKE 'draft%'; END")
-    app.run("INSERT INTO articles (id, body) VALUES (1, 'oak elm'), (2, 'draft one')")
-    app.run("INSERT INTO audit VALUES ('fir yew'), ('box bay')")
-    assert "constraint" in app.application.fails("UPDATE OR FAIL articles SET body = 'fir yew' WHERE id = 1")
-    right(index)
-    assert keys(index) == {1, 2} and index.query("fir yew")[0].key == 1
-    assert "constraint" in app.application.fails("UPDATE OR FAIL articles SET body = 'box bay' WHERE id = 1")
-    app.run("INSERT INTO articles (id, body) VALUES (3, 'draft two')")
-    assert right(index) == SyncReport(added=1, replaced=1)
-    other = app.index("other")
-    other.follow("articles")
-    assert right(other).added == 3
-    app.run("DELETE FROM articles WHERE id = 3")
-    for one in (index, other, index):
-        assert one.sync().compared == ""
-
-
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("connection", [apsw.Connection, MODULE.connect])
 def test_rows_whose_condition_fails(connection: Any) -> None:
@@ -394,21 +372,6 @@ def test_rows_whose_condition_fails(connection: Any) -> None:
     assert {one.key for one in index.query("oak elm", limit=99)} == shown - {3} | {1, 2}
     assert index.check().problems == () and index.sync() == SyncReport()
     assert index.unfollow()
-
-
-def test_generated_texts_that_cannot_be_computed(app: Followed) -> None:
-    """A column that was added later may fail for rows of before: no write fails because of the triggers, and others go on."""
-    app.run("CREATE TABLE articles (id INTEGER PRIMARY KEY, meta TEXT)")
-    app.run("INSERT INTO articles VALUES (1, 'no json'), (2, '{\"body\": \"oak elm\"}')")
-    app.run("ALTER TABLE articles ADD COLUMN body TEXT AS (meta ->> '$.body')")
-    index = app.index()
-    index.follow("articles")
-    report = index.sync()
-    assert (report.added, report.skipped, report.problems[0].key, keys(index)) == (1, 1, 1, {2})
-    app.run('UPDATE articles SET meta = \'{"body": "fir yew"}\' WHERE id = 1')
-    assert right(index) == SyncReport(added=1)
-    app.run("UPDATE articles SET meta = '{}' WHERE id = 2")
-    assert right(index) == SyncReport(deleted=1)
 
 
 def test_columns_that_are_followed_may_be_dropped(app: Followed) -> None:

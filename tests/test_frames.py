@@ -220,23 +220,6 @@ def test_a_chain_is_no_cluster() -> None:
     assert drop_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)["body"].to_list() == ["a b c d", "c d e f"]
 
 
-def test_a_chain_is_one_component() -> None:
-    """connected=True: rows that only a chain connects are in one cluster; the similarity is the true one, below the threshold."""
-    frame = polars.DataFrame({"body": ["a b c d", "b c d e", "c d e f"]})
-    made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS, connected=True)
-    assert made["cluster"].to_list() == [0, 0, 0] and made["duplicate_of"].to_list() == [None, 0, 0]
-    assert made["similarity"].to_list() == [None, 3 / 5, 2 / 6]
-
-
-def test_a_kept_row_is_the_most_similar_one() -> None:
-    """duplicate_of names, of the kept rows that a row matches, the most similar, and of several the first in preference."""
-    frame = polars.DataFrame({"body": ["a b c d", "e f g h", "a b c d e f g h", "c d e f g h"]})
-    made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)
-    assert made["duplicate_of"].to_list() == [None, None, 0, 1] and made["similarity"].to_list() == [None, None, 1 / 2, 2 / 3]
-    last = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS, keep="last")
-    assert last["duplicate_of"].to_list() == [None, 3, 3, None]
-
-
 def test_an_index_is_asked_in_every_group() -> None:
     """against: a row that is like a document of any group of the index is dropped."""
     frame = polars.DataFrame({"body": ["a b", "c d", "e f"]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,11 @@ from click.testing import CliRunner
 from neardup_db import (
     ANY_GROUP,
     BinaryCode,
-    BottomK,
     DuplicateKeyError,
     Index,
     KeyNotFoundError,
     MinHash,
-    ParameterError,
-    SimHash,
 )
-from neardup_db.aio import AsyncIndex
 from neardup_db.cli.app import main
 
 TEXT = "the quick brown fox jumps over the lazy dog"
@@ -146,13 +141,6 @@ def test_ignored_records_of_many_groups() -> None:
             index.add_many([*records[:399], {"key": 399, "text": TEXT, "group": "a"}], if_exists="ignore")
 
 
-def test_an_expired_document_holds_no_key() -> None:
-    """A key whose document has expired is free for every group, as for its own."""
-    with Index(":memory:", MinHash()) as index:
-        index.add("k", TEXT, group="a", expires_at=1_500_000_000)
-        assert index.add("k", TEXT, group="b") == [] and index.get("k").group == "b"
-
-
 def test_a_followed_row_changes_its_group() -> None:
     """A row of a followed table moves to the group that its column names, one by one and in a full comparison."""
     app = apsw.Connection(":memory:")
@@ -168,23 +156,6 @@ def test_a_followed_row_changes_its_group() -> None:
         app.execute("UPDATE articles SET lang = NULL")
         assert index.sync(full=True).replaced == 2
         assert {index.get(key).group for key in (1, 2)} == {None}
-
-
-def test_asyncio_refuses_too() -> None:
-    """AsyncIndex has the same rule, conditions and delete_group."""
-
-    async def run() -> None:
-        async with AsyncIndex(":memory:", MinHash()) as index:
-            await index.add("k", TEXT, group="a")
-            with pytest.raises(DuplicateKeyError, match="already in group 'a'"):
-                await index.add("k", TEXT, group="b", if_exists="replace")
-            with pytest.raises(KeyNotFoundError):
-                await index.get("k", group="b")
-            assert [pair async for pair in index.pairs(group="a")] == []
-            assert await index.clusters(group="a") == []
-            assert await index.delete_group("a") == 1
-
-    asyncio.run(run())
 
 
 # ---- group= as a condition -----------------------------------------------------------------------------------------------
@@ -222,38 +193,6 @@ def test_group_as_a_condition_on_a_part() -> None:
 # ---- a whole group -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("record_matches", [True, False])
-def test_delete_group(record_matches: bool) -> None:
-    """delete_group removes the documents of one group, empty texts and expired ones too, counts the visible ones, and leaves the
-    clusters of the others."""
-    with Index(":memory:", MinHash(), record_matches=record_matches) as index:
-        for group in ("a", "b", None):
-            for number in range(3):
-                index.add(f"{group}{number}", TEXT, group=group)
-            index.add(f"{group} empty", "", group=group)
-        index.add("gone", TEXT, group="a", expires_at=1_500_000_000)
-        assert index.delete_group("a") == 4
-        assert list(index) == ["b0", "b1", "b2", "b empty", "None0", "None1", "None2", "None empty"]
-        assert [one.keys for one in index.clusters()] == [("b0", "b1", "b2"), ("None0", "None1", "None2")]
-        assert index.check().ok and index.stats()["expired"] == 0
-        assert index.delete_group("a") == 0 and index.delete_group("unknown") == 0
-        assert index.delete_group(None) == 4 and [one.group for one in snapshot(index)] == ["b"] * 4
-        with pytest.raises(ParameterError, match="ANY_GROUP"):
-            index.delete_group(ANY_GROUP)  # type: ignore[arg-type]
-        assert index.check().ok
-
-
-def test_delete_group_is_one_transaction() -> None:
-    """A transaction that fails takes delete_group back."""
-    with Index(":memory:", MinHash()) as index:
-        index.add_many({"key": number, "text": f"{TEXT} {number}", "group": "a"} for number in range(100))
-        before, clusters = list(index), index.clusters()
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            assert index.delete_group("a") == 100
-            raise ZeroDivisionError
-        assert list(index) == before and index.clusters() == clusters and index.check().ok
-
-
 def test_delete_group_reads_the_group_only() -> None:
     """delete_group reads no documents of other groups but empty texts: the plan looks each up by an index."""
     with Index(":memory:", MinHash()) as index:
@@ -279,35 +218,6 @@ def test_delete_group_reads_the_group_only() -> None:
 # ---- questions -----------------------------------------------------------------------------------------------------------
 
 
-SCHEMES = {
-    "minhash": MinHash(threshold=0.5),
-    "exact": MinHash(threshold=0.5, exact=True),
-    "bottomk": BottomK(threshold=0.5),
-    "simhash": SimHash(max_distance=24, blocks=26),
-}
-
-
-@pytest.mark.parametrize("record_matches", [True, False])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_pairs_and_clusters_of_one_group(scheme: str, record_matches: bool) -> None:
-    """pairs and clusters give those of one group, of no group, or of every group."""
-    with Index(":memory:", SCHEMES[scheme], record_matches=record_matches) as index:
-        for number in range(9):
-            group = (None, "a", 7)[number % 3]
-            index.add(number, TEXT if number < 6 else f"{TEXT} once more", group=group)
-        index.add("alone", "six words that nobody else has", group="a")
-        every = list(index.pairs(group=ANY_GROUP))
-        assert len(every) == 9 and every == list(index.pairs())
-        assert index.clusters(group=ANY_GROUP) == index.clusters()
-        for first, group in enumerate((None, "a", 7)):
-            keys = tuple(range(first, 9, 3))
-            expected = {(a, b) for a in keys for b in keys if a < b}
-            assert {(pair.key_a, pair.key_b) for pair in index.pairs(group=group)} == expected
-            assert [one.keys for one in index.clusters(group=group)] == [keys]
-        assert [one.keys for one in index.clusters(1, group="a")] == [(1, 4, 7), ("alone",)]
-        assert list(index.pairs(group="unknown")) == [] == index.clusters(1, group="unknown")
-
-
 def test_pairs_that_contain_each_other_of_one_group() -> None:
     """measure="containment" takes the group as the other pairs do."""
     with Index(":memory:", MinHash(exact=True)) as index:
@@ -316,16 +226,6 @@ def test_pairs_that_contain_each_other_of_one_group() -> None:
             index.add(f"{group} long", f"{TEXT} and then a great many words of another story", group=group)
         found = list(index.pairs(measure="containment", group="b"))
         assert [(pair.key_a, pair.key_b) for pair in found] == [("b short", "b long")]
-
-
-@pytest.mark.parametrize("parts", [False, True])
-def test_pairs_of_codes_of_one_group(parts: bool) -> None:
-    """pairs of codes, with parts too, are those of the group."""
-    with Index(":memory:", CODES) as index:
-        for group in ("a", "b"):
-            for number in range(3):
-                index.add_code(f"{group}{number}", number, group=group, part="p" if parts else None)
-        assert {(pair.key_a, pair.key_b) for pair in index.pairs(group="b")} == {("b0", "b1"), ("b0", "b2"), ("b1", "b2")}
 
 
 @pytest.mark.parametrize("parts", [False, True])
@@ -342,27 +242,6 @@ def test_pairs_with_another_index_of_one_group(parts: bool) -> None:
         assert [(pair.key_a, pair.key_b) for pair in index.pairs_with(other, group="a")] == [("this a", "other a")]
         assert [(pair.key_a, pair.key_b) for pair in index.pairs_with(other, group=None)] == [("this None", "other None")]
         assert list(index.pairs_with(other, group="x")) == []
-
-
-@pytest.mark.parametrize("scheme", ["exact", "bottomk", "simhash"])
-def test_the_nearest_of_all_groups(scheme: str) -> None:
-    """nearest finds the most similar documents of every group, beyond the threshold too."""
-    with Index(":memory:", SCHEMES[scheme]) as index:
-        words = TEXT.split()
-        for number in range(1, len(words) - 2):
-            index.add(number, " ".join(words[number:]), group=(None, "a", 7)[number % 3])
-        found = [match.key for match in index.nearest(TEXT, 4, group=ANY_GROUP)]
-        alike = {match.key: match.similarity for group in (None, "a", 7) for match in index.nearest(TEXT, 9, group=group)}
-        assert found == sorted(alike, key=lambda key: (-alike[key], key))[:4] and len(found) == 4
-
-
-def test_the_nearest_codes_of_all_groups() -> None:
-    """nearest_code finds the codes of every group, ties in the order of insertion."""
-    with Index(":memory:", CODES) as index:
-        for number in range(20):
-            index.add_code(number, 2**number - 1, group=(None, "a", 7)[number % 3])
-        assert [match.key for match in index.nearest_code(0b11, 5, group=ANY_GROUP)] == [2, 1, 3, 0, 4]
-        assert [match.key for match in index.nearest_code(0, 20, group=ANY_GROUP)] == list(range(20))
 
 
 # ---- on the command line -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import lzma
 from pathlib import Path
 
 import pytest
-from test_cli import run
+from commands import run
 
 from neardup_db import Index
 from neardup_db.cli.inputs.encodings import refuse_utf16

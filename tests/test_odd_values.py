@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cli import run
+from commands import run
 
 from neardup_db import Index, MinHash, NearDupError, SimHash
 

@@ -15,8 +15,8 @@ from typing import Any
 import apsw
 import pyarrow
 import pytest
+from commands import good, refused, run
 from support import FAR, LATER, PAST, SETS, WORDS
-from test_cli import good, refused, run
 
 from neardup_db import (
     BinaryCode,

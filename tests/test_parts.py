@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 import pytest
+from commands import good, run
 from standard import connect
-from test_cli import good, run
 
 from neardup_db import (
     BinaryCode,

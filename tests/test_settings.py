@@ -9,8 +9,8 @@ from typing import Any
 
 import apsw
 import pytest
+from commands import refused
 from support import CASES
-from test_cli import refused
 
 from neardup_db import BinaryCode, CorruptIndexError, FormatError, Index, MinHash, NearDupError, SimHash, load
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import refused, run
 from support import jaccard
-from test_cli import refused, run
 
 import neardup_db
 from neardup_db import MinHash, TextRules, Tuning, demo, limits
