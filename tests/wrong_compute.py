@@ -26,7 +26,7 @@ ONE_SET = [
 ]
 SIZE = wrong("give an integer from 1 to 65536$", 0, 65537, "1")
 ANY_CODE = wrong("^(a|b|code) is .*: give an int, bytes, hex digits or uint8", 1.0, np.zeros(8, np.uint16), None)
-SAME_CODES = wrong("^codes of .* bits cannot be compared", b"a") + wrong("is no code of 64 bits like the other", -1)
+SAME_CODES = wrong(r"^[ab]=.* has \d+ bits, but codes here have \d+", b"a") + wrong("is no code of 64 bits like the other", -1)
 SIGNATURES = MinHash().fingerprints(["a b c d", "b c d e"])
 
 COMPUTE_CALLS = {
