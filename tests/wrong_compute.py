@@ -26,7 +26,12 @@ ONE_SET = [
 ]
 SIZE = wrong("give an integer from 1 to 65536$", 0, 65537, "1")
 ANY_CODE = wrong("^(a|b|code) is .*: give an int, bytes, hex digits or uint8", 1.0, np.zeros(8, np.uint16), None)
-SAME_CODES = wrong(r"^[ab]=.* has \d+ bits, but codes here have \d+", b"a") + wrong("is no code of 64 bits like the other", -1)
+LIKE_THE_OTHER = [
+    *wrong("^[ab](=| is ).*: give (an int, bytes, hex digits or )?uint8", 1.0, np.zeros(8, np.uint16), None),
+    *wrong(r"^[ab]=.* has \d+ bits, but codes here have \d+", b"a"),
+    *wrong("is no code of 64 bits: give an integer from 0", -1),
+    *wrong("give an even number of hex digits", "0g"),
+]
 SIGNATURES = MinHash().fingerprints(["a b c d", "b c d e"])
 
 COMPUTE_CALLS = {
@@ -65,8 +70,8 @@ COMPUTE_CALLS = {
         "others": ARRAY + wrong("^codes have 64 bits and others 128: pairs are of codes of one size", [bytes(16)]),
     },
     "hamming_distance": {
-        "a": ANY_CODE + SAME_CODES + wrong("is not an even number of hex digits", "0g"),
-        "b": ANY_CODE + SAME_CODES + wrong("is not an even number of hex digits", "0g"),
+        "a": LIKE_THE_OTHER,
+        "b": LIKE_THE_OTHER,
     },
     "hash_bytes": {
         "data": inside("text", TEXT),
