@@ -27,6 +27,8 @@ class RelationRows:
         import duckdb
 
         self._duckdb, self._relation = duckdb, relation
+        self._column, self._constant = duckdb.ColumnExpression, duckdb.ConstantExpression
+        self._function = duckdb.FunctionExpression
         self._number, self._hash = _names_beside({name.casefold() for name in relation.columns}, 2)
         hashed = f"(hash({_quoted(text)}) % {_HASHES})::BIGINT AS {self._hash}"
         self._numbered = relation.project(f"*, row_number() OVER () AS {self._number}, {hashed}")
@@ -74,15 +76,6 @@ class RelationRows:
 
     def _original_relation(self) -> Any:
         return self._duckdb.StarExpression(exclude=[self._number, self._hash])
-
-    def _column(self, name: str) -> Any:
-        return self._duckdb.ColumnExpression(name)
-
-    def _constant(self, value: Any) -> Any:
-        return self._duckdb.ConstantExpression(value)
-
-    def _function(self, name: str, *arguments: Any) -> Any:
-        return self._duckdb.FunctionExpression(name, *arguments)
 
 
 def _names_beside(present: set[str], count: int) -> list[str]:

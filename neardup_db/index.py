@@ -76,19 +76,9 @@ class Index(EditMethods):
     ) -> None:
         self._closed = True
         store = open_store(
-            target,
-            scheme,
-            text=text,
-            name=name,
-            store_text=store_text,
-            record_matches=record_matches,
-            sums=checksums,
-            window=window,
-            durability=durability,
-            read_only=read_only,
-            attach=attach,
-            timeout=timeout,
-        )
+            target, scheme, text=text, name=name, store_text=store_text, record_matches=record_matches, sums=checksums,
+            window=window, durability=durability, read_only=read_only, attach=attach, timeout=timeout,
+        )  # fmt: skip
         super().__init__(store)
         self._warned = False
         if isinstance(target, (str, bytes, os.PathLike)):

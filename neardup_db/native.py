@@ -159,18 +159,11 @@ def words(setting: str) -> tuple[str, ...]:
     return tuple(text_of(word) for word in takewhile(lambda word: word != ffi.NULL, words))
 
 
-class Bounds(NamedTuple):
-    """The bounds of a query's arguments (`nd_bounds`)."""
-
-    threshold: float
-    lowest: float
-    max_distance: int
-
-
-def bounds(scheme: Any, *, containment: bool = False) -> Bounds:
+def bounds(scheme: Any, *, containment: bool = False) -> Any:
+    """The `nd_bounds *` of a query's arguments: threshold, lowest, max_distance."""
     out = ffi.new("nd_bounds *")
     lib.nd_scheme_bounds(scheme, containment, out)
-    return Bounds(out.threshold, out.lowest, out.max_distance)
+    return out
 
 
 def query_of(scheme: Any, *, containment: bool = False) -> str | None:

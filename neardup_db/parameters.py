@@ -394,12 +394,11 @@ def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
 def _check_ttl(ttl: Any) -> int:
     if not isinstance(ttl, timedelta) and not _is_number(ttl):
         raise ParameterError(f"ttl={quoted(ttl)} is of type {type(ttl).__name__}: give a timedelta, or a number of seconds")
-    longest = 1000.0 * _LAST_S
-    length = ttl / _MS if isinstance(ttl, timedelta) else ttl * 1000.0 if abs(ttl) < _LAST_S else longest * (ttl > 0)
-    if length < 1:
+    length = ttl / _MS if isinstance(ttl, timedelta) else min(max(ttl, 0), _LAST_S) * 1000.0
+    if not length >= 1:
         written = float(ttl) if isinstance(ttl, np.floating) else ttl
         raise ParameterError(f"ttl={quoted(written)}: give a timedelta, or a number of seconds, of at least a millisecond")
-    return round(min(length, longest))
+    return round(min(length, 1000.0 * _LAST_S))
 
 
 def check_since(since: Any) -> int | None:

@@ -90,7 +90,7 @@ class Reader(PassageMethods):
         def current() -> list[Sketcher]:
             with self._readers.reading() as reader:
                 mine = reader.store.sketcher
-                (mine.scheme.query_bounds if measure is None else mine.scheme.containment_bounds)(threshold, None)
+                mine.scheme.query_bounds(threshold, None, measure)
             if other is None:
                 return [mine]
             with other._readers.reading() as reader:

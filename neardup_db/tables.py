@@ -19,7 +19,6 @@ from .values import Cluster, Document, Match, Pair
 Columns = dict[str, Any]
 """Column names with lists or numpy arrays of equal length."""
 
-_TIMES = ("added_at", "last_seen", "expires_at")
 Kind = type[Match] | type[Pair] | type[Cluster] | type[Document]
 _KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)
 
@@ -56,7 +55,7 @@ def _attributes(rows: Sequence[Any], kind: type) -> Columns:
     names = [field.name for field in fields(kind) if field.name != "codes"]
     if kind is Match and all(row.part is None for row in rows):
         names.remove("part")
-    return {name: _shape(name)([getattr(row, name) for row in rows]) for name in names}
+    return {name: _SHAPES.get(name, list)([getattr(row, name) for row in rows]) for name in names}
 
 
 def _clusters(rows: Sequence[Cluster]) -> Columns:
@@ -67,16 +66,6 @@ def _clusters(rows: Sequence[Cluster]) -> Columns:
         "representative": [row.representative for row in rows for _ in row.keys],
         "key": [key for row in rows for key in row.keys],
     }
-
-
-def _shape(name: str) -> Callable[[list[Any]], Any]:
-    if name == "similarity":
-        return lambda values: np.array(values, dtype=np.float64)
-    if name in ("distance", "token_count", "times_seen"):
-        return _integers
-    if name in _TIMES:
-        return _times
-    return _json if name == "metadata" else list
 
 
 def _integers(values: list[Any]) -> Any:
@@ -90,3 +79,11 @@ def _times(values: list[float | None]) -> Any:
 
 def _json(values: list[Any]) -> list[str | None]:
     return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+
+
+_SHAPES: dict[str, Callable[[list[Any]], Any]] = {
+    "similarity": lambda values: np.array(values, dtype=np.float64),
+    **dict.fromkeys(("distance", "token_count", "times_seen"), _integers),
+    **dict.fromkeys(("added_at", "last_seen", "expires_at"), _times),
+    "metadata": _json,
+}

@@ -265,18 +265,13 @@ class TextRules(Immutable):
     # ---- private -----------------------------------------------------------------------------------------------------
 
     def _compile(self) -> Any:
-        chosen = {name: _WORDS[name].index(getattr(self, name) or "none") for name in ("normalize", "case", "nonword", "short")}
+        values = {name: getattr(self, name) for name in self.names}
+        numbers = {name: 0 if callable(values[name]) else _WORDS[name].index(values[name] or "none") for name in _WORDS}
         spec = {
-            "normalize": chosen["normalize"],
-            "fold": chosen["case"],
-            "tokens": 0 if callable(self.tokens) else _WORDS["tokens"].index(self.tokens),
-            "nonword": chosen["nonword"],
-            "short_text": chosen["short"],
-            "strip_accents": int(self.strip_accents),
-            "hash": 0 if callable(self.hash) else native.HASHES.index(self.hash),
-            "shingle": self.shingle,
-            "hash_seed": self.hash_seed,
-            "min_tokens": self.min_tokens,
+            **{name: numbers[name] for name in ("normalize", "tokens", "nonword", "hash")},
+            **{name: int(values[name]) for name in ("shingle", "strip_accents", "hash_seed", "min_tokens")},
+            "fold": numbers["case"],
+            "short_text": numbers["short"],
         }
         joiner = self.joiner if self.joiner is not None else "" if self.tokens == "chars" else " "
         return native.rules_new(spec, native.text_bytes(joiner), [native.text_bytes(word) for word in self.stopwords])

@@ -246,7 +246,7 @@ def _query_arguments(index: Index, threshold: float, measure: Measure | None) ->
     if not scheme.takes_text:
         raise ParameterError("the index holds codes, and records have texts: name an index of texts for --against")
     if measure is not None:
-        scheme.containment_bounds(threshold, None)
+        scheme.query_bounds(threshold, None, "containment")
         return {"threshold": threshold, "measure": measure}
     if not isinstance(scheme, SetScheme):
         return {}

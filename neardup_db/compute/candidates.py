@@ -68,7 +68,11 @@ def permute(code: Any, table: BlockTable) -> Any:
     if isinstance(code, np.ndarray) and code.dtype == np.uint8 and code.ndim == 2:
         return np.array([permute(row, table) for row in code], np.uint8).reshape(code.shape)
     if isinstance(code, (np.ndarray, np.integer)) and code.dtype == np.uint64:
-        return _permuted_words(code, table)
+        if table.bits > 64:
+            raise ParameterError(f"uint64 codes have at most 64 bits, the table {table.bits}; use uint8[n, {table.bits // 8}]")
+        if table.bits < 64 and bool(np.any(code >> np.uint64(table.bits))):
+            raise ParameterError(f"a code is above 2^{table.bits} - 1, the largest of the table's")
+        return _permuted(code, table, np.uint64)
     if is_integer(code):
         if not 0 <= code < 1 << table.bits:
             raise ParameterError(f"code={code} is no code of {table.bits} bits")
@@ -197,21 +201,10 @@ def candidate_probability(similarity: Any, bands: int, rows: int) -> Any:
     return found[0] if values.ndim == 0 else np.array(found).reshape(values.shape)
 
 
-def _permuted(code: int, table: BlockTable) -> int:
-    moved = 0
+def _permuted(code: Any, table: BlockTable, number: Any = int) -> Any:
+    moved = code ^ code
     for start, width, at in _moves(table):
-        moved |= (code >> start & (1 << width) - 1) << at
-    return moved
-
-
-def _permuted_words(codes: Any, table: BlockTable) -> Any:
-    if table.bits > 64:
-        raise ParameterError(f"uint64 codes have at most 64 bits, the table {table.bits}; use uint8[n, {table.bits // 8}]")
-    if table.bits < 64 and bool(np.any(codes >> np.uint64(table.bits))):
-        raise ParameterError(f"a code is above 2^{table.bits} - 1, the largest of the table's")
-    moved = codes ^ codes
-    for start, width, at in _moves(table):
-        moved |= (codes >> np.uint64(start) & np.uint64((1 << width) - 1)) << np.uint64(at)
+        moved |= (code >> number(start) & number((1 << width) - 1)) << number(at)
     return moved
 
 

@@ -130,7 +130,7 @@ def form(db: Cursor, name: str) -> dict[str, Any]:
     except MismatchError as error:
         return {"problem": str(error)}
     try:
-        scheme.containment_bounds(None, None)
+        scheme.query_bounds(None, None, "containment")
         containment = True
     except ParameterError:
         containment = False

@@ -19,7 +19,7 @@ from ..errors import CorruptIndexError, ParameterError
 from ..immutable import Immutable, differences, restore
 from ..native import Sketch as NativeSketch
 from ..native import Values as NativeValues
-from ..parameters import check_fraction, check_text, check_texts, quoted
+from ..parameters import check_fraction, check_integer, check_text, check_texts, quoted
 from ..settings import integer, stored
 from ..text import TextRules
 
@@ -323,21 +323,34 @@ class Scheme(Immutable, ABC):
     def require_order(self) -> None:  # noqa: B027 (most have one)
         """Raise ParameterError, with the remedy, if stored values cannot rank all documents by similarity."""
 
-    @abstractmethod
-    def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        """(:threshold, :max_distance) of a query; None means the scheme's own bound.
+    def query_bounds(
+        self, threshold: float | None, max_distance: int | None, measure: str | None = None
+    ) -> tuple[float, int]:
+        """(:threshold, :max_distance) of a query; None means the scheme's own bound. measure: "containment" for its bounds.
 
-        Raises ParameterError for a bound looser than the scheme's, or one that the scheme does not have."""
-
-    def containment_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        """(:threshold, :max_distance) of a containment query: a share above 0, by default 0.8.
-
-        Raises ParameterError for a scheme without containment, an invalid share, or a distance."""
-        self.verification("containment")  # the error that names the remedy
+        Raises ParameterError for a bound looser than the scheme's, or one that the scheme or the measure does not have."""
+        if measure is not None:
+            self.verification(measure)  # the error that names the remedy
+        usual = native.bounds(self.native, containment=measure is not None)
+        asked, distance = usual.threshold, usual.max_distance
         if max_distance is not None:
-            raise ParameterError(f"max_distance={max_distance!r}: containment has no distance; use threshold")
-        usual = native.bounds(self.native, containment=True)
-        return usual.threshold if threshold is None else check_fraction("threshold", threshold), usual.max_distance
+            if distance < 0:
+                which = measure or type(self).__name__
+                raise ParameterError(f"max_distance={max_distance!r}: {which} has no distance; use threshold")
+            if check_integer("max_distance", max_distance, 0, native.lib.ND_BITS_MAX) > distance:
+                raise ParameterError(
+                    f"max_distance={max_distance} is above {distance}, the one that the index was built for; "
+                    f"ask for {distance} or less, or rebuild the index with a larger distance"
+                )
+            distance = int(max_distance)
+        if threshold is not None:
+            asked = check_fraction("threshold", threshold)
+            if asked < usual.lowest:
+                raise ParameterError(
+                    f"threshold={threshold} is below {usual.lowest:.15g}, the one that the index was built for; "
+                    f"ask for {usual.lowest:.15g} or more, or rebuild the index with a looser bound"
+                )
+        return asked, distance
 
 
 class ThresholdScheme(Scheme):
@@ -345,20 +358,6 @@ class ThresholdScheme(Scheme):
 
     always_shown: ClassVar[tuple[str, ...]] = ("threshold",)
     threshold: float
-
-    def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        if max_distance is not None:
-            raise ParameterError(f"max_distance={max_distance!r}: {type(self).__name__} has no distance; use threshold")
-        usual = native.bounds(self.native)
-        if threshold is None:
-            return usual.threshold, usual.max_distance
-        asked = check_fraction("threshold", threshold)
-        if asked < usual.lowest:
-            raise ParameterError(
-                f"threshold={threshold} is below {usual.lowest}, the one that the index was built for; "
-                f"ask for {usual.lowest} or more, or rebuild the index with a lower threshold"
-            )
-        return asked, usual.max_distance
 
 
 class SetScheme(ThresholdScheme):

@@ -60,7 +60,7 @@ class BitSampling(CodeScheme):
             self._set(max_distance=plans.sample_distance(bits, self.threshold, self.recall))
         distance_of(self.max_distance, bits)
         if chunks is None:
-            plan = plans.chunk_plan(bits, self.max_distance, self.expected)
+            plan = plans.hamming_plan(bits, self.max_distance, self.expected, with_blocks=False)
         else:
             plan = plans.Plan("chunks", check_integer("chunks", chunks, -(-bits // 64), min(bits, 256), f"for {bits} bits"), 0.0)
         self._set(**plan_state(plan))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, overload
 from .. import native
 from ..arrays import Array, Bits, Bytes, Number, np
 from ..errors import ParameterError
-from ..parameters import check_fraction, check_integer, quoted
+from ..parameters import check_integer, quoted
 from ..settings import Parameter, choice, integer
 from ..text import TextRules
 from . import plans
@@ -71,26 +71,6 @@ class CodeScheme(Scheme):
 
     def query_parameters(self) -> dict[str, Any]:
         return {"bits": self.bits, "slope": native.lib.nd_scheme_slope(self.native)}
-
-    def query_bounds(self, threshold: float | None, max_distance: int | None) -> tuple[float, int]:
-        usual = native.bounds(self.native)
-        distance = usual.max_distance
-        if max_distance is not None:
-            distance = check_integer("max_distance", max_distance, 0, BITS_MAX)
-            if distance > self.max_distance:
-                raise ParameterError(
-                    f"max_distance={max_distance} is above {self.max_distance}, the one that the index was built for; "
-                    f"ask for {self.max_distance} or less, or rebuild the index with a larger distance"
-                )
-        if threshold is None:
-            return usual.threshold, distance
-        asked = check_fraction("threshold", threshold)
-        if asked < usual.lowest:
-            raise ParameterError(
-                f"threshold={threshold} is below {usual.lowest:.6g}, the similarity at {self.max_distance} differing bits, "
-                "for which the index was built; ask for more, or rebuild the index with a larger distance"
-            )
-        return asked, distance
 
     # ---- values ------------------------------------------------------------------------------------------------------
 

@@ -49,23 +49,17 @@ def block_bounds(bits: int, blocks: int) -> list[int]:
     return [i * bits // blocks for i in range(blocks + 1)]
 
 
-def hamming_plan(bits: int, max_distance: int, expected: int) -> Plan:
+def hamming_plan(bits: int, max_distance: int, expected: int, *, with_blocks: bool = True) -> Plan:
     """The cheapest plan that finds every code within max_distance."""
     expected = max(expected, EXPECTED_MIN)
     plans = [_scan_plan(bits, expected)]
-    for blocks in range(max_distance + 1, min(bits, lib.ND_BLOCKS_MAX) + 1):
+    for blocks in range(max_distance + 1, min(bits, lib.ND_BLOCKS_MAX) + 1 if with_blocks else 0):
         cost = block_cost(bits, blocks, max_distance, expected)
         if cost is None:
             break
         plans.append(Plan("blocks", blocks, cost))
     plans += _chunk_plans(bits, max_distance, expected)
     return min(plans, key=lambda plan: plan.cost)
-
-
-def chunk_plan(bits: int, max_distance: int, expected: int) -> Plan:
-    """The cheapest plan of chunk tables or a scan."""
-    expected = max(expected, EXPECTED_MIN)
-    return min([_scan_plan(bits, expected), *_chunk_plans(bits, max_distance, expected)], key=lambda plan: plan.cost)
 
 
 def block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> float | None:

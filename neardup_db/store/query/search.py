@@ -75,8 +75,7 @@ class Search:
 
     def _bounds(self, spec: QuerySpec) -> dict[str, Any]:
         scheme = self.store.scheme
-        bounds = scheme.query_bounds if spec.measure is None else scheme.containment_bounds
-        threshold, radius = bounds(spec.threshold, spec.max_distance)
+        threshold, radius = scheme.query_bounds(spec.threshold, spec.max_distance, spec.measure)
         return {**_PLACES, **scheme.query_parameters(), "threshold": threshold, "max_distance": radius}
 
     def matches(
