@@ -20,9 +20,9 @@ from commands import FOX, RECORDS, good, lines, refused, run
 from support import duplicates_in
 
 from neardup_db import DiskFullError, Index
-from neardup_db.cli import deduplicate
+from neardup_db.cli import dedup as deduplicate
 from neardup_db.cli.inputs import opening, passes
-from neardup_db.cli.inputs.numbers import Numbers
+from neardup_db.cli.inputs.passes import Numbers
 from neardup_db.compute import shingles
 from neardup_db.demo import documents
 from neardup_db.system import IS_WINDOWS

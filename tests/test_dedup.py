@@ -21,10 +21,10 @@ from click.testing import CliRunner, Result
 
 from neardup_db import Index, MinHash, TextRules, limits, native
 from neardup_db.cli import main
-from neardup_db.cli.buckets import Buckets
+from neardup_db.cli.comparing import Buckets
 from neardup_db.cli.inputs import passes
-from neardup_db.cli.inputs.numbers import Numbers
 from neardup_db.cli.inputs.opening import open_source
+from neardup_db.cli.inputs.passes import Numbers
 from neardup_db.cli.inputs.source import ReadOptions
 from neardup_db.store.database.open import open_scratch
 from neardup_db.system import IS_WINDOWS

@@ -30,7 +30,7 @@ from neardup_db import (
     Skipped,
     limits,
 )
-from neardup_db.cli import outcomes
+from neardup_db.cli import add as outcomes
 
 Told = tuple[Any, str, Any]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"

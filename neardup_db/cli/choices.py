@@ -21,8 +21,7 @@ from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Match
 from .indexes import open_existing
-from .inputs.fields import ABSENT, field_value
-from .inputs.source import InputRecord, Source
+from .inputs.source import ABSENT, InputRecord, Source, field_value
 from .inputs.tables import TableSource
 from .output import escaped, print_note
 from .wording import told_as

@@ -23,8 +23,7 @@ from ..schemes.base import Scheme
 from ..text import TextRules
 from ..values import Key
 from . import indexes
-from .inputs.binary import HEAD_BYTES, why_not_text
-from .inputs.encodings import encoding_of
+from .inputs.encodings import HEAD_BYTES, encoding_of, why_not_text
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
 from .output import as_json_value, emit, emit_json

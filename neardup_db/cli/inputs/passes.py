@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,6 @@ from .edits import Edit, adding_fields, marking
 from .encodings import BOM
 from .files import InputError, InputFile, Inputs, packing_of
 from .lines import RecordError
-from .numbers import Numbers
 from .records import RecordSource
 from .source import ChangedError, InputRecord, Marks, Piece, Place, ReadOptions
 
@@ -163,3 +163,27 @@ def _runs(places: Any) -> Iterator[tuple[int, int, int]]:
     for line, start, end in zip(lines[heads].tolist(), starts[heads].tolist(), ends[tails].tolist(), strict=True):
         for at in range(start, end, limits.COPIED_BYTES):
             yield line, at, min(end - at, limits.COPIED_BYTES)
+
+
+class Numbers:
+    """An append-only list of uint64 in an unnamed file in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed with the list)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, numbers: Any) -> None:
+        """numbers: uint64[n], n > 0."""
+        self._file.seek(8 * self._count)
+        self._file.write(memoryview(numbers).cast("B"))
+        self._count += len(numbers)
+
+    def numbers_between(self, first: int, end: int) -> Any:
+        self._file.seek(8 * first)
+        return np.frombuffer(self._file.read(8 * (end - first)), np.uint64)
+
+    def close(self) -> None:
+        self._file.close()

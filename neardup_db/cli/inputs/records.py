@@ -11,12 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .binary import HEAD_BYTES, known_kind, why_not_text
-from .encodings import BOM, refuse_utf16
-from .fields import ABSENT, field_value, joined_names, kind, pop_field
+from .encodings import BOM, HEAD_BYTES, known_kind, refuse_utf16, why_not_text
 from .files import InputError, InputFile, Inputs
 from .lines import END, LineFile, Lines, Problem, RecordError, Rows, too_long
-from .source import ChangedError, InputRecord, Place, ReadOptions, Source, clean_key, integer_key
+from .source import (
+    ABSENT,
+    ChangedError,
+    InputRecord,
+    Place,
+    ReadOptions,
+    Source,
+    clean_key,
+    field_value,
+    integer_key,
+    joined_names,
+    kind,
+    pop_field,
+)
 
 FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")
 """Formats of files with many records. A folder of texts has no file format."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import limits
 from .files import InputError, packing_by_content
@@ -37,32 +37,21 @@ Wanted = Callable[[int, int], bool]
 """A function that says whether any row in a range of row numbers is selected."""
 
 
-class Part(NamedTuple):
-    """first: the file row number of the first row, from 0."""
-
-    first: int
-    batch: Any
-
-
 class TableFile:
-    """An open table file. rows: read or skipped so far, all after `parts`; share: the part of the file read, from 0 to 1."""
+    """What both kinds of an open table file have. rows: read or skipped so far, all after `parts`; share: the part of the file
+    read, from 0 to 1.
+
+    `parts` yields batches of rows, with the position of the first in the file. columns: to read ("a.b" is a struct member), None
+    for all; most: rows in a batch, if the format allows it; wanted: row groups without selected rows may be skipped. `output`
+    makes a writer of a new file of the same format.
+    """
 
     kind: str
-    schema: Any
 
     def __init__(self, pa: Any, name: str) -> None:
         self._pa, self.name = pa, name
         self.rows = 0
         self.share = 0.0
-
-    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted) -> Iterator[Part]:
-        """The rows of the given columns ("a.b" is a struct member), None for all. most: rows in a batch, if the format allows it;
-        wanted: row groups without selected rows may be skipped."""
-        raise NotImplementedError
-
-    def output(self, path: Path, schema: Any) -> Any:
-        """A writer of a new file of the same format."""
-        raise NotImplementedError
 
     @contextlib.contextmanager
     def readable(self, where: str = "") -> Iterator[None]:
@@ -75,7 +64,7 @@ class TableFile:
             raise InputError(f"{self.name}{where}: no {self.kind}, or damaged ({said}): copy or write the file again") from error
 
 
-def open_table(path: Path, name: str, format: str) -> TableFile:
+def open_table(path: Path, name: str, format: str) -> ParquetFile | IpcFile:
     pa = pyarrow_for(name)
     with open(path, "rb") as opened:
         head = opened.read(8)
@@ -109,7 +98,7 @@ class ParquetFile(TableFile):
             with self.readable(", row group 0"):
                 next(self._file.iter_batches(1, row_groups=[0]), None)
 
-    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted) -> Iterator[tuple[int, Any]]:
         metadata, row_bytes = self._file.metadata, 1.0
         for i in range(metadata.num_row_groups):
             group = metadata.row_group(i)
@@ -125,10 +114,9 @@ class ParquetFile(TableFile):
                     if batch is None or not len(batch):
                         raise InputError(f"{self.name}, row group {i}: fewer rows than the footer says: copy the file again")
                     row_bytes = max(row_bytes, batch.nbytes / len(batch))  # dictionary-encoded texts are larger in memory
-                    part = Part(self.rows, batch)
                     self.rows += len(batch)
                     self.share = self.rows / metadata.num_rows
-                    yield part
+                    yield self.rows - len(batch), batch
             self.rows = end
             self.share = self.rows / max(metadata.num_rows, 1)
 
@@ -190,7 +178,7 @@ class IpcFile(TableFile):
         self._source.seek(0)
         return (self._pa.ipc.open_file if self._is_file else self._pa.ipc.open_stream)(self._source, options=options)
 
-    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str] | None, most: int, wanted: Wanted) -> Iterator[tuple[int, Any]]:
         with self.readable():
             reader, size = self._reader(columns), self._source.size()
             batches = map(reader.get_batch, range(reader.num_record_batches)) if self._is_file else iter(reader)
@@ -200,11 +188,10 @@ class IpcFile(TableFile):
                 if batch is None:
                     return
                 self._validate(batch)
-            part = Part(self.rows, batch)
-            self.rows += len(batch)
+            first, self.rows = self.rows, self.rows + len(batch)
             self.share = (i + 1) / reader.num_record_batches if self._is_file else self._source.tell() / size
-            if wanted(part.first, self.rows):
-                yield part
+            if wanted(first, self.rows):
+                yield first, batch
 
     def output(self, path: Path, schema: Any) -> Any:
         if not self._is_file:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -19,7 +18,7 @@ from .encodings import UTF8
 from .files import InputError, Inputs
 from .lines import Problem, RecordError, too_long
 from .source import ChangedError, InputRecord, Marks, Piece, ReadOptions, Source, clean_key, integer_key
-from .table_files import ParquetFile, Part, TableFile, open_table, pyarrow_for
+from .table_files import IpcFile, ParquetFile, open_table, pyarrow_for
 
 if TYPE_CHECKING:
     from ..progress import Meter
@@ -27,26 +26,18 @@ if TYPE_CHECKING:
 _REMEDY = "Name the columns with --id-field and --text-field."
 
 
-@dataclass(frozen=True, slots=True)
 class RowProblem(Problem):
     def __str__(self) -> str:
         return f"{self.file}, row {self.line}: {self.reason}"
 
 
 class Rows(NamedTuple):
-    """Consecutive rows. path: their file; before: the number of rows in earlier files."""
+    """Consecutive rows. path: their file; first, place: the position of the first row in the file and in all files."""
 
     path: Path
-    before: int
-    part: Part
-
-    @property
-    def place(self) -> int:
-        return self.before + self.part.first
-
-    def slice_rows(self, start: int, count: int) -> Rows:
-        part = self.part._replace(first=self.part.first + start, batch=self.part.batch.slice(start, count))
-        return self._replace(part=part)
+    first: int
+    place: int
+    batch: Any
 
 
 class TableSource(Source):
@@ -128,7 +119,7 @@ class TableSource(Source):
     # ---- reading -------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def opened(self, path: Path) -> Iterator[TableFile]:
+    def opened(self, path: Path) -> Iterator[ParquetFile | IpcFile]:
         """Raises ChangedError if the file has changed since it was first opened, or changes until it is closed."""
         self.require_state(path)
         try:
@@ -144,7 +135,7 @@ class TableSource(Source):
     def position(self) -> int:
         return self._done_bytes + (0 if self._open is None else int(self._open.share * self._open_bytes))
 
-    _open: TableFile | None = None
+    _open: ParquetFile | IpcFile | None = None
     _done_bytes = _open_bytes = 0
 
     def text_rows(
@@ -155,10 +146,11 @@ class TableSource(Source):
         if columns is None:
             columns = [*self._with_ids, *self._other_columns()]
         for rows in self.rows([*(".".join(way) for way in self._texts), *columns], most, wanted):
-            texts, start = self.texts(rows.part.batch), 0
+            texts, start = self.texts(rows.batch), 0
             while start < len(texts):
                 count = fitting(texts.sizes[start : start + most], limits.PIECE_BYTES)
-                yield rows.slice_rows(start, count), texts[start : start + count]
+                part = Rows(rows.path, rows.first + start, rows.place + start, rows.batch.slice(start, count))
+                yield part, texts[start : start + count]
                 start += count
 
     @property
@@ -176,8 +168,8 @@ class TableSource(Source):
         for path in self.files:
             with self.opened(path) as self._open:
                 self._open_bytes = self._states[path][0]
-                for part in self._open.parts(columns, most, is_wanted):
-                    yield Rows(path, place, part)
+                for first, batch in self._open.parts(columns, most, is_wanted):
+                    yield Rows(path, first, place + first, batch)
                 place += self._open.rows
             self._open = None
             self._done_bytes += self._open_bytes
@@ -207,7 +199,7 @@ class TableSource(Source):
             self._skip_row(rows, i, f"its text is {too_long(self.options.max_bytes)}")
             usable[i] = False
         if self.options.id_field is not None and self.id_column is not None:
-            nulls = self.column(rows.part.batch, self.id_column).is_null().to_numpy(zero_copy_only=False)
+            nulls = self.column(rows.batch, self.id_column).is_null().to_numpy(zero_copy_only=False)
             for i in np.flatnonzero(nulls & usable).tolist():
                 self._skip_row(rows, i, f"the column {self.options.id_field!r} is null")
                 usable[i] = False
@@ -220,7 +212,7 @@ class TableSource(Source):
             usable = self.usable(rows, texts)
             if not usable.all():
                 texts = texts.at_indexes(usable)
-            if not self._is_utf8(rows.part.batch):
+            if not self._is_utf8(rows.batch):
                 self.replaced += sum(isinstance(text, bytes) for text in texts)
             yield texts
 
@@ -248,7 +240,7 @@ class TableSource(Source):
             yield from self.records(rows, texts, self.usable(rows, texts), numbers)
 
     def records(self, rows: Rows, texts: LocatedTexts, wanted: Any, numbers: Iterator[int]) -> Iterator[InputRecord]:
-        batch, first = rows.part.batch, rows.part.first
+        batch, first = rows.batch, rows.first
         places = np.flatnonzero(wanted)
         ids = None if self.id_column is None else _column_of(self.column(batch, self.id_column)).values(0, len(batch))
         fields = self._fields(batch)
@@ -298,7 +290,7 @@ class TableSource(Source):
     # ---- skipped rows ----------------------------------------------------------------------------------------
 
     def _skip_row(self, rows: Rows, i: int, reason: str) -> None:
-        error = RecordError(RowProblem(self._named[rows.path].name, rows.part.first + i + 1, None, reason))
+        error = RecordError(RowProblem(self._named[rows.path].name, rows.first + i + 1, None, reason))
         self.skip_record(error)
         self.left_out.append(rows.place + i)
 
@@ -337,8 +329,8 @@ class TableSource(Source):
         schema = self.schema if marks is None else self._marked_schema(marks)
         with self.opened(path) as like, self._writable(), contextlib.closing(like.output(output, schema)) as table:
             for rows in some:
-                here = mask[rows.place : rows.place + len(rows.part.batch)]
-                columns = list(rows.part.batch.columns)
+                here = mask[rows.place : rows.place + len(rows.batch)]
+                columns = list(rows.batch.columns)
                 if not here.all():
                     columns = [_chosen(self.pa, column, here) for column in columns]
                 if marks is not None:
