@@ -35,7 +35,7 @@ from .parameters import (
 from .store.clustering.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
 from .store.clustering.changes import Token
 from .store.clustering.clusters import Clusters
-from .store.clustering.dismissing import dismiss, dismiss_all, undismiss, undismiss_all
+from .store.clustering.dismissing import dismiss, undismiss
 from .store.ingest.window import change_window
 from .store.layout.following import Following
 from .store.layout.sketches import Sketch
@@ -303,7 +303,7 @@ class EditMethods(AddMethods):
         ...     index.dismiss("a"), index.matches("a"), index.clusters(), list(index.dismissed())
         (2, [], [Cluster(representative='b', keys=('b', 'c'))], [('a', 'b'), ('a', 'c')])
         """
-        return self._decide(dismiss_all, key_a) if key_b is None else self._decide(dismiss, key_a, key_b)
+        return self._decide(dismiss, key_a, key_b)
 
     def undismiss(self, key_a: Key, key_b: Key | None = None) -> int:
         """Undo `dismiss` for two documents; False if they were not dismissed. With one key: undo all of its dismissals and return
@@ -316,7 +316,7 @@ class EditMethods(AddMethods):
         ...     index.dismiss("a", "b"), len(index.clusters()), index.undismiss("a"), len(index.clusters())
         (True, 0, 1, 1)
         """
-        return self._decide(undismiss_all, key_a) if key_b is None else self._decide(undismiss, key_a, key_b)
+        return self._decide(undismiss, key_a, key_b)
 
     def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
         """Exempt texts like this one, such as a greeting or a footer, from matching in all groups. Returns the number of stored
@@ -430,13 +430,13 @@ class EditMethods(AddMethods):
         with self._store.writing():
             return self._readers.own.clusters.changes.stop()
 
-    def _decide(self, decide: Callable[..., int], *keys: Key) -> int:
-        named = dict(zip(("key_a", "key_b"), keys, strict=False))
-        checked = [check_key(key, name) for name, key in named.items()]
-        if len(checked) == 2 and type(checked[0]) is type(checked[1]) and checked[0] == checked[1]:
-            raise ParameterError(f"key_b={quoted(keys[1])} is key_a too: give the keys of two documents")
+    def _decide(self, decide: Callable[..., int], key_a: Key, key_b: Key | None) -> int:
+        first, second = check_key(key_a, "key_a"), None if key_b is None else check_key(key_b, "key_b")
+        if type(first) is type(second) and first == second:
+            raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
         with self._deciding() as (own, now):
-            return decide(own.clusters, *[own.document_row(key, now) for key in checked], now)
+            found = [None if key is None else own.document_row(key, now) for key in (first, second)]
+            return decide(own.clusters, *found, now)
 
     @contextmanager
     def _writing_documents(self) -> Iterator[tuple[StoreReader, int]]:

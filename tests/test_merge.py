@@ -246,39 +246,6 @@ def test_two_indexes_of_one_file(tmp_path: Path) -> None:
             assert a.clusters() == b.clusters() and a.check().ok and b.check().ok
 
 
-@pytest.mark.parametrize("owned", [False, True], ids=["a caller's connection", "a path"])
-def test_two_indexes_of_one_file_without_a_log(tmp_path: Path, owned: bool) -> None:
-    """There a merge would wait for its own reader: it is refused with remedies, which work."""
-    path = tmp_path / "a.db"
-    with closing(apsw.Connection(str(path))) as connection, closing(apsw.Connection(str(path))) as second:
-        connection.execute("CREATE TABLE own (x)")
-        with (
-            Index(connection, MinHash(), text=WORDS, name="one") as one,
-            Index(path if owned else second, MinHash(), text=WORDS, name="two", attach=True) as two,
-        ):
-            two.add_many(enumerate(TEXTS))
-            for mine, other in ((one, two), (two, one)):
-                with pytest.raises(ParameterError, match=r"journal_mode is 'delete'.*on one connection, or run PRAGMA"):
-                    mine.merge(other)
-            with Index(connection, name="two") as again:
-                assert one.merge(again).added == 6
-            one.delete_many(range(6))
-            connection.execute("PRAGMA journal_mode = WAL")
-            assert one.merge(two).added == 6 and one.check().ok
-
-
-def test_two_indexes_of_one_file_and_a_transaction(tmp_path: Path) -> None:
-    """A merge that would wait for a transaction of its own thread is refused; inside one of this index it is not."""
-    with Index(tmp_path / "a.db", MinHash(), name="one") as one, Index(tmp_path / "a.db", MinHash(), name="two") as two:
-        with two.transaction(), pytest.raises(ParameterError, match=r"has a transaction\(\) of it open.*end it first"):
-            two.add("x", "one two three four five")
-            one.merge(two)
-        two.add("x", "one two three four five", if_exists="replace")
-        with one.transaction():
-            one.merge(two)
-        assert list(one) == ["x"] and one.check().ok
-
-
 def test_an_index_of_another_name(tmp_path: Path) -> None:
     """The documents of the Index that was given come, not those of one in its file that has the name of this one."""
     with (

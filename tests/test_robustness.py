@@ -178,15 +178,16 @@ def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(sche
         assert [cluster.keys for cluster in index.clusters()] == [("a", "b")]
 
 
-def test_a_document_with_a_damaged_fingerprint_can_be_deleted() -> None:
-    """Removing what is damaged needs no repair, and leaves nothing of it."""
+def test_a_document_with_a_damaged_fingerprint_is_deleted_after_a_repair() -> None:
+    """What its candidate rows were cannot be known before, and nothing is changed; the repair says which document it is."""
     with Index(":memory:", MinHash()) as index:
         index.add("a", "one two three")
         index.connection.execute(DAMAGE[0])
-        with pytest.raises(CorruptIndexError, match="check"):
-            index.matches("a")
-        assert index.delete("a")
-        assert index.check().ok
+        for call in (index.matches, index.delete):
+            with pytest.raises(CorruptIndexError, match="check"):
+                call("a")
+        assert "a" in index and "'a'" in index.check(repair=True).problems[0]
+        assert index.delete("a") and index.check().ok
         assert index.stats()["candidate_rows"] == 0
 
 

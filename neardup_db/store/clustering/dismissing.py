@@ -7,7 +7,7 @@ when a pair is dismissed and after a rebuild, which first connects all documents
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from ..query.documents import EVER, DocumentRow
@@ -15,55 +15,35 @@ from .clusters import Clusters
 from .edges import edge_of
 
 
-def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-    """Dismiss a pair and split its cluster if needed. Returns False if it was dismissed already."""
-    return _dismiss_pairs(clusters, a, [b], now)
+def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: int) -> int:
+    """Dismiss a pair and split its cluster if needed. Returns False if it was dismissed already. b=None: dismiss the document's
+    pairs with all its matches, expired ones included, and return the number of visible matches."""
+    matches = clusters.edges.search.stored_matches(a.id, EVER) if b is None else []
+    others = [b] if b is not None else clusters.documents.rows_by_id(row.id for row in matches)
+    added = bool(others) and clusters.dismissed.add_all(a, others, now) > 0
+    if added:
+        clusters.dismissed.separate([a.id, *(other.id for other in others)])
+        label = clusters.documents.label(a.id)
+        ends = {other.id for other in others if clusters.edges.remove(a.id, other.id)}
+        if ends and label is not None:
+            clusters.split(label, {a.id, *ends}, now)
+    return added if b is not None else sum(other.is_visible(now) for other in others)
 
 
-def dismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
-    """Dismiss a document's pairs with all its matches, expired ones included. Returns the number of visible matches."""
-    others = clusters.documents.rows_by_id([row.id for row in clusters.edges.search.stored_matches(a.id, EVER)])
-    _dismiss_pairs(clusters, a, others, now)
-    return sum(b.is_visible(now) for b in others)
-
-
-def _dismiss_pairs(clusters: Clusters, a: DocumentRow, others: Sequence[DocumentRow], now: int) -> bool:
-    """Returns False if all pairs were dismissed already."""
-    if not others or not clusters.dismissed.add_all(a, others, now):
-        return False
-    clusters.dismissed.separate([a.id, *(b.id for b in others)])
-    label = clusters.documents.label(a.id)
-    ends = {b.id for b in others if clusters.edges.remove(a.id, b.id)}
-    if ends and label is not None:
-        clusters.split(label, {a.id, *ends}, now)
-    return True
-
-
-def undismiss_all(clusters: Clusters, a: DocumentRow, now: int) -> int:
-    """Restore all dismissed pairs of a document. Returns the number of visible documents in them."""
+def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: int) -> int:
+    """Restore a dismissed pair, and join the clusters if it matches. Returns False if it was not dismissed. b=None: restore all
+    dismissed pairs of the document, and return the number of visible documents in them."""
     others = clusters.dismissed.dismissed_with(a.id) if clusters.store.dismisses else set()
-    _restore_pairs(clusters, a, others, now)
-    return sum(b.is_visible(now) for b in clusters.documents.rows_by_id(others))
-
-
-def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow, now: int) -> bool:
-    """Restore a dismissed pair. Returns False if it was not dismissed."""
-    if not clusters.store.dismisses or not clusters.dismissed.is_dismissed(a.id, b.id):
-        return False
-    _restore_pairs(clusters, a, {b.id}, now)
-    return True
-
-
-def _restore_pairs(clusters: Clusters, a: DocumentRow, others: set[int], now: int) -> None:
-    """Restore dismissed pairs, and join the clusters of those that match."""
-    if not others:
-        return
-    if clusters.store.record_matches:
+    if b is not None:
+        others &= {b.id}
+    if others and clusters.store.record_matches:
         for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
             if match.id in others and not clusters.in_same_cluster(a.id, match.id):
                 clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
                 clusters.join_two(a.id, match.id)
-    clusters.dismissed.remove(a.id, others)
+    if others:
+        clusters.dismissed.remove(a.id, others)
+    return bool(others) if b is not None else sum(row.is_visible(now) for row in clusters.documents.rows_by_id(others))
 
 
 def adopt(clusters: Clusters, pairs: Iterable[tuple[DocumentRow, DocumentRow]], now: int) -> int:

@@ -124,11 +124,6 @@ class Database(Transactions):
         row = self.row(sql, bindings)
         return None if row is None else row[0]
 
-    def value_after_error(self, sql: str, bindings: Any) -> Any:
-        """`value`, also if the transaction of this call is over."""
-        row = self._plain_cursor().execute(sql, bindings).fetchone()
-        return None if row is None else row[0]
-
     @contextmanager
     def large_cache(self) -> Iterator[None]:
         """A larger cache inside the context, for writing many documents. A size set by the application is kept."""

@@ -84,12 +84,13 @@ class Stored:
         own_end = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = d.id)"
         expires_at = f"ifnull({own_end}, d.expires_at)" if self._store.keeps_ends else "d.expires_at"
         code = "ifnull(p.fingerprint_id, d.fingerprint_id)" if several else "d.fingerprint_id"
+        text, part = "d.text" if with_texts else "NULL", "p.part" if several else "NULL"
         self._sql = self._store.sql(
-            f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {"d.text" if with_texts else "NULL"},
-                    d.metadata, g.name, {expires_at}, {{value}}, {{value_hash}}, d.fingerprint_id, d.group_id,
-                    {"p.part" if several else "NULL"}, d.metadata IS NULL OR json_valid(d.metadata),
+            f"""SELECT d.id, d.key, d.token_count, d.added_at, d.last_seen, d.times_seen, {text}, d.metadata, g.name,
+                    {expires_at}, {{value}}, {{value_hash}}, {part},
+                    {_problem(expires_at, part, "d.text" if with_texts else "''")},
                     ifnull(length({{value}}), 0) + ifnull(length(CAST(d.metadata AS BLOB)), 0)
-                        + {"ifnull(length(CAST(d.text AS BLOB)), 0)" if with_texts else "0"}
+                        + ifnull(length(CAST({text} AS BLOB)), 0)
                 FROM {{index}}_document AS d LEFT JOIN {{index}}_group AS g ON g.id = d.group_id
                     {"LEFT JOIN {index}_part AS p ON p.document_id = d.id" if several else ""}
                     LEFT JOIN {{index}}_fingerprint AS f ON f.id = {code} {{aside}}
@@ -100,8 +101,9 @@ class Stored:
         after = 0
         while page := self._page(after):
             after = page[-1][0]
-            columns = self._checked(page)
-            ids, keys, counts, *times, texts, metadata, groups, expiries, values, _, _, _, parts, _, sizes = map(list, columns)
+            columns = map(list, zip(*page, strict=True))
+            ids, keys, counts, *times, texts, metadata, groups, expiries, values, hashes, parts, problems, sizes = columns
+            self._require_sound(page, values, hashes, problems)
             same_document = [i for i in range(1, len(ids)) if ids[i] == ids[i - 1]]
             of_several: list[bool | None] = [None] * len(ids)
             for place in same_document:
@@ -125,69 +127,39 @@ class Stored:
                 page_size += row[-1]
         return self._db.ordered(page, after)
 
-    def _checked(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """The page as columns. Raises CorruptIndexError if a row is damaged."""
-        columns = list(zip(*page, strict=True))
-        if self._damage_in(columns) is not None:
-            for row in page:
-                problem = self._damage_in([(value,) for value in row])
-                if problem is not None:
-                    error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, problem)
-                    if self._db.name:
-                        error.args = (f"{self._db.name}: {error.args[0]}",)
-                    raise error
-        return columns
-
-    def _damage_in(self, columns: list[tuple[Any, ...]]) -> str | None:
-        for (name, kinds), column in zip(_COLUMNS.items(), columns, strict=True):
-            if not kinds.issuperset(map(type, column)):
-                return f"its {name} is none"
-        _, _, counts, added, seen, often, texts, _, names, expiries, values, hashes, *others = columns
-        fingerprint_ids, group_ids, _, are_json, _ = others
-        present = [value for value in values if value is not None]
-        known = [number for number in hashes if number is not None]
-        if len(present) + fingerprint_ids.count(None) < len(values) or len(known) != len(present):
-            return "its fingerprint lacks"
-        joined = Values.joined(present)
-        if not np.array_equal(joined.hashes(), np.array(known, np.int64)):
-            return "its fingerprint is not the one that was written"
-        if not self._store.scheme.are_values(joined):
-            return "its fingerprint is none of the scheme's"
-        if self._with_texts and None in texts:
-            return "its text lacks"
-        if names.count(None) > group_ids.count(0):
-            return "its group has no name"
-        if min(filter(None, counts), default=0) < 0:
-            return "its number of tokens is below 0"
-        if min(often, default=1) < 1:
-            return "its number of times is below 1"
-        for name, times in (("time of adding", added), ("time when it was last seen", seen), ("expiry", expiries)):
-            known = [time for time in times if time is not None]
-            if min(known, default=0) < -LATEST_MS or max(known, default=0) > LATEST_MS:
-                return f"its {name} is out of range"
-        return None if all(are_json) else "its metadata is no JSON"
+    def _require_sound(self, page: list[tuple[Any, ...]], values: list[Any], hashes: list[Any], problems: list[Any]) -> None:
+        """Raise CorruptIndexError, naming the document, if a row is damaged."""
+        if not any(problems):
+            joined = Values.joined([value for value in values if value is not None])
+            known = np.array([number for number in hashes if number is not None], np.int64)
+            if np.array_equal(joined.hashes(), known) and self._store.scheme.are_values(joined):
+                return
+        for row, value, value_hash, problem in zip(page, values, hashes, problems, strict=True):
+            if problem is None and value is not None and not self._documents.is_sound(value, value_hash):
+                problem = "its fingerprint is not the one that was written"
+            if problem is not None:
+                error = damaged(f"document {row[0]} ({row[1]!r})", self._store.name, problem)
+                if self._db.name:
+                    error.args = (f"{self._db.name}: {error.args[0]}",)
+                raise error
 
 
-_NAME: set[type] = {str, bytes, int}
-_NUMBER: set[type] = {int}
-_NOTHING_KIND: set[type] = {type(None)}
-_COLUMNS = {
-    "id": _NUMBER,
-    "key": _NAME,
-    "number of tokens": _NUMBER | _NOTHING_KIND,
-    "time of adding": _NUMBER,
-    "time when it was last seen": _NUMBER,
-    "number of times": _NUMBER,
-    "text": {str} | _NOTHING_KIND,
-    "metadata": {str} | _NOTHING_KIND,
-    "group": _NAME | _NOTHING_KIND,
-    "expiry": _NUMBER | _NOTHING_KIND,
-    "fingerprint": {bytes} | _NOTHING_KIND,
-    "hash": _NUMBER | _NOTHING_KIND,
-    "number of the fingerprint": _NUMBER | _NOTHING_KIND,
-    "number of the group": _NUMBER,
-    "part": {str, int} | _NOTHING_KIND,
-    "check of the metadata": _NUMBER,
-    "size": _NUMBER,
-}
-"""The columns read, with the types of their values."""
+def _problem(expires_at: str, part: str, text: str) -> str:
+    """The SQL of what is wrong with a row of `Stored`; NULL if nothing is, apart from the bytes of the value."""
+
+    def beyond(time: str) -> str:
+        return f"typeof({time}) <> 'integer' OR {time} NOT BETWEEN -{LATEST_MS} AND {LATEST_MS}"
+
+    has_value = "d.fingerprint_id IS NOT NULL OR {value} IS NOT NULL"
+    return f"""CASE WHEN typeof(d.key) NOT IN ('text', 'blob', 'integer') THEN 'its key is none'
+        WHEN typeof(d.token_count) NOT IN ('integer', 'null') OR d.token_count < 0 THEN 'its number of tokens is below 0'
+        WHEN typeof(d.times_seen) <> 'integer' OR d.times_seen < 1 THEN 'its number of times is below 1'
+        WHEN {beyond("d.added_at")} THEN 'its time of adding is out of range'
+        WHEN {beyond("d.last_seen")} THEN 'its time when it was last seen is out of range'
+        WHEN {expires_at} IS NOT NULL AND ({beyond(expires_at)}) THEN 'its expiry is out of range'
+        WHEN typeof({text}) <> 'text' THEN 'its text lacks'
+        WHEN d.group_id <> 0 AND typeof(g.name) NOT IN ('text', 'blob', 'integer') THEN 'its group has no name'
+        WHEN typeof({part}) NOT IN ('text', 'integer', 'null') THEN 'its part has no name'
+        WHEN typeof(d.metadata) <> 'null' AND NOT json_valid(CAST(d.metadata AS TEXT)) THEN 'its metadata is no JSON'
+        WHEN ({has_value}) AND (typeof({{value}}) <> 'blob' OR typeof({{value_hash}}) <> 'integer') THEN 'its fingerprint lacks'
+        END"""

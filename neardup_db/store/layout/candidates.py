@@ -76,10 +76,6 @@ class CandidateTable(ABC):
         """Give fingerprints and their rows the labels of other large clusters."""
         raise NotImplementedError
 
-    @abstractmethod
-    def remove_damaged(self, fingerprint_id: int) -> None:
-        """Remove the rows of a fingerprint whose damaged value does not determine them. Scans all rows."""
-
     @contextmanager
     def _running(self) -> Iterator[None]:
         try:
@@ -183,9 +179,6 @@ class KeyTable(CandidateTable):
             self.db.execute_many(f"UPDATE {self.index}_fingerprint SET crowd = ?2 WHERE id = ?1", sorted(crowds.items()))
             self.db.execute(self._insert_some, (ids,))
 
-    def remove_damaged(self, fingerprint_id: int) -> None:
-        self.db.execute(f"DELETE FROM {self.name} WHERE fingerprint_id = ?", (fingerprint_id,))
-
     def unreadable(self) -> list[int]:
         return []
 
@@ -245,17 +238,6 @@ class BucketTable(CandidateTable):
         empty = [number for (number,) in rows if number is not None]
         if empty:
             self.db.execute(f"DELETE FROM {self.name} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(empty),))
-
-    def remove_damaged(self, fingerprint_id: int) -> None:
-        sql = f"SELECT t.id, t.entries, length(e.code) FROM {self._entries} WHERE e.fingerprint_id = ?"
-        with self._running():
-            rows = self.db.rows(sql, (fingerprint_id,))
-        for row, entries, code_bytes in rows:
-            rest = native.remove_entries(entries, code_bytes, fingerprint_id)
-            if rest:
-                self.db.execute(f"UPDATE {self.name} SET entries = ? WHERE id = ?", (rest, row))
-            else:
-                self.db.execute(f"DELETE FROM {self.name} WHERE id = ?", (row,))
 
     def unreadable(self) -> list[int]:
         try:  # usually none, as one statement shows

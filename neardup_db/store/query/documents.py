@@ -257,7 +257,7 @@ class Documents(Fingerprints):
         document_ids = [row[0] for row in self.store.rows(sql, (fingerprint_id,))]
         self.store_exempt_values(dict.fromkeys(document_ids, value))
         if has_rows:
-            self._remove_rows(fingerprint_id, fingerprint_id)
+            self.store.table.remove_rows(fingerprint_id, fingerprint_id)
         self.store.execute("DELETE FROM {index}_fingerprint WHERE id = ?", (fingerprint_id,))
         return document_ids
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, TypeVar
 
@@ -176,7 +176,7 @@ class Fingerprints:
 
     def _drop_fingerprints(self, unused: list[int]) -> None:
         for first_id, last_id in self._runs(unused):
-            self._remove_rows(first_id, last_id)
+            self.store.table.remove_rows(first_id, last_id)
         self.store.execute_many("DELETE FROM {index}_fingerprint WHERE id = ?", ((number,) for number in unused))
 
     def _runs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
@@ -186,17 +186,6 @@ class Fingerprints:
         firsts = [*ids[:1], *(end for (end,) in self.store.rows_of_many(between, gaps))]
         lasts = [*(ids[bisect_left(ids, first) - 1] for first in firsts[1:]), *ids[-1:]]
         return zip(firsts, lasts, strict=True)
-
-    def _remove_rows(self, first_id: int, last_id: int) -> None:
-        try:
-            self.store.table.remove_rows(first_id, last_id)
-        except CorruptIndexError:
-            values = "SELECT id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ? AND ?"
-            for number, *value in self.store.rows(values, (first_id, last_id)):
-                if self.is_sound(*value):
-                    self.store.table.remove_rows(number, number)
-                else:
-                    self.store.table.remove_damaged(number)
 
     def _has_value_index(self) -> bool:
         """Bulk loads drop it temporarily."""
@@ -216,19 +205,14 @@ class Fingerprints:
 
     def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
         """Insert a row with the table's next id and return the id."""
-        try:
-            self.db.execute(sql, row)
-        except apsw.FullError:  # disk full, or ids exhausted; the transaction is over
-            self._last_id(table, self.db.value_after_error)
-            raise
+        self.db.execute(sql, row)
         number = self.db.connection.last_insert_rowid()
         if number > MAX_ID:
             self._last_id(table)
         return number
 
-    def _last_id(self, table: str, value: Callable[..., Any] | None = None) -> int:
-        value = value or self.db.value
-        number = value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
+    def _last_id(self, table: str) -> int:
+        number = self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{table}",)) or 0
         if not isinstance(number, int) or not 0 <= number < MAX_ID:
             raise self._damaged(f"the highest id of the table of {table}s", f"it is {number!r}")
         return number

@@ -37,8 +37,6 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
         if _same_index(store, other):
             raise _self_merge_error()
         shared = other.db.connection is store.db.connection
-        if not shared and _share_file(store, other):
-            _require_no_wait(store, other)
         if shared and options.commit_every is not None:
             raise ParameterError(
                 f"commit_every={options.commit_every}: both indexes are on one connection, where one state of the other is that "
@@ -124,22 +122,6 @@ def _same_index(mine: Store, other: Store) -> bool:
 def _share_file(mine: Store, other: Store) -> bool:
     files = [_file(store.db) for store in (mine, other)]
     return None not in files and files[0] == files[1]
-
-
-def _require_no_wait(store: Store, other: Store) -> None:
-    """Raise ParameterError if a merge between two indexes of one file would wait for this same thread."""
-    if other.db.depth:
-        raise ParameterError(
-            "the other index is in the same file, and this thread has a transaction() of it open, for whose end a merge would "
-            "wait: end it first, or open both indexes on one connection"
-        )
-    with store.db.reading():
-        mode = store.db.value("PRAGMA journal_mode")
-    if mode != "wal":
-        raise ParameterError(
-            f"the other index is in the same file, whose journal_mode is {mode!r}, where a merge would wait for its own reader: "
-            "open both indexes on one connection, or run PRAGMA journal_mode = WAL first"
-        )
 
 
 def _file(db: Database) -> File | None:
