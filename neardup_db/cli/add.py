@@ -27,7 +27,7 @@ from .inputs.opening import open_source, paths_named
 from .inputs.records import format_of
 from .inputs.source import InputRecord, Source
 from .output import add_afterword, as_json_value, count_text, json_line, note_problems, without_words
-from .outputs import check_apart, check_kind, check_output, open_output, replacing, room_for, scratch_folder
+from .outputs import check_apart, check_output, open_output, replacing, room_for, scratch_folder
 from .progress import Meter
 from .wording import in_command_terms, told_as
 
@@ -235,7 +235,6 @@ def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Pat
     if real_path(path) == real_path(index_path):
         raise ParameterError(f"{path} is the index itself; name another file for the outcomes")
     check_output(path, force, inputs)
-    check_kind(path, folder=False)
     if format_of(path) not in (None, "jsonl"):
         raise ParameterError(f"{path}: outcomes are written as JSON lines; name a .jsonl file")
     return OutcomeFile(path)

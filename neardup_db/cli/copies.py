@@ -85,11 +85,9 @@ def copied(
     for path in files:
         if [real_path(other) for other in files].count(real_path(path)) > 1:
             raise ParameterError(f"{path} is given for two outputs; name a file for each")
-        check_output(path, force, (*paths, *kept))
-        if path != output:
-            check_kind(path, folder=False)
-            if format_of(path) in TABLE_FORMATS:
-                raise ParameterError(f"{path}: {' and '.join(others)} are written as JSON lines, CSV or TSV; name such a file")
+        check_output(path, force, (*paths, *kept), folder=None if path == output else False)
+        if path != output and format_of(path) in TABLE_FORMATS:
+            raise ParameterError(f"{path}: {' and '.join(others)} are written as JSON lines, CSV or TSV; name such a file")
     with scratch_folder(tmp or _folder_beside(output), errors) as folder:
         source = open_source(paths, reading, folder)
         for path in files:

@@ -29,101 +29,6 @@ ASKED = "Jude 1 (KJVPCE)"
 """The query is this document's text with another beginning."""
 
 
-class Demo:
-    """The steps; each adds to `lines` and to `figures`. Nothing is printed before the last one, so that `| head` ends none."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.lines: list[str] = []
-        self.figures: dict[str, Any] = {}
-        self._texts = dict(documents())
-
-    def run(self) -> None:
-        with Index(self._path, MinHash(threshold=THRESHOLD, exact=True), store_text=True) as index:
-            self._add(index)
-            clusters = self._clusters(index)
-            self._differences(index, clusters)
-            self._query(index)
-            self._delete(index, clusters[0])
-
-    def print(self, *lines: str) -> None:
-        self.lines += lines
-
-    def title(self, text: str) -> None:
-        self.print("", f" {text}  ".ljust(WIDTH, "─"))
-
-    def _add(self, index: Index) -> None:
-        started = time.perf_counter()
-        report = index.add_many(_records(self._texts))
-        seconds = time.perf_counter() - started
-        size, stored = sum(len(text.encode()) for text in self._texts.values()), self._path.stat().st_size
-        self.figures.update(documents=report.added, matched=report.matched, seconds=seconds, text_bytes=size, file_bytes=stored)
-        self.title("1  Add")
-        self.print(
-            f"{report.added} chapters of the Bible in eleven English translations, {bytes_text(size)} of text, in",
-            f"{seconds:.2f} s ({report.added / seconds:,.0f} documents/s). One file, {bytes_text(stored)}, texts included.",
-            f"{report.matched} of them share at least {THRESHOLD:.0%} of their three-word runs with an earlier one;",
-            "every such match was verified word by word, none is a mere hash collision.",
-        )
-
-    def _clusters(self, index: Index) -> list[Cluster]:
-        clusters = list(index.clusters())
-        self.figures["clusters"] = clusters
-        self.title(f"2  {len(clusters)} clusters of near-duplicates")
-        self.print(*(f"{len(cluster):3}  {_members(cluster.keys)}" for cluster in clusters[:SHOWN_CLUSTERS]))
-        self.print(f"     ... {len(clusters) - SHOWN_CLUSTERS} more")
-        return clusters
-
-    def _differences(self, index: Index, clusters: list[Cluster]) -> None:
-        self.title("3  The words that differ")
-        for cluster in clusters[:COMPARED_CLUSTERS]:
-            first, second = str(cluster.representative), str(index.matches(cluster.representative)[-1].key)
-            self.print(f"{first} and {second}, {index.explain_match(first, second).similarity:.1%} alike")
-            for line in changes(self._texts[first], self._texts[second], SHOWN_CHANGES):
-                self.print(*textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
-        self.print("[-the first has-] {+the second has+}")
-
-    def _query(self, index: Index) -> None:
-        text = " ".join(["These words were never added.", *self._texts[ASKED].split()[12:]])
-        started = time.perf_counter()
-        matches = index.query(text)
-        seconds = time.perf_counter() - started
-        self.figures["query"] = {"matches": matches, "seconds": seconds}
-        self.title("4  Ask with a text that is not in the index")
-        self.print(f"{' '.join(text.split()[:13])} ...")
-        self.print(*(f"  {match.similarity:.1%}  {escaped(match.key)}" for match in matches))
-        self.print(f"{count_text(len(matches), 'match', 'matches')} in {seconds * 1e3:.1f} ms")
-
-    def _delete(self, index: Index, cluster: Cluster) -> None:
-        key = max(cluster.keys, key=lambda member: len(index.matches(member)))
-        index.delete(key)
-        left = {other for other in cluster.keys if other != key}
-        parts = [list(other.keys) for other in index.clusters() if left & set(other.keys)]
-        parts += [[other] for other in left.difference(*parts)]
-        self.figures["deleted"] = {"key": key, "before": list(cluster.keys), "after": parts}
-        self.title(f"5  Delete {escaped(key)}")
-        self.print(f"before   {_members(cluster.keys)}", *(f"after    {_members(part)}" for part in parts))
-        if len(parts) > 1:
-            self.print(f"{_names(str(key))[1]} joined the others; the transaction that deleted it split them.")
-
-
-def _records(texts: dict[str, str]) -> Iterator[dict[str, Any]]:
-    for key, text in texts.items():
-        chapter, translation = _names(key)
-        book, _, number = chapter.rpartition(" ")
-        yield {"key": key, "text": text, "metadata": {"book": book, "chapter": int(number), "translation": translation}}
-
-
-def _names(key: str) -> tuple[str, str]:
-    """The chapter and the translation."""
-    chapter, _, translation = key.rstrip(")").rpartition(" (")
-    return chapter, translation
-
-
-def _members(keys: Any) -> str:
-    return f"{_names(keys[0])[0]:15}  {', '.join(_names(key)[1] for key in keys)}"
-
-
 @common.command()
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the index in this folder, as demo.db.")
 def demo(keep: Path | None) -> Results:
@@ -136,22 +41,104 @@ def demo(keep: Path | None) -> Results:
     neardup demo
     neardup demo --keep .
     """
+    texts, figures = dict(documents()), dict[str, Any]()
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="neardup-")))
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "demo.db"
         if path.exists():
             raise ParameterError(f"{path} exists already: name another folder with --keep, or remove the file")
-        steps = Demo(path)
-        steps.run()
+        with Index(path, MinHash(threshold=THRESHOLD, exact=True), store_text=True) as index:
+            lines = [*_add(index, path, texts, figures)]
+            clusters = figures["clusters"] = list(index.clusters())
+            lines += [*_clusters(clusters), *_differences(index, clusters, texts), *_query(index, texts, figures)]
+            lines += _delete(index, clusters[0], figures)
     name = path if keep else "articles.db"
-    steps.title("Next")
-    steps.print(
+    lines += [
+        *_title("Next"),
         "neardup dedup posts.jsonl -o unique.jsonl  a file without its near-duplicates",
         f"{f'neardup add {name} posts.jsonl':41}  an index of your own",
         f"{f'neardup clusters {name}':41}  its clusters",
         f"{f'neardup sql {name}':41}  the index in SQL",
-    )
+    ]
     if keep is None:
-        steps.print("The index of this demo was temporary; --keep DIR keeps it.")
-    yield steps.figures, steps.lines
+        lines.append("The index of this demo was temporary; --keep DIR keeps it.")
+    yield figures, lines  # at the end, so that `| head` ends no step
+
+
+def _title(text: str) -> tuple[str, str]:
+    return "", f" {text}  ".ljust(WIDTH, "─")
+
+
+def _add(index: Index, path: Path, texts: dict[str, str], figures: dict[str, Any]) -> Iterator[str]:
+    def records() -> Iterator[dict[str, Any]]:
+        for key, text in texts.items():
+            chapter, translation = _names(key)
+            book, _, number = chapter.rpartition(" ")
+            yield {"key": key, "text": text, "metadata": {"book": book, "chapter": int(number), "translation": translation}}
+
+    started = time.perf_counter()
+    report = index.add_many(records())
+    seconds = time.perf_counter() - started
+    size, stored = sum(len(text.encode()) for text in texts.values()), path.stat().st_size
+    figures.update(documents=report.added, matched=report.matched, seconds=seconds, text_bytes=size, file_bytes=stored)
+    yield from _title("1  Add")
+    yield f"{report.added} chapters of the Bible in eleven English translations, {bytes_text(size)} of text, in"
+    yield f"{seconds:.2f} s ({report.added / seconds:,.0f} documents/s). One file, {bytes_text(stored)}, texts included."
+    yield f"{report.matched} of them share at least {THRESHOLD:.0%} of their three-word runs with an earlier one;"
+    yield "every such match was verified word by word, none is a mere hash collision."
+
+
+def _clusters(clusters: list[Cluster]) -> Iterator[str]:
+    yield from _title(f"2  {len(clusters)} clusters of near-duplicates")
+    for cluster in clusters[:SHOWN_CLUSTERS]:
+        yield f"{len(cluster):3}  {_members(cluster.keys)}"
+    yield f"     ... {len(clusters) - SHOWN_CLUSTERS} more"
+
+
+def _differences(index: Index, clusters: list[Cluster], texts: dict[str, str]) -> Iterator[str]:
+    yield from _title("3  The words that differ")
+    for cluster in clusters[:COMPARED_CLUSTERS]:
+        first, second = str(cluster.representative), str(index.matches(cluster.representative)[-1].key)
+        yield f"{first} and {second}, {index.explain_match(first, second).similarity:.1%} alike"
+        for line in changes(texts[first], texts[second], SHOWN_CHANGES):
+            yield from textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield "[-the first has-] {+the second has+}"
+
+
+def _query(index: Index, texts: dict[str, str], figures: dict[str, Any]) -> Iterator[str]:
+    text = " ".join(["These words were never added.", *texts[ASKED].split()[12:]])
+    started = time.perf_counter()
+    matches = index.query(text)
+    seconds = time.perf_counter() - started
+    figures["query"] = {"matches": matches, "seconds": seconds}
+    yield from _title("4  Ask with a text that is not in the index")
+    yield f"{' '.join(text.split()[:13])} ..."
+    for match in matches:
+        yield f"  {match.similarity:.1%}  {escaped(match.key)}"
+    yield f"{count_text(len(matches), 'match', 'matches')} in {seconds * 1e3:.1f} ms"
+
+
+def _delete(index: Index, cluster: Cluster, figures: dict[str, Any]) -> Iterator[str]:
+    key = max(cluster.keys, key=lambda member: len(index.matches(member)))
+    index.delete(key)
+    left = {other for other in cluster.keys if other != key}
+    parts = [list(other.keys) for other in index.clusters() if left & set(other.keys)]
+    parts += [[other] for other in left.difference(*parts)]
+    figures["deleted"] = {"key": key, "before": list(cluster.keys), "after": parts}
+    yield from _title(f"5  Delete {escaped(key)}")
+    yield f"before   {_members(cluster.keys)}"
+    for part in parts:
+        yield f"after    {_members(part)}"
+    if len(parts) > 1:
+        yield f"{_names(str(key))[1]} joined the others; the transaction that deleted it split them."
+
+
+def _names(key: str) -> tuple[str, str]:
+    """The chapter and the translation."""
+    chapter, _, translation = key.rstrip(")").rpartition(" (")
+    return chapter, translation
+
+
+def _members(keys: Any) -> str:
+    return f"{_names(keys[0])[0]:15}  {', '.join(_names(key)[1] for key in keys)}"

@@ -23,7 +23,7 @@ from .feed import report_result, sum_of_reports
 from .inputs.files import STDOUT, packing_of
 from .inputs.records import format_of
 from .output import as_json_value, count_text, escaped, json_line, note_problems, print_note
-from .outputs import check_kind, check_output, open_output, replacing, room_for
+from .outputs import check_output, open_output, replacing, room_for
 from .progress import Meter
 
 _ROWS_AT_ONCE = 1000
@@ -79,12 +79,10 @@ def export(index: Index, out: Path | None, output: Path | None, force: bool) -> 
     if out is not None:
         count = index.export_fingerprints(out)
     elif output is not None:
-        if output != STDOUT:
-            if format_of(output) not in (None, "jsonl"):
-                what = "-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet"
-                raise click.UsageError(f"{output}: {what}")
-            check_kind(output, folder=False)
-            check_output(output, force, indexes.index_files(index))
+        if format_of(output) not in (None, "jsonl"):
+            what = "-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet"
+            raise click.UsageError(f"{output}: {what}")
+        check_output(output, force, indexes.index_files(index))
         count = _write_lines(index, output)
     yield {"exported": count}, () if output == STDOUT else f"{count_text(count, 'document')} exported"
 

@@ -70,7 +70,7 @@ def explain(
         query = as_json_value(index.explain(text, threshold=threshold, measure=measure, group=asked))
         yield query, aligned(flat_rows(query))
         return
-    if html is not None and html != STDOUT:
+    if html is not None:
         check_output(html, force, indexes.index_files(index))
     first, second = (common.parse_key(key, key_type) for key in subject)
     texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]

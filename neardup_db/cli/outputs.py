@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from ..errors import NearDupError, ParameterError
 from ..system import real_path, take_mode, take_owner
@@ -20,38 +20,34 @@ from .output import add_afterword, afterword, print_note
 
 
 @contextlib.contextmanager
-def open_output(path: Path, packing: str | None) -> Iterator[IO[bytes]]:
-    """Equal content gives equal files."""
+def open_output(path: Path, packing: str | None) -> Iterator[Any]:
+    """A binary file, compressed if asked. Equal content gives equal files."""
     if path == STDOUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-        return
-    with cast(IO[bytes], _open_packed(path, packing)) as file:
-        yield file
-
-
-def _open_packed(path: Path, packing: str | None) -> Any:
-    if packing == "gzip":
-        return _GzipOutput(path)
-    return zstandard_for(path).open(path, "wb") if packing == "zstd" else open(path, "wb")
-
-
-class _GzipOutput(gzip.GzipFile):
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "wb")  # noqa: SIM115 (closed by close)
-        super().__init__(filename="", mode="wb", fileobj=self._file, compresslevel=6, mtime=0)
-
-    def close(self) -> None:
-        super().close()
-        self._file.close()
+    elif packing == "zstd":
+        with zstandard_for(path).open(path, "wb") as file:
+            yield file
+    else:
+        with open(path, "wb") as file:
+            if packing is None:
+                yield file
+            else:
+                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                    yield packed
 
 
 _UNWRITTEN_PACKINGS = {".7z", ".br", ".bz2", ".lz4", ".lzma", ".xz", ".zip"}
 
 
-def check_output(path: Path, force: bool, inputs: Iterable[Path] = ()) -> None:
+def check_output(path: Path, force: bool, inputs: Iterable[Path] = (), folder: bool | None = False) -> None:
     """Refuses an output that is one of the inputs, that exists (unless `force`), whose folder is missing, or whose suffix names
-    an unsupported compression. A stream is written, not replaced, so it needs no `force`."""
+    an unsupported compression. A stream is written, not replaced, so it needs no `force`. folder: whether it must be one; None if
+    that is not known yet."""
+    if path == STDOUT:
+        return
+    if folder is not None:
+        check_kind(path, folder)
     if path.suffix.lower() in _UNWRITTEN_PACKINGS:
         raise ParameterError(f"{path}: {path.suffix} is not written: name it .gz or .zst, or leave {path.suffix} out")
     if path.exists():
@@ -90,18 +86,17 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
     A new file gets the mode and, if permitted, the owner of the old one. For a symbolic link the target is replaced. Streams and
     standard output are not replaced: their own path is returned.
     """
-    outputs = [None if path == STDOUT or is_stream(path) else _Output(path) for path in paths]
-    made = [output for output in outputs if output is not None]
+    made = [_Output(path) for path in paths if path != STDOUT and not is_stream(path)]
     with contextlib.ExitStack() as stack:
-        for output in made:
-            stack.enter_context(output)
-        yield [path if output is None else output.new for path, output in zip(paths, outputs, strict=True)]
-        for output in made:
-            with _naming_output(output.path):
-                output.prepare()
-        for output in made:
-            with _naming_output(output.path):
-                output.replace()
+        new = {output.path: stack.enter_context(output) for output in made}
+        yield [new.get(path, path) for path in paths]
+        for step in (_Output.prepare, _Output.replace):
+            for output in made:
+                try:
+                    step(output)
+                except OSError as error:
+                    what = f"cannot be put in place ({error.strerror})"
+                    raise OSError(error.errno, what, str(output.path)) from error
 
 
 class _Output:
@@ -111,7 +106,7 @@ class _Output:
         self.path = path
         self._target = Path(real_path(path)) if path.is_symlink() else path
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Path:
         folder = self._target.absolute().parent
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix=".neardup-", dir=folder))
@@ -120,32 +115,24 @@ class _Output:
                 raise
             why = f"{folder}: nothing can be written there ({error.strerror})"  # not the temporary name
             raise ParameterError(f"{why}: name an output in another folder") from error
-        self._old = self._scratch / "replaced"
-        self.new = self._scratch / f"new-{self._target.name}"
+        self._old, self._new = self._scratch / "replaced", self._scratch / f"new-{self._target.name}"
+        return self._new
 
     def prepare(self) -> None:
         if self._target.exists():
             before = self._target.stat()
-            take_owner(before, self.new)
-            take_mode(before, self.new)
+            take_owner(before, self._new)
+            take_mode(before, self._new)
 
     def replace(self) -> None:
         if self._target.is_dir():
             os.rename(self._target, self._old)
-        os.replace(self.new, self._target)
+        os.replace(self._new, self._target)
 
     def __exit__(self, *error: object) -> None:
         if self._old.exists() and not self._target.exists():  # interrupted between the two renames
             os.rename(self._old, self._target)
         shutil.rmtree(self._scratch, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _naming_output(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be put in place ({error.strerror})", str(path)) from error
 
 
 def write_page(path: Path, html: str) -> None:

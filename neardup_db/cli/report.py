@@ -13,7 +13,6 @@ from ..show.theory import chances_of
 from ..text import TextRules
 from . import common, indexes
 from .common import Results
-from .inputs.files import STDOUT
 from .outputs import check_output, write_page
 
 BAR = 40
@@ -58,7 +57,7 @@ def report(
             found = charts(figures_of(index))
             drawings = {svg / f"{chart_name}.svg": chart.file() for chart_name, chart in found.items() if chart.drawing}
         for path in (output, *drawings):
-            if path is not None and path != STDOUT:
+            if path is not None:
                 check_output(path, force, indexes.index_files(index))
         if output is not None:
             write_page(output, report_page(index, title or index_path.name, clusters, members))

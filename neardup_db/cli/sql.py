@@ -32,20 +32,30 @@ def sql(index: Index, statement: str | None, write: bool) -> Results:
     neardup sql articles.db "SELECT key, similarity FROM neardup_search('neardup', 'some text', 0.8, 10)"
     """
     connection = index.connection
-    with _explaining_errors(connection.filename), contextlib.nullcontext() if write else _reading_only(connection):
-        if statement is not None:
-            run = _table if sys.stdout.isatty() and not common.is_json() else _rows
-            yield from run(connection, statement)
-        elif common.is_json():
-            raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
-        else:
-            import apsw.shell  # on demand: slow to import
-
-            streams: list[Any] = [GuardedStream(stream) if stream.isatty() else stream for stream in (sys.stdout, sys.stderr)]
-            shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=streams[0], stderr=streams[1], db=connection)
-            shell.command_colour(["off"])  # no colours that a stored value could imitate
-            shell.cmdloop()
+    try:
+        with contextlib.nullcontext() if write else _reading_only(connection):
+            if statement is not None:
+                run = _table if sys.stdout.isatty() and not common.is_json() else _rows
+                yield from run(connection, statement)
+            elif common.is_json():
+                raise click.UsageError("--json needs a STATEMENT; in the shell, use .mode json")
+            else:
+                _shell(connection)
+    except (apsw.ReadOnlyError, apsw.AuthError) as error:
+        raise ReadOnlyError("the file is open for reading only; add --write to let the statement change it") from error
+    except UnicodeDecodeError as error:
+        told = f"a value is text that is not UTF-8 ({error.object[:40]!r}): ask for hex(value), or CAST(value AS BLOB)"
+        raise NearDupError(told) from error
     return 0
+
+
+def _shell(connection: Any) -> None:
+    import apsw.shell  # on demand: slow to import
+
+    streams: list[Any] = [GuardedStream(stream) if stream.isatty() else stream for stream in (sys.stdout, sys.stderr)]
+    shell: Any = apsw.shell.Shell(stdin=sys.stdin, stdout=streams[0], stderr=streams[1], db=connection)
+    shell.command_colour(["off"])  # no colours that a stored value could imitate
+    shell.cmdloop()
 
 
 _READING = {
@@ -84,17 +94,6 @@ def _reading_only(connection: Any) -> Iterator[None]:
         connection.authorizer = None
 
 
-@contextlib.contextmanager
-def _explaining_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (apsw.ReadOnlyError, apsw.AuthError) as error:
-        raise ReadOnlyError(f"{path} is open for reading only; add --write to let the statement change it") from error
-    except UnicodeDecodeError as error:
-        told = f"{path}: a value is text that is not UTF-8 ({error.object[:40]!r}): ask for hex(value), or CAST(value AS BLOB)"
-        raise NearDupError(told) from error
-
-
 def _rows(connection: Any, statement: str) -> Results:
     """A repeated name gets a number, because JSON object keys must differ."""
     cursor, last = connection.cursor(), None
@@ -106,7 +105,6 @@ def _rows(connection: Any, statement: str) -> Results:
         last = names
         lines.append("\t".join("" if value is None else escaped(value) for value in row))
         yield dict(zip(names, row, strict=True)), lines
-    return 0
 
 
 def _table(connection: Any, statement: str) -> Results:

@@ -56,7 +56,7 @@ def tune(
     reading = common.read_options(options)
     with scratch_folder() as folder:
         source = open_source(sources, reading, folder)
-        if html is not None and html != STDOUT:
+        if html is not None:
             check_output(html, force, source.files)
         tuner = Tuner(None if truth is None else _pairs(truth, folder), sample=sample, seed=seed)
         with Meter("Read", source.size_bytes) as meter:

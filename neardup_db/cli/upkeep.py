@@ -17,7 +17,7 @@ from . import common, indexes
 from .common import Results
 from .inputs.files import STDOUT, is_stream
 from .output import count_text, escaped, print_note
-from .outputs import check_kind, check_output, replacing, room_for
+from .outputs import check_output, replacing, room_for
 from .wording import duration_text, in_command_terms, told_as
 
 
@@ -150,7 +150,6 @@ def backup(index: Index, out: Path, force: bool) -> Results:
     """
     if out == STDOUT or is_stream(out):
         raise ParameterError(f"{out}: an index cannot be written to a stream; name a file")
-    check_kind(out, folder=False)
     check_path(str(out))
     check_output(out, force, indexes.index_files(index))
     _refuse_log(out)
