@@ -8,21 +8,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from test_cli import run
 from test_explain import ELEMENTS, HOSTILE, Text
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
-from neardup_db.cli import main
 from neardup_db.show.report import report_page
 
 STORY = "the ferry to the northern islands was cancelled on monday because of a storm that closed the harbour for two days"
 CHARTS = {"figure", "figcaption", "svg", "desc", "line", "rect", "text", "polyline", "thead", "tbody"}
 SVG = "{http://www.w3.org/2000/svg}"
 REPORT = ELEMENTS | CHARTS | {"dl", "dt", "dd"}
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def filled(path: Path, scheme: Any, **options: Any) -> Path:

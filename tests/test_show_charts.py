@@ -45,30 +45,19 @@ def svgs(html: str) -> list[ElementTree.Element]:
 
 
 @pytest.mark.parametrize("client", ["apsw", "sqlite3"])
-def test_figures_do_not_go_through_factories_of_rows(path: Path, client: str) -> None:
-    """What an application makes of its own rows changes no figure."""
-    usual: Any = apsw.Connection(str(path)) if client == "apsw" else sqlite3.connect(path)
-    other: Any = apsw.Connection(str(path)) if client == "apsw" else sqlite3.connect(path)
-    setattr(other, "row_trace" if client == "apsw" else "row_factory", lambda cursor, row: {"row": row})
-    assert figures.collect(other, now=1) == figures.collect(usual, now=1)
-    cluster = figures.largest(usual)[0].cluster
-    assert figures.members(other, cluster=cluster) == figures.members(usual, cluster=cluster) != []
-    usual.close()
-    other.close()
-
-
-@pytest.mark.parametrize("client", ["apsw", "sqlite3"])
 def test_figures_are_those_of_the_file(path: Path, client: str) -> None:
-    """Both clients read the same: documents, clusters by size, matches by similarity, without what has expired."""
+    """Both clients read the same: documents, clusters by size, matches by similarity, without what has expired, and whatever an
+    application makes of its own rows."""
     with Index(path, read_only=True) as index:
         documents, clusters = len(index), index.clusters()
         texts = [index.get(f"ferry-{i}").text for i in range(3)]
-    connection = apsw.Connection(str(path)) if client == "apsw" else sqlite3.connect(path)
+    connection: Any = apsw.Connection(str(path)) if client == "apsw" else sqlite3.connect(path)
+    matches = connection.execute("SELECT similarity FROM neardup_matches").fetchall()
+    setattr(connection, "row_trace" if client == "apsw" else "row_factory", lambda cursor, row: {"row": row})
     found = figures.collect(connection)
     assert (found.documents, found.expired, documents) == (11, 2, 11)
     assert (found.clusters, found.duplicates) == (len(clusters), sum(len(one) - 1 for one in clusters)) == (3, 5)
     assert found.sizes == ((2, 3, 2), (4, 7, 1))
-    matches = connection.execute("SELECT similarity FROM neardup_matches").fetchall()
     assert sum(count for *_, count in found.similarities) == len(matches) > 4
     assert found.similarities[0][0] == 0.8 and found.similarities[-1][1:] == (1.0, sum(one >= 0.99 for (one,) in matches))
     assert sum(count for _, count in found.times) == 5
@@ -156,13 +145,9 @@ def test_counts_have_whole_numbers_beside_them() -> None:
 
 
 def test_the_curve_tells_where_half_are_returned() -> None:
-    """Between two points it is interpolated."""
+    """Between two points it is interpolated. An exact index has a step at its threshold, and no half."""
     assert "Jaccard similarity of 0.75" in charts.curve([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (1.0, 1.0, 1.0)]).sentence
     assert "similarity of 1 " in charts.curve([(0.0, 0.0, 0.0), (1.0, 1.0, 0.4)]).sentence
-
-
-def test_the_curve_of_an_exact_index_is_a_step() -> None:
-    """What is similar enough is returned wherever it is looked at: there is no half."""
     step = [(0.0, 0.0, 0.0), (0.8, 0.99, 0.0), (0.8, 0.99, 0.99), (1.0, 1.0, 1.0)]
     told = "99.0% of the pairs with a Jaccard similarity of just 0.8 are returned, below it none"
     assert told in charts.curve(step, 0.8).sentence
@@ -271,27 +256,22 @@ def test_the_timeline_takes_the_unit_that_fits() -> None:
         assert sum(count for _, count in found.times) == 2 and found.times[0][1] and found.times[-1][1]
 
 
-def test_names_and_settings_from_outside_cannot_harm(path: Path) -> None:
-    """A name that is none is refused, and so are settings that no index has."""
+def test_damaged_files_cannot_harm(path: Path) -> None:
+    """A name that is none is refused, and so are settings that no index has; similarities and times that cannot be make no chart
+    of a billion bars."""
     connection = sqlite3.connect(path)
     for name in ("", "x; DROP TABLE neardup_document", "é", "a" * 41):
         with pytest.raises(ParameterError, match="name="):
             figures.collect(connection, name)
+    connection.execute("UPDATE neardup_match SET similarity = -1e300, found_at = -9223372036854775807 WHERE document_id = 2")
+    connection.execute("UPDATE neardup_match SET similarity = 1e300, found_at = 9223372036854775807 WHERE document_id = 3")
+    found = figures.collect(connection)
+    assert len(found.times) <= 301 and len(found.similarities) == 20
+    assert len(svgs(charts.grid(found))) == 4
     connection.execute("UPDATE neardup_setting SET value = 1000000000000 WHERE name = 'num_perm'")
     with pytest.raises(CorruptIndexError):
         figures.collect(connection)
     connection.close()
-
-
-def test_figures_of_a_damaged_file_stay_small(path: Path) -> None:
-    """Similarities and times that cannot be make no chart of a billion bars."""
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE neardup_match SET similarity = -1e300, found_at = -9223372036854775807 WHERE document_id = 2")
-    connection.execute("UPDATE neardup_match SET similarity = 1e300, found_at = 9223372036854775807 WHERE document_id = 3")
-    found = figures.collect(connection)
-    connection.close()
-    assert len(found.times) <= 301 and len(found.similarities) == 20
-    assert len(svgs(charts.grid(found))) == 4
 
 
 def test_a_page_needs_nothing_else() -> None:

@@ -20,7 +20,7 @@ from neardup_db import MinHash, TextRules, Tuning, demo, limits
 from neardup_db.cli.wording import in_command_terms
 from neardup_db.compute import shingles
 from neardup_db.store.ingest.short_texts import TokenCounts
-from neardup_db.tuning import RULES, Tuner
+from neardup_db.tuning import RULES
 from neardup_db.tuning.measure import GRID, LOWEST, SHOWN, edited, sets_of
 from neardup_db.tuning.sample import Sample
 
@@ -346,11 +346,15 @@ def test_a_truth_of_more_texts_than_the_sample() -> None:
     assert (result.best.border.recall, result.best.border.precision) == (1.0, 1.0)
 
 
-def test_texts_that_no_rules_tell_apart() -> None:
-    """Where unlike texts are as alike as edited copies, it is said, and nothing is advised."""
-    result = neardup_db.tune([f"Order {number} left" for number in range(100, 340)])
+def test_texts_that_no_rules_tell_apart(tmp_path: Path) -> None:
+    """Where unlike texts are as alike as edited copies, it is said, and nothing is advised; the command ends with 1."""
+    texts = [f"Order {number} left" for number in range(100, 340)]
+    result = neardup_db.tune(texts)
     assert result.best is None and result.advice.startswith("No rules tell")
     assert "No rules" in result.html()
+    (tmp_path / "orders.txt").write_text("\n".join(texts), "utf-8")
+    done = run("tune", tmp_path / "orders.txt")
+    assert done.exit_code == 1 and "No rules tell near-duplicates" in done.stdout
 
 
 def test_texts_without_near_duplicates() -> None:
@@ -373,11 +377,12 @@ def test_the_same_texts_give_the_same_result() -> None:
 
 
 def test_empty_texts_are_counted() -> None:
-    """They are left out of the sample, and no warning of short texts is given."""
+    """They are left out of the sample, and no warning of short texts is given. Words are those of the rules, in any script."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = neardup_db.tune(["", "!!!", *(text for _, text in families(40, words=6))])
     assert (result.texts, result.empty, result.sample, result.words) == (42, 2, 40, 6)
+    assert neardup_db.tune(["我們昨天坐火車去海邊", "我們昨天坐火車去山上"]).words == 10
 
 
 def test_progress_is_told() -> None:
@@ -461,25 +466,3 @@ def test_a_truth_as_dedup_writes_it(kind: str, first_id: int | str | None, tmp_p
     written = len(truth.read_text("utf-8").splitlines()) - (kind != "jsonl")
     told = json.loads(run("tune", path, "--json", "--truth", truth).stdout)
     assert told["known"] == written > 5
-
-
-def test_the_command_says_that_nothing_fits(tmp_path: Path) -> None:
-    """Exit code 1, with the reason."""
-    path = tmp_path / "orders.txt"
-    path.write_text("".join(f"Order {number} left\n" for number in range(100, 340)), "utf-8")
-    done = run("tune", path)
-    assert done.exit_code == 1 and "No rules tell near-duplicates" in done.stdout
-
-
-def test_words_of_scripts_without_spaces_are_counted() -> None:
-    """The median number of words is that of the rules, not of what stands between spaces."""
-    assert neardup_db.tune(["我們昨天坐火車去海邊", "我們昨天坐火車去山上"]).words == 10
-
-
-def test_a_tuner_takes_texts_one_by_one() -> None:
-    """What the command uses gives what `tune` gives, and tells of each rule."""
-    texts, names = families(40), []
-    tuner = Tuner(None, sample=5000, seed=1)
-    for key, text in texts:
-        tuner.add(key, text)
-    assert tuner.tuned(names.append).advice == neardup_db.tune(texts).advice and names == list(RULES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..tuning import RULES, Border, Example, Tuner, Tuning
+from ..tuning import RULES, Border, Example, Tuning, tuned
 from ..values import Key
 from . import common
 from .common import Results
@@ -54,17 +55,21 @@ def tune(
     if html == STDOUT and common.is_json():
         raise click.UsageError("--html - and --json both write to standard output; name a file for the page")
     reading = common.read_options(options)
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, ExitStack() as meters:
         source = open_source(sources, reading, folder)
         if html is not None:
             check_output(html, force, source.files)
-        tuner = Tuner(None if truth is None else _pairs(truth, folder), sample=sample, seed=seed)
-        with Meter("Read", source.size_bytes) as meter:
-            for record in source:
-                tuner.add(record.key, record.text)
-                meter.advance(source.position)
-        with Meter("Try", len(RULES), has_rates=False) as meter:
-            tuning = tuner.tuned(lambda name: meter.advance(meter.records + 1))
+        known = None if truth is None else _pairs(truth, folder)
+        trying = Meter("Try", len(RULES), has_rates=False)
+
+        def texts() -> Iterator[tuple[Key, str]]:
+            with Meter("Read", source.size_bytes) as meter:
+                for record in source:
+                    yield record.key, record.text
+                    meter.advance(source.position)
+            meters.enter_context(trying)
+
+        tuning = tuned(texts(), known, sample, seed, tried=lambda name: trying.advance(trying.records + 1))
     note_problems(source.name, source.replaced, source.skipped, source.problems)
     if html is not None:
         write_page(html, tuning.html(f"Text rules for {source.name}"))

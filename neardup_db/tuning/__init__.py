@@ -16,7 +16,7 @@ from .page import Tuning
 from .results import Border, Example, Trial
 from .sample import Sample
 
-__all__ = ["RULES", "Border", "Example", "Trial", "Tuner", "Tuning", "tune"]
+__all__ = ["RULES", "Border", "Example", "Trial", "Tuning", "tune"]
 
 RULES = {
     **{f"words of {size}": TextRules.words(shingle=size) for size in (1, 2, 3)},
@@ -53,59 +53,48 @@ def tune(
     >>> tuning.sample, tuning.best.name
     (200, 'words of 3')
     """
-    tuner = Tuner(truth, sample=sample, seed=seed)
+    return tuned(texts, truth, sample, seed, progress)
+
+
+def tuned(
+    texts: Iterable[Any],
+    truth: Iterable[tuple[Key, Key]] | None,
+    size: int,
+    seed: int,
+    progress: Callable[[int], Any] | None = None,
+    tried: Callable[[str], Any] = lambda name: None,
+) -> Tuning:
+    """`tune`, which also calls `tried` with the name of each finished trial."""
+    size, seed = check_integer("sample", size, 2), check_seed("seed", seed)
     check_callable("progress", progress)
+    pairs = None if truth is None else _pairs_of(truth)
+    sample = Sample(size, seed, _chosen_keys(pairs or [], size // 2, seed))
     for number, item in enumerate(check_many("texts", texts)):
         try:
-            tuner.add(*_keyed(number, item))
+            key, text = _keyed(number, item)
+            sample.add(check_key(key), storable(check_text(text)))
         except ParameterError as error:
             raise ParameterError(f"text {number}: {error}") from error
         if progress is not None and (number + 1) % 1000 == 0:
             progress(number + 1)
-    return tuner.tuned()
-
-
-class Tuner:
-    """`tune` for texts that are added one by one."""
-
-    def __init__(self, truth: Iterable[tuple[Key, Key]] | None, *, sample: int, seed: int) -> None:
-        self._size = check_integer("sample", sample, 2)
-        self._seed = check_seed("seed", seed)
-        self._truth = None if truth is None else _pairs_of(truth)
-        self._sample = Sample(self._size, self._seed, _chosen_keys(self._truth or [], self._size // 2, self._seed))
-
-    def add(self, key: Key, text: str | bytes) -> None:
-        self._sample.add(check_key(key), storable(check_text(text)))
-
-    def tuned(self, tried: Callable[[str], Any] = lambda name: None) -> Tuning:
-        """`tried` is called with the name of each finished trial."""
-        rows = self._sample.rows()
-        if len(rows) < 2:
-            raise ParameterError(f"{len(rows)} texts with a word: give two or more, and rather some thousands")
-        places = {row.key: place for place, row in enumerate(rows)}
-        known = {
-            (min(places[a], places[b]), max(places[a], places[b]))
-            for a, b in self._truth or ()
-            if a in places and b in places and places[a] != places[b]
-        }
-        if self._truth is not None and not known:
-            raise ParameterError(f"truth: none of {len(self._truth)} pairs is among the texts: give pairs of their keys")
-        on = subject(rows, sorted(known), self._seed)
-        trials = []
-        for name, rules in RULES.items():
-            trials.append(trial(name, rules, on))
-            tried(name)
-        best, advice = advised(trials, on)
-        return Tuning(
-            texts=self._sample.count,
-            empty=self._sample.empty,
-            sample=len(rows),
-            words=on.words,
-            known=len(known),
-            trials=tuple(trials),
-            best=best,
-            advice=advice,
-        )
+    rows = sample.rows()
+    if len(rows) < 2:
+        raise ParameterError(f"{len(rows)} texts with a word: give two or more, and rather some thousands")
+    places = {row.key: place for place, row in enumerate(rows)}
+    known = {
+        (min(places[a], places[b]), max(places[a], places[b]))
+        for a, b in pairs or ()
+        if a in places and b in places and places[a] != places[b]
+    }
+    if pairs is not None and not known:
+        raise ParameterError(f"truth: none of {len(pairs)} pairs is among the texts: give pairs of their keys")
+    on = subject(rows, sorted(known), seed)
+    trials = []
+    for name, rules in RULES.items():
+        trials.append(trial(name, rules, on))
+        tried(name)
+    best, advice = advised(trials, on)
+    return Tuning(sample.count, sample.empty, len(rows), on.words, len(known), tuple(trials), best, advice)
 
 
 def _keyed(number: int, item: Any) -> tuple[Key, str | bytes]:
