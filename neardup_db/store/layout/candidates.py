@@ -144,10 +144,11 @@ class KeyTable(CandidateTable):
         columns = f"{column}, group_id, crowd, fingerprint_id"
         self._insert_rows = f"INSERT OR FAIL INTO {self.name} ({columns}) {self._keys.replace(':last_id', ':last_id, :keys')}"
         self._delete_rows = f"DELETE FROM {self.name} WHERE ({columns}) IN ({self._keys})"
+        # sorted: an IN of a large unsorted list reads and writes a page of its temporary table for each row
         rows = f"""SELECT k.low, k.group_id, k.crowd, k.fingerprint_id FROM {db.carray}(?) AS i
-                   CROSS JOIN neardup_filing('{index}', i.value, i.value) AS k"""
+                   CROSS JOIN neardup_filing('{index}', i.value, i.value) AS k ORDER BY 1, 2, 3, 4"""
         self._delete_some = f"DELETE FROM {self.name} WHERE ({columns}) IN ({rows})"
-        self._insert_some = f"INSERT OR FAIL INTO {self.name} ({columns}) {rows} ORDER BY 1, 2, 3, 4"
+        self._insert_some = f"INSERT OR FAIL INTO {self.name} ({columns}) {rows}"
         self._count = f"SELECT count(*) FROM {self.name}"
         self._expected_row = f"""SELECT 1 FROM {self.name} AS t WHERE t.{column} = e.low AND t.group_id = e.group_id
                           AND t.crowd = e.crowd AND t.fingerprint_id = e.fingerprint_id"""
