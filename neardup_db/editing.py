@@ -253,7 +253,7 @@ class EditMethods(AddMethods):
         """
         given = Window.from_argument(window)
         with self._writing_documents() as (own, now):
-            change_window(self._store, own.documents, given, now)
+            change_window(own.documents, given, now)
 
     def expire(self, now: Moment | None = None) -> int:
         """Delete every document expired at `now` (an aware datetime or Unix seconds; None: the clock) and return their number.

@@ -87,8 +87,8 @@ class Index(EditMethods):
             self._target = f"connection to {store.db.connection.filename or ':memory:'!r}"
         self._closed = False
         own = self._readers.own
-        self._writer = Writer(store, own.documents, own.search, own.clusters)
-        self._follower = Follower(store, own.documents, self._writer)
+        self._writer = Writer(own.clusters)
+        self._follower = Follower(self._writer)
         self._readers.before_query = self._follower.catch_up
         self._durability = durability
 
@@ -201,7 +201,7 @@ class Index(EditMethods):
         self._store.db.require_open()
         with self._store.db.large_cache(), self._store.writing():
             changes = Choices(scheme, text, store_text, record_matches)
-            rebuild(self._store, self._readers.own.clusters, changes, clock.now_ms(), progress or (lambda done: None))
+            rebuild(self._readers.own.clusters, changes, clock.now_ms(), progress or (lambda done: None))
         self._checkpoint()
 
     def check(self, repair: bool = False) -> CheckReport:
@@ -218,7 +218,7 @@ class Index(EditMethods):
         >>> report.ok, report.problems
         (True, ())
         """
-        checker = Checker(self._store, self._readers.own.clusters)
+        checker = Checker(self._readers.own.clusters)
         with self._alone():
             report = checker.pages()
         if not report.ok:  # nothing can be read or mended with certainty
@@ -228,7 +228,7 @@ class Index(EditMethods):
         if report.ok or not repair:
             return report
         with self._alone(), self._store.writing():
-            mender = Repair(self._store, self._readers.own.clusters, checker)
+            mender = Repair(checker)
             done = mender.indexes()
             found, lost = mender.run(clock.now_ms())
             self._store.refresh()

@@ -35,9 +35,9 @@ class StoreReader:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.documents = Documents(store)
-        self.search = Search(store, self.documents)
-        self.joins = Joins(store, self.documents, self.search)
-        self.clusters = Clusters(store, self.documents, self.search, self.joins)
+        self.search = Search(self.documents)
+        self.joins = Joins(self.search)
+        self.clusters = Clusters(self.joins)
 
     def document_row(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow:
         """The unexpired document with this key in the group. Raises KeyNotFoundError."""

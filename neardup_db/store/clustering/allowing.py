@@ -97,7 +97,7 @@ def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
     seeds: dict[int, set[int]] = defaultdict(set)
     exempt_ids: set[int] = set()
     labels = "SELECT id, cluster_id FROM {index}_document WHERE fingerprint_id = ?"
-    for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
+    for fingerprint_id, value in list(fingerprints_like(documents, allowed)):
         rows = [documents.require_numbers(row) for row in store.rows(labels, (fingerprint_id,))]
         for document_id, label in rows:
             if label is not None:
@@ -110,15 +110,16 @@ def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
     return sum(one.is_visible(now) for one in documents.rows_by_id(exempt_ids))
 
 
-def exempt_unindexed(store: Store, documents: Documents) -> None:
+def exempt_unindexed(documents: Documents) -> None:
     """Exempt the documents similar to an allowed text, while the candidate table is empty and there are no clusters."""
-    allowed = store.sketcher.allowed
+    allowed = documents.store.sketcher.allowed
     if allowed is not None:
-        for fingerprint_id, value in list(fingerprints_like(store, documents, allowed)):
+        for fingerprint_id, value in list(fingerprints_like(documents, allowed)):
             documents.exempt_fingerprint(fingerprint_id, value, has_rows=False)
 
 
-def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
+def fingerprints_like(documents: Documents, allowed: Allowed) -> Iterator[tuple[int, bytes]]:
+    store = documents.store
     sql = "SELECT id, value, value_hash FROM {index}_fingerprint WHERE id > ? ORDER BY id LIMIT ?"
     for number, value, value_hash in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS)):
         if not documents.is_sound(value, value_hash):
@@ -130,15 +131,16 @@ def fingerprints_like(store: Store, documents: Documents, allowed: Allowed) -> I
 def _match_again(clusters: Clusters, now: int) -> None:
     store, documents = clusters.store, clusters.documents
     first = documents.last_fingerprint_id() + 1
-    restore(store, documents, store.sketcher.allowed)
+    restore(documents, store.sketcher.allowed)
     if documents.last_fingerprint_id() < first:
         return
     clusters.dismissed.separate(is_indexed=False)
     index_and_connect(clusters, now, lambda _: None, first, are_new=False)
 
 
-def restore(store: Store, documents: Documents, allowed: Allowed | None) -> None:
+def restore(documents: Documents, allowed: Allowed | None) -> None:
     """Give exempt documents that are similar to no allowed text fingerprints without candidate rows."""
+    store = documents.store
     sql = """SELECT z.document_id, d.group_id, z.value, z.value_hash FROM {index}_allowed_document AS z
              CROSS JOIN {index}_document AS d WHERE z.document_id > ? AND d.id = z.document_id ORDER BY z.document_id LIMIT ?"""
     update = "UPDATE {index}_document SET fingerprint_id = ? WHERE id = ?"

@@ -19,7 +19,6 @@ from ...parameters import quoted
 from ...values import Changes, Key
 from ..database.errors import damaged
 from ..layout import schema
-from ..layout.state import Store
 from ..query.documents import Documents
 
 ALL = 2**63 - 1
@@ -45,10 +44,8 @@ class Token(NamedTuple):
 class ChangeLog:
     TABLE = "change"
 
-    def __init__(self, store: Store, documents: Documents) -> None:
-        self.store = store
-        self.db = store.db
-        self.documents = documents
+    def __init__(self, documents: Documents) -> None:
+        self.store, self.documents = documents.store, documents
 
     # ---- noting ------------------------------------------------------------------------------------------------------
 
@@ -75,7 +72,7 @@ class ChangeLog:
         if oldest <= 0:
             return
         self.store.execute("DELETE FROM {index}_change WHERE number <= ?", (oldest,))
-        if self.db.connection.changes():
+        if self.store.db.connection.changes():
             self.store.set(changes_trimmed=oldest)
 
     # ---- the log as a whole ------------------------------------------------------------------------------------------
@@ -88,7 +85,7 @@ class ChangeLog:
         """Start a new log, which invalidates earlier tokens."""
         if self.store.notes_changes:
             self.store.execute("DELETE FROM {index}_change")
-            self.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{self.TABLE}",))
+            self.store.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{self.TABLE}",))
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
     def stop(self) -> bool:

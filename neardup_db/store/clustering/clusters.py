@@ -15,11 +15,10 @@ from operator import itemgetter
 from ... import limits
 from ...values import Cluster, Key
 from ..layout.schema import ALONE
-from ..layout.state import Store
-from ..query.documents import EVER, Documents
+from ..query.documents import EVER
 from ..query.fingerprints import ACROSS_GROUPS, OF_GROUP
 from ..query.joins import Joins
-from ..query.search import Neighbour, Search
+from ..query.search import Neighbour
 from .changes import ALL, ChangeLog
 from .edges import EdgeBatch, Edges, UnionFind, choose_edges
 from .large_clusters import LargeClusters
@@ -29,14 +28,12 @@ Unconnected = tuple[int, int, bool]  # document id, fingerprint id, whether it i
 
 
 class Clusters:
-    def __init__(self, store: Store, documents: Documents, search: Search, joins: Joins) -> None:
-        self.store = store
-        self.documents = documents
-        self.joins = joins
-        self.dismissed = search.dismissed
-        self.changes = ChangeLog(store, documents)
-        self.edges = Edges(store, documents, search)
-        self.large_clusters = LargeClusters(store, documents)
+    def __init__(self, joins: Joins) -> None:
+        self.store, self.documents, self.search, self.joins = joins.store, joins.documents, joins.search, joins
+        self.dismissed = joins.search.dismissed
+        self.changes = ChangeLog(joins.documents)
+        self.edges = Edges(joins.search)
+        self.large_clusters = LargeClusters(joins.store)
 
     # ---- adding ------------------------------------------------------------------------------------------------------
 

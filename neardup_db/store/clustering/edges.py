@@ -13,8 +13,7 @@ from typing import Any
 
 from ... import limits
 from ..layout.schema import ALONE, sql_text
-from ..layout.state import Store
-from ..query.documents import EVER, Documents
+from ..query.documents import EVER
 from ..query.search import Neighbour, Search
 
 Edge = tuple[int, int, float, "int | None"]  # later document, earlier document, similarity, distance
@@ -104,11 +103,8 @@ class EdgeBatch:
 
 
 class Edges:
-    def __init__(self, store: Store, documents: Documents, search: Search) -> None:
-        self.store = store
-        self.db = store.db
-        self.documents = documents
-        self.search = search
+    def __init__(self, search: Search) -> None:
+        self.store, self.documents, self.search = search.store, search.documents, search
 
     def record(self, edges: Iterable[Edge], now: int) -> None:
         sql = """INSERT OR IGNORE INTO {index}_match (document_id, other_id, similarity, distance, found_at)
@@ -124,7 +120,7 @@ class Edges:
     def remove(self, a: int, b: int) -> bool:
         """Returns False if there was no edge."""
         self.store.execute("DELETE FROM {index}_match WHERE document_id = ? AND other_id = ?", (max(a, b), min(a, b)))
-        return self.db.connection.changes() == 1
+        return self.store.db.connection.changes() == 1
 
     def adjacent(self, document_id: int) -> list[int]:
         sql = """SELECT other_id FROM {index}_match WHERE document_id = ?1

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ... import limits
 from ..layout.schema import ALONE
 from ..layout.state import Store
-from ..query.documents import Documents
 
 
 class LargeClusters:
-    def __init__(self, store: Store, documents: Documents) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
-        self.documents = documents
 
     def labels_among(self, labels: set[int], crowds: Mapping[int, int]) -> set[int]:
         """The labels of large clusters. crowds: fingerprints that are still to be moved."""

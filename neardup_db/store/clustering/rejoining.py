@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from ... import limits
 from ...arrays import np, npt
 from ...compute.comparisons import jaccard_pieces
-from ..layout.state import Store
-from ..query.documents import Documents
 from ..query.search import Search
 from .edges import Edge, Edges, UnionFind, edge_of
 
@@ -38,7 +36,7 @@ def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[
             queried += 1
             if queried == next_check:
                 next_check *= 2
-                rejoining = Rejoining(edges.store, edges.documents, edges.search, owner, rest, joined, now)
+                rejoining = Rejoining(edges.search, owner, rest, joined, now)
                 if rejoining.is_cheaper(document_id, len(owner) - queried) and rejoining.load_documents():
                     rejoining.run()
                     return _separate_groups(parts, joined), connecting_edges + rejoining.edges
@@ -63,10 +61,8 @@ class Rejoining:
     match.
     """
 
-    def __init__(
-        self, store: Store, documents: Documents, search: Search, owner: Mapping[int, int], rest: int, joined: UnionFind, now: int
-    ) -> None:
-        self.store, self.documents, self.search = store, documents, search
+    def __init__(self, search: Search, owner: Mapping[int, int], rest: int, joined: UnionFind, now: int) -> None:
+        self.store, self.documents, self.search = search.store, search.documents, search
         self.owner, self.rest, self.joined, self.now = owner, rest, joined, now
         self.edges: list[Edge] = []
         self._numbers: list[int] = []

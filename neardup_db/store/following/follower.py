@@ -16,7 +16,6 @@ from ..database.errors import translated
 from ..ingest.writer import Writer
 from ..layout.following import PREFIX, SCAN, Following
 from ..layout.state import Store
-from ..query.documents import Documents
 from ..readers import StoreReaders
 from . import triggers
 from .rows import Rows
@@ -27,10 +26,8 @@ from .table import Table, inspect_table
 
 
 class Follower:
-    def __init__(self, store: Store, documents: Documents, writer: Writer) -> None:
-        self.store = store
-        self.documents = documents
-        self.writer = writer
+    def __init__(self, writer: Writer) -> None:
+        self.store, self.writer = writer.store, writer
         self.warning: str | None = None
         """The warning of the last `sync` about short texts, if any."""
         self._checked_schema: int | None = None
@@ -134,7 +131,7 @@ class Follower:
         with self.store.writing():
             if self.store.following is None:
                 raise ParameterError(f"index {self.store.name!r} follows no table: call follow(table, key=..., text=...) first")
-            transaction = SyncTransaction(self.store, self.documents, self.writer, limit, full)
+            transaction = SyncTransaction(self.writer, limit, full)
             report = transaction.run(progress)
             self._remember_schema()
         self.warning = transaction.ingest.batch_writer.token_counts.warning(self.store.rules.shingle)

@@ -12,8 +12,6 @@ from ...values import MOST_PROBLEMS, Key, Record, Skipped, SyncReport
 from ..ingest.batch_writer import IngestOptions
 from ..ingest.ingest import Ingest
 from ..ingest.writer import Writer
-from ..layout.state import Store
-from ..query.documents import Documents
 from . import triggers
 from .rows import RawKey, Row, Rows
 from .scan import Scan, lost_triggers, read_scan, unseen_deletes, write_scan
@@ -28,8 +26,8 @@ class SyncTransaction:
     """One transaction of `sync`, which the caller holds. A recorded change only says that a row is or was at a key: the
     current row decides, so a key may be processed repeatedly and in any order."""
 
-    def __init__(self, store: Store, documents: Documents, writer: Writer, limit: int | None, full: bool) -> None:
-        self.store = store
+    def __init__(self, writer: Writer, limit: int | None, full: bool) -> None:
+        self.store = store = writer.store
         self.writer = writer
         self.full = full
         self.remaining = limit
@@ -44,7 +42,7 @@ class SyncTransaction:
             self.scan = Scan(lost_triggers(self.table.name))
         self.reason = ""
         options = IngestOptions("text", "error", "raise", False, None, None, takes_over=True)
-        self.ingest = Ingest(store, documents, writer, options)
+        self.ingest = Ingest(store, writer.documents, writer, options)
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0
         self.counted = False

@@ -12,10 +12,10 @@ _EVICTED = 0
 """The expiry of a document that left a count window and is not deleted yet: in the past on every clock."""
 
 
-def expiry_outside(store: Store, documents: Documents) -> tuple[str, str, dict[str, int]] | None:
+def expiry_outside(documents: Documents) -> tuple[str, str, dict[str, int]] | None:
     """(latest expiry, condition, parameters) in SQL for documents outside the window with a later expiry; None without a
     window."""
-    window = store.window
+    window = documents.store.window
     if window.documents is not None:
         beyond = documents.next_id() - 1 - window.documents
         return ":left", "id <= :beyond AND ifnull(expires_at, 1) > :left", {"left": _EVICTED, "beyond": beyond}
@@ -44,10 +44,10 @@ def evict(store: Store, clusters: Clusters, last_id: int, added: int, now: int) 
         clusters.remove(sorted(evicted), now)
 
 
-def change_window(store: Store, documents: Documents, window: Window, now: int) -> None:
+def change_window(documents: Documents, window: Window, now: int) -> None:
     """Set another window, inside a write transaction. Documents outside of it or the previous one are invisible now, and
     deleted by later adds."""
-    before = store.window
+    store, before = documents.store, documents.store.window
     store.set_window(window)
     store.new_generation()
     if before.duration_ms is not None:  # restore each document's explicit expiry
@@ -58,14 +58,14 @@ def change_window(store: Store, documents: Documents, window: Window, now: int) 
         store.execute("DELETE FROM {index}_own_end")
         sql = "INSERT INTO {index}_own_end SELECT id, expires_at FROM {index}_document WHERE expires_at >= added_at + ?"
         store.execute(sql, (window.duration_ms,))
-    require_window(store, documents)
+    require_window(documents)
 
 
-def require_window(store: Store, documents: Documents) -> int:
+def require_window(documents: Documents) -> int:
     """Expire documents outside the window and limit the expiry of all others. Returns the number of documents changed."""
-    outside = expiry_outside(store, documents)
+    outside = expiry_outside(documents)
     if outside is None:
         return 0
     latest, condition, parameters = outside
-    store.execute(f"UPDATE {{index}}_document SET expires_at = {latest} WHERE {condition}", parameters)
-    return store.db.connection.changes()
+    documents.store.execute(f"UPDATE {{index}}_document SET expires_at = {latest} WHERE {condition}", parameters)
+    return documents.store.db.connection.changes()

@@ -13,11 +13,10 @@ from ...parameters import quoted_key
 from ...values import AnyGroup, Key, Match, Part, Record
 from ..clustering.clusters import Clusters
 from ..layout.sketches import Sketch
-from ..layout.state import Store
-from ..query.documents import DocumentRow, Documents
+from ..query.documents import DocumentRow
 from ..query.parts import Parts, StoredPart
 from ..query.query_spec import QuerySpec
-from ..query.search import MatchRow, Neighbour, Search
+from ..query.search import MatchRow, Neighbour
 from .outcomes import Outcome
 from .window import evict
 
@@ -38,11 +37,8 @@ class Target(NamedTuple):
 
 
 class Writer:
-    def __init__(self, store: Store, documents: Documents, search: Search, clusters: Clusters) -> None:
-        self.store = store
-        self.documents = documents
-        self.search = search
-        self.clusters = clusters
+    def __init__(self, clusters: Clusters) -> None:
+        self.store, self.documents, self.search, self.clusters = clusters.store, clusters.documents, clusters.search, clusters
 
     def add(
         self, record: Record, sketch: Sketch, now: int, *, if_exists: str, limit: int, whole: bool = False

@@ -18,7 +18,6 @@ from ..layout import definitions
 from ..layout.allowed import Allowed
 from ..layout.candidates import MAX_GIVEN_ID, MAX_ID
 from ..layout.schema import ALONE
-from ..layout.state import Store
 from ..query.documents import EVER
 from ..query.fingerprints import ACROSS_GROUPS
 from ..query.joins import Member, RangePairs, ranges
@@ -31,16 +30,12 @@ SHOWN = 5
 class Checker:
     """Checks everything that is stored. The caller holds a transaction of the store, except for `pages`."""
 
-    def __init__(self, store: Store, clusters: Clusters) -> None:
-        self.store = store
-        self.db = store.db
-        self.documents = clusters.documents
-        self.dismissed = clusters.dismissed
-        self.joins = clusters.joins
+    def __init__(self, clusters: Clusters) -> None:
+        self.store, self.documents, self.joins, self.clusters = clusters.store, clusters.documents, clusters.joins, clusters
 
     def pages(self) -> CheckReport:
         """Check all page checksums, if the file has any. No transaction may be open."""
-        connection = self.db.connection
+        connection = self.store.db.connection
         damaged = checksums.damaged_pages(connection.filename) if checksums.has_checksums(connection) else []
         return CheckReport(tuple(with_examples("pages with a wrong checksum (restore a backup)", damaged)))
 
@@ -62,8 +57,7 @@ class Checker:
             problems += _catch_corruption(self._labels())
         if self.store.following is None:
             return CheckReport(tuple(problems))
-        followed = list(pending.problems(self.store))
-        notes = () if followed else tuple(pending.notes(self.store))
+        followed, notes = pending.report(self.store)
         return CheckReport((*problems, *followed), notes=notes)
 
     def _report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
@@ -74,12 +68,12 @@ class Checker:
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
     def _integrity(self) -> Iterator[str]:
-        for (message,) in self.db.rows("PRAGMA integrity_check(5)"):
+        for (message,) in self.store.db.rows("PRAGMA integrity_check(5)"):
             if message != "ok":
                 yield f"SQLite's integrity check: {message}"
 
     def _definitions(self) -> Iterator[str]:
-        names = definitions.changed(self.db, self.store.name, self.store.scheme.table, self.store.optional)
+        names = definitions.changed(self.store.db, self.store.name, self.store.scheme.table, self.store.optional)
         yield from with_examples("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------
@@ -248,7 +242,7 @@ class Checker:
         ]
         yield from with_examples("documents set aside that are like no allowed text", differing)
         yield from with_examples(
-            "fingerprints that are like an allowed text", [number for number, _ in fingerprints_like(store, documents, allowed)]
+            "fingerprints that are like an allowed text", [number for number, _ in fingerprints_like(documents, allowed)]
         )
 
     def _changes(self) -> Iterator[str]:
@@ -271,7 +265,7 @@ class Checker:
         )
 
     def _window(self) -> Iterator[str]:
-        invalid = expiry_outside(self.store, self.documents)
+        invalid = expiry_outside(self.documents)
         if invalid is not None:
             _, condition, parameters = invalid
             sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"

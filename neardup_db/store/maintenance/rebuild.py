@@ -18,10 +18,10 @@ from ..layout.state import Store
 from ..query.documents import Documents
 
 
-def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
+def rebuild(clusters: Clusters, changes: Choices, now: int, step: Callable[[int], Any]) -> None:
     """Rebuild everything that the documents determine, with other settings, inside a write transaction. Texts are
     fingerprinted again unless the new scheme can read the stored values."""
-    db = store.db
+    store, db = clusters.store, clusters.store.db
     rules = changes.rules if changes.rules is not None else store.rules
     store_text = store.store_text if changes.store_text is None else changes.store_text
     record_matches = store.record_matches if changes.record_matches is None else changes.record_matches
@@ -32,7 +32,7 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
     if store_text and not store.store_text:
         _require_texts(store, "store_text=True needs the texts")
     if store.allows:
-        restore(store, clusters.documents, None)
+        restore(clusters.documents, None)
         if not keep_values:
             _refingerprint_allowed(store, scheme, rules)
     db.execute(f"DROP TABLE {store.table.name}")
@@ -49,8 +49,8 @@ def rebuild(store: Store, clusters: Clusters, changes: Choices, now: int, step: 
         store.execute("UPDATE {index}_document SET text = NULL WHERE text IS NOT NULL")
         if store.allows:
             store.execute("UPDATE {index}_allowed SET text = NULL")
-    exempt_unindexed(store, clusters.documents)
-    reindex(store, clusters, now, step)
+    exempt_unindexed(clusters.documents)
+    reindex(clusters, now, step)
 
 
 def _require_texts(store: Store, reason: str) -> None:
@@ -95,9 +95,10 @@ def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any
         step(done)
 
 
-def reindex(store: Store, clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
+def reindex(clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
     """Recompute candidate rows, edges and clusters from the values; the candidate table is empty. step: called with the number
     done."""
+    store = clusters.store
     clusters.dismissed.separate(is_indexed=False)
     store.execute("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0")
     store.execute("DELETE FROM {index}_match")

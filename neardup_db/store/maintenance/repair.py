@@ -7,12 +7,10 @@ from itertools import chain
 
 from ... import limits
 from ..clustering.allowing import exempt_unindexed
-from ..clustering.clusters import Clusters
 from ..ingest.window import require_window
 from ..layout import definitions
 from ..layout.allowed import is_comparable
 from ..layout.candidates import MAX_GIVEN_ID
-from ..layout.state import Store
 from .check import Checker, with_examples
 from .rebuild import reindex
 
@@ -20,12 +18,9 @@ from .rebuild import reindex
 class Repair:
     """The caller holds a write transaction of the store."""
 
-    def __init__(self, store: Store, clusters: Clusters, checker: Checker) -> None:
-        self.store = store
-        self.db = store.db
-        self.checker = checker
-        self.clusters = clusters
-        self.documents = clusters.documents
+    def __init__(self, checker: Checker) -> None:
+        self.store, self.db, self.documents = checker.store, checker.store.db, checker.documents
+        self.checker, self.clusters = checker, checker.clusters
 
     def run(self, now: int) -> tuple[list[str], list[str]]:
         """Recompute fingerprints if texts are stored, then candidate rows, matches and clusters.
@@ -38,7 +33,7 @@ class Repair:
         if not -MAX_GIVEN_ID <= self.store.setting("next_cluster") < 0:
             self.store.set(next_cluster=-1)
         messages = list(self._set_counters())
-        if expired := require_window(self.store, self.documents):
+        if expired := require_window(self.documents):
             messages.append(f"{expired} documents outside of the window expire as it says")
         lost_codes = list(self._repair_parts()) if self.store.has_parts else []
         repaired, lost = self._repair_fingerprints()
@@ -51,8 +46,8 @@ class Repair:
             messages.append(f"{dropped} dismissed pairs without two documents removed")
         self.db.execute(f"DELETE FROM {self.store.table.name}")
         messages.append(f"{self.store.table.name} rebuilt from the fingerprints")
-        exempt_unindexed(self.store, self.documents)
-        reindex(self.store, self.clusters, now, lambda _: None)
+        exempt_unindexed(self.documents)
+        reindex(self.clusters, now, lambda _: None)
         if self.store.record_matches:
             messages.append("matches and clusters computed again")
         self.store.new_generation(fingerprints=True)

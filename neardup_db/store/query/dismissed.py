@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...values import Key
-from ..layout.state import Store
 from .documents import DocumentRow, Documents
 
 NONE: frozenset[tuple[int, int]] = frozenset()
@@ -24,10 +23,8 @@ class Dismissed:
 
     TABLE = "dismissed"
 
-    def __init__(self, store: Store, documents: Documents) -> None:
-        self.store = store
-        self.db = store.db
-        self.documents = documents
+    def __init__(self, documents: Documents) -> None:
+        self.store, self.documents = documents.store, documents
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -104,4 +101,4 @@ class Dismissed:
         sql = """DELETE FROM {index}_dismissed WHERE document_id <= other_id
                  OR document_id NOT IN (SELECT id FROM {index}_document) OR other_id NOT IN (SELECT id FROM {index}_document)"""
         self.store.execute(sql)
-        return self.db.connection.changes()
+        return self.store.db.connection.changes()

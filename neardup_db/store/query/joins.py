@@ -19,9 +19,7 @@ from ...compute.comparisons import jaccard_pieces
 from ...values import ANY_GROUP, AnyGroup, Key
 from ..database.errors import damaged
 from ..layout.candidates import MAX_ID
-from ..layout.state import Store
-from .dismissed import NONE, Dismissed
-from .documents import Documents
+from .dismissed import NONE
 from .fingerprints import ACROSS_GROUPS, OF_GROUP
 from .parts import nearest_codes
 from .search import Search
@@ -227,12 +225,8 @@ class CrossPairs:
 class Joins:
     """Self-joins and cross-joins inside the store's transactions."""
 
-    def __init__(self, store: Store, documents: Documents, search: Search) -> None:
-        self.store = store
-        self.db = store.db
-        self.documents = documents
-        self.search = search
-        self.dismissed: Dismissed = search.dismissed
+    def __init__(self, search: Search) -> None:
+        self.store, self.documents, self.search, self.dismissed = search.store, search.documents, search, search.dismissed
 
     @contextmanager
     def reading(self) -> Iterator[Joins]:
@@ -338,7 +332,7 @@ class Joins:
                 size_bytes += len(self.documents.sound(row[0], row[3:]))
                 if size_bytes >= limits.ASKED_BYTES:
                     break
-        self.db.ordered(rows, after)
+        self.store.db.ordered(rows, after)
         id_range = [(rows[0][0], rows[-1][0])] if rows else []
         members = self._members(id_range, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
         fingerprints = [OtherFingerprint(number, name if group_id else None, value) for number, name, group_id, value, _ in rows]

@@ -17,7 +17,7 @@ from ..database.connection import undecodable
 from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
-from ..layout.state import CompiledStatement, Store
+from ..layout.state import CompiledStatement
 from .dismissed import Dismissed
 from .documents import DocumentRow, Documents
 from .fingerprints import ACROSS_GROUPS
@@ -52,11 +52,9 @@ _PLACES = dict.fromkeys(("fingerprint", "group_id", "now", "outlined", "settled"
 
 
 class Search:
-    def __init__(self, store: Store, documents: Documents) -> None:
-        self.store = store
-        self.documents = documents
-        self.dismissed = Dismissed(store, documents)
-        self.db = store.db
+    def __init__(self, documents: Documents) -> None:
+        self.store, self.db, self.documents = documents.store, documents.db, documents
+        self.dismissed = Dismissed(documents)
 
     def _verify(self, measure: str | None = None) -> str:
         return self.store.verification if measure is None else self.store.scheme.verification(measure)
