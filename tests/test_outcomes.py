@@ -30,7 +30,7 @@ from neardup_db import (
     Skipped,
     limits,
 )
-from neardup_db.cli import add as outcomes
+from neardup_db.cli import outputs
 
 Told = tuple[Any, str, Any]
 FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
@@ -406,7 +406,7 @@ def test_outcomes_that_cannot_be_written_are_not_promised(tmp_path: Path) -> Non
             return super().write(data)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outcomes, "open_output", lambda path, packing: Full())
+        patch.setattr(outputs, "open_output", lambda path, packing: Full())
         said = refused("add", tmp_path / "a.db", posts, "--commit-every", 2, "--outcomes", out)
     assert "no room is left" in said and f"no outcomes are in {out}" in said and "their outcomes are in" not in said
     assert "4 records are committed" in said and not out.exists()

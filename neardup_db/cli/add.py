@@ -21,13 +21,13 @@ from ..values import AddReport, Key, Match, Skipped
 from . import common, indexes
 from .common import Results
 from .feed import feed
-from .inputs.files import STDOUT, is_stream, packing_of
+from .inputs.files import STDOUT, is_stream
 from .inputs.lines import Problem
 from .inputs.opening import open_source, paths_named
 from .inputs.records import format_of
 from .inputs.source import InputRecord, Source
 from .output import add_afterword, as_json_value, count_text, json_line, note_problems, without_words
-from .outputs import check_apart, check_output, open_output, replacing, room_for, scratch_folder
+from .outputs import check_apart, check_output, scratch_folder, written
 from .progress import Meter
 from .wording import in_command_terms, told_as
 
@@ -105,17 +105,14 @@ def _add(
     index: Index, source: Source, meter: Meter, options: dict[str, Any], expiry: int | None, outcomes: OutcomeFile | None
 ) -> tuple[AddReport, int]:
     """Returns the report, and the number of new documents without tokens."""
-    common: dict[str, Any] = {}
-    if options["group"] is not None:
-        common["group"] = options["group"]
-    if expiry is not None:
-        common["expires_at"] = expiry / 1000
-    if not index.scheme.takes_text and (common or options["metadata"]):
+    same = {"group": options["group"], "expires_at": expiry and expiry / 1000}
+    same = {name: value for name, value in same.items() if value is not None}
+    if not index.scheme.takes_text and (same or options["metadata"]):
         raise click.UsageError("--group, --expires-in and --metadata require an index of texts, not of codes")
 
     def arguments(record: InputRecord) -> dict[str, Any]:
         metadata = {"metadata": record.fields} if options["metadata"] and record.fields else {}
-        return {"key": record.key, "text": record.text, **common, **metadata}
+        return {"key": record.key, "text": record.text, **same, **metadata}
 
     choices: dict[str, Any] = {name: options[name] for name in ("if_exists", "only_new", "commit_every")}
     choices["on_error"] = source.options.on_error
@@ -175,7 +172,7 @@ class OutcomeFile:
         """After an error the file holds the committed records, if any."""
         error: BaseException | None = None
         try:
-            with replacing(self._path) as (new,), room_for(self._path), open_output(new, packing_of(self._path)) as self._file:
+            with written(self._path) as self._file:
                 try:
                     yield
                     self._write_unread()

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -18,8 +18,7 @@ from click.core import ParameterSource
 
 from ..errors import ParameterError
 from ..parameters import check_key, quoted_key
-from ..schemes import BinaryCode, BitSampling, BottomK, MinHash, Passages, SimHash
-from ..schemes.base import Scheme
+from ..schemes import SCHEMES, Scheme
 from ..text import TextRules
 from ..values import Key
 from . import indexes
@@ -27,7 +26,7 @@ from .inputs.encodings import HEAD_BYTES, encoding_of, why_not_text
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
 from .output import as_json_value, emit, emit_json
-from .wording import told_as
+from .wording import dashed, told_as
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,6 +36,7 @@ Results = Generator[tuple[Any, str | Iterable[str] | None], None, Any]
 
 # ---- commands ------------------------------------------------------------------------------------------------------------
 
+
 class Task(click.Command):
     """A command that refuses a repeated option, of which click would silently use the last value, and values that are invalid for
     every parameter of their type."""
@@ -44,7 +44,9 @@ class Task(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, count in Counter(given).items():
-            if count > 1 and isinstance(parameter, click.Option) and not _may_repeat(parameter):
+            if count == 1 or not isinstance(parameter, click.Option) or parameter.multiple or parameter.count:
+                continue
+            if parameter.secondary_opts or not parameter.is_flag:
                 raise click.UsageError(f"{_display_name(parameter)} is given {count} times; give it once", ctx)
         for parameter in self.params:
             raw = values.get(parameter.name or "")
@@ -74,10 +76,6 @@ def _display_name(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Option):
         return "/".join(name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--"))
     return parameter.human_readable_name.partition(" ")[0].strip("[].")
-
-
-def _may_repeat(option: click.Option) -> bool:
-    return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 
 def command(name: str | None = None, *, has_json: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
@@ -134,17 +132,6 @@ def is_json() -> bool:
 
 
 # ---- options -------------------------------------------------------------------------------------------------------------
-
-SCHEMES: Mapping[str, tuple[type[Scheme], tuple[str, ...]]] = {
-    "minhash": (MinHash, ("threshold", "num_perm", "recall", "exact")),
-    "simhash": (SimHash, ("max_distance", "bits")),
-    "bottomk": (BottomK, ("threshold", "k", "containment")),
-    "bitsampling": (BitSampling, ("threshold", "bits", "recall", "max_distance")),
-    "binarycode": (BinaryCode, ("bits", "max_distance")),
-    "passages": (Passages, ("shortest", "threshold")),
-}
-"""Schemes by command-line name, with their options."""
-
 
 class NumberRange(click.FloatRange):
     """A number range that excludes nan, which click accepts because no comparison with a bound fails."""
@@ -325,6 +312,7 @@ scheme_options = Options(
 )
 """Scheme and parameters; `scheme_of` makes a Scheme of them."""
 
+
 def text_rules(options: dict[str, Any], present: TextRules | None = None) -> TextRules | None:
     """The text rules from the options, which are removed; None if none was given. Missing options keep the index's present rules,
     except the shingle length for other tokens."""
@@ -349,11 +337,11 @@ def scheme_of(options: dict[str, Any], present: Scheme | None = None) -> Scheme 
     if not given:
         return None
     name = given.pop("scheme", "minhash" if present is None else present.name)
-    kind, allowed = SCHEMES[name]
+    kind = SCHEMES[name]
     for parameter in given:
-        if parameter not in allowed:
-            known = ", ".join("--" + other.replace("_", "-") for other in allowed)
-            raise ParameterError(f"--{parameter.replace('_', '-')} cannot be used with --scheme {name}, which has {known}")
+        if parameter not in kind.names:
+            known = ", ".join(dashed(other) for other in scheme_options.names if other in kind.names)
+            raise ParameterError(f"{dashed(parameter)} cannot be used with --scheme {name}, which has {known}")
     with told_as():
         return present.changed(**given) if present is not None and name == present.name else kind(**given)
 

@@ -20,10 +20,10 @@ from ..values import AddReport, Key
 from . import common, indexes
 from .common import Results
 from .feed import report_result, sum_of_reports
-from .inputs.files import STDOUT, packing_of
+from .inputs.files import STDOUT
 from .inputs.records import format_of
 from .output import as_json_value, count_text, escaped, json_line, note_problems, print_note
-from .outputs import check_output, open_output, replacing, room_for
+from .outputs import check_output, written
 from .progress import Meter
 
 _ROWS_AT_ONCE = 1000
@@ -89,7 +89,7 @@ def export(index: Index, out: Path | None, output: Path | None, force: bool) -> 
 
 def _write_lines(index: Index, out: Path) -> int:
     count, total, size_bytes = 0, max(len(index), 1), indexes.index_files(index)[0].stat().st_size
-    with replacing(out) as (new,), room_for(out), open_output(new, packing_of(out)) as file, Meter("Export", size_bytes) as meter:
+    with written(out) as file, Meter("Export", size_bytes) as meter:
         for document in _documents(index, "true", ()):
             file.write(f"{json_line(document)}\n".encode())
             count += 1

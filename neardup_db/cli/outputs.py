@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import NearDupError, ParameterError
 from ..system import real_path, take_mode, take_owner
-from .inputs.files import STDOUT, is_stream, zstandard_for
+from .inputs.files import STDOUT, is_stream, packing_of, zstandard_for
 from .output import add_afterword, afterword, print_note
 
 
@@ -135,8 +135,15 @@ class _Output:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[Any]:
+    """A binary file that replaces the path if the block succeeds, compressed as its suffix says."""
+    with replacing(path) as (new,), room_for(path), open_output(new, packing_of(path)) as file:
+        yield file
+
+
 def write_page(path: Path, html: str) -> None:
-    with replacing(path) as (new,), room_for(path), open_output(new, None) as file:
+    with written(path) as file:
         file.write(html.encode())
     if path != STDOUT:
         print_note(f"wrote {path}")

@@ -100,15 +100,15 @@ def _option(argument: re.Match[str]) -> str:
     """Quoted text, such as a key, is unchanged."""
     name, value, plain_name = argument.groups()
     if name is None:
-        return argument[0] if plain_name is None else _dashed(plain_name)
+        return argument[0] if plain_name is None else dashed(plain_name)
     if name in _FLAGS and value in ("True", "1"):
-        return _dashed(name)
+        return dashed(name)
     if name in _FLAGS and value in ("False", "0"):
-        return _dashed(f"no_{name}")
-    return f"{_dashed(name)} {value.strip(chr(39))}"
+        return dashed(f"no_{name}")
+    return f"{dashed(name)} {value.strip(chr(39))}"
 
 
-def _dashed(name: str) -> str:
+def dashed(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
