@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 try:
-    from ._texts import locate as _compiled  # noqa: F401 (any name of a compiled module)
+    from ._python import locate as _compiled  # noqa: F401 (any name of a compiled module)
 except ModuleNotFoundError:
     from .system import refuse_sources
 

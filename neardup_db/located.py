@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from ._texts import listed
+from ._python import listed
 from .arrays import Array, np
 
 

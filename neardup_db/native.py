@@ -12,10 +12,10 @@ from functools import partial
 from itertools import count, takewhile
 from typing import Any, NamedTuple
 
-from . import _core, _questions, limits
+from . import _core, _python, limits
 from ._core import ffi as ffi
 from ._core import lib as lib
-from ._texts import locate
+from ._python import locate
 from .arrays import Array, np, npt
 from .errors import CorruptIndexError, ParameterError
 from .located import LocatedTexts
@@ -359,7 +359,7 @@ def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | byt
     mine = _thread or thread_buffers()
     data = text if isinstance(text, bytes) or text.isascii() else text.encode("utf-8", "surrogatepass")
     held = owners, mine.text, mine.values, mine.sketch  # at interpreter exit a running thread loses what only `mine` holds
-    found = _questions.value_of_text(*addresses, *mine.addresses, data, held)
+    found = _python.value_of_text(*addresses, *mine.addresses, data, held)
     if isinstance(found, int):
         check(found, "fingerprint of a text")
         return None, 0

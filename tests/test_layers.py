@@ -11,7 +11,7 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).parents[1] / "neardup_db"
 
 LAYERS = (
-    ("limits", "errors", "clock", "arrays", "_core", "_texts", "_locks", "_questions", "_standard", "located", "system"),
+    ("limits", "errors", "clock", "arrays", "_core", "_python", "located", "system"),
     ("native", "values"),
     ("parameters", "immutable", "settings", "tables", "arrow", "comparing"),
     ("records",),

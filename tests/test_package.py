@@ -164,7 +164,7 @@ def test_a_whole_wheel_has_no_problem(tmp_path: Path) -> None:
         ("cp310-abi3-manylinux_2_28_aarch64", X86, {}, "", "_core.abi3.so is for x86_64"),
         ("cp310-abi3-macosx_11_0_universal2", b"\xca\xfe\xba\xbe", {}, "", "a wheel for two processors"),
         ("cp310-cp310-manylinux_2_28_x86_64", X86, {}, "", "its ABI is cp310"),
-        ("cp310-abi3-linux_x86_64", X86, {"neardup_db/_locks.cpython-310.so": X86}, "neardup_db/_locks.abi3.so", "stable ABI"),
+        ("cp310-abi3-linux_x86_64", X86, {"neardup_db/_python.cpython-310.so": X86}, "neardup_db/_python.abi3.so", "stable ABI"),
         ("cp310-abi3-linux_x86_64", X86, {"tests/test_index.py": b""}, "", "tests/test_index.py has no business"),
         ("cp310-abi3-linux_x86_64", X86, {"neardup_db/core.c": b""}, "", "core.c has no business"),
         ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/sql/matches.sql", "matches.sql is missing"),

@@ -64,7 +64,7 @@ def test_a_missing_module_elsewhere_is_named(tmp_path: Path) -> None:
     """Outside a checkout the error of a missing or broken module in C stays as Python raises it."""
     shutil.copytree(ROOT / "neardup_db", tmp_path / "neardup_db", ignore=shutil.ignore_patterns("__pycache__"))
     done = subprocess.run([sys.executable, "-S", "-c", IMPORT], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1 and "No module named 'neardup_db._texts'" in done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "No module named 'neardup_db._python'" in done.stderr.splitlines()[-1]
 
 
 def test_threads_may_need_the_first_array_together() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_text_core import CORE, Rules, chars, oracle_tokens, shingles_of, words
 
 from neardup_db import MinHash, SimHash
-from neardup_db._texts import locate
+from neardup_db._python import locate
 
 RUNS = [
     "The quick, brown FOX jumps over 13 lazy dogs -- and (again) over the other twelve. ",

@@ -1,16 +1,11 @@
-/* locks.c: the module neardup_db._locks: locks that come back whatever is raised between any two steps of Python.
+/* locks.c: locks that come back whatever is raised between any two steps of Python.
  *
  * Python handles a signal between two of its instructions, so also between taking a lock and noting that it was taken. Here both
  * are one step: what is taken is an object, a LockGuard, and a LockGuard that nobody has any more has ended. Any thread may end one: a
  * traceback that holds it may be let go elsewhere. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "python/module.h"
 
 #define SLICE_US 50000.0 /* for which a lock is waited for before what is left of the timeout is looked at */
-
-typedef struct state {
-    PyTypeObject *guard_type;
-} state;
 
 typedef struct rlock {
     PyObject_HEAD
@@ -23,13 +18,6 @@ typedef struct guard {
     PyObject_HEAD
     rlock *of; /* NULL: ended */
 } guard;
-
-static void free_object(PyObject *self)
-{
-    PyTypeObject *const type = Py_TYPE(self);
-    PyObject_Free(self);
-    Py_DECREF(type);
-}
 
 /* ---- LockGuard ------------------------------------------------------------------------------------------------------------ */
 
@@ -62,7 +50,7 @@ static PyObject *guard_enter(PyObject *self, PyObject *unused)
 static void guard_dealloc(PyObject *self)
 {
     end_guard((guard *)self);
-    free_object(self);
+    nd_free_object(self);
 }
 
 static PyMethodDef guard_methods[] = {
@@ -74,13 +62,13 @@ static PyMethodDef guard_methods[] = {
 
 static PyType_Slot guard_slots[] = {
     {Py_tp_doc,
-        (void *)PyDoc_STR("A rlock that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
+        (void *)PyDoc_STR("A lock that was taken. It ends with end(), with its `with` block, or when nobody has it any more.")},
     {Py_tp_dealloc, (void *)guard_dealloc},
     {Py_tp_methods, guard_methods},
     {0, NULL},
 };
 
-static PyType_Spec guard_spec = {"neardup_db._locks.LockGuard", sizeof(guard), 0, Py_TPFLAGS_DEFAULT, guard_slots};
+PyType_Spec nd_guard_spec = {"neardup_db._python.LockGuard", sizeof(guard), 0, Py_TPFLAGS_DEFAULT, guard_slots};
 
 /* ---- ReentrantLock ------------------------------------------------------------------------------------------------------------ */
 
@@ -89,11 +77,9 @@ static PyObject *rlock_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     (void)keywords;
     if (!PyArg_ParseTuple(args, ":ReentrantLock"))
         return NULL;
-    rlock *const self = PyObject_New(rlock, type);
+    rlock *const self = (rlock *)nd_allocate(type);
     if (self == NULL)
         return NULL;
-    self->depth = 0;
-    self->owner = 0;
     self->lock = PyThread_allocate_lock();
     if (self->lock == NULL) {
         Py_DECREF(self);
@@ -107,7 +93,7 @@ static void rlock_dealloc(PyObject *self)
     rlock *const this = (rlock *)self;
     if (this->lock != NULL)
         PyThread_free_lock(this->lock); /* no guard is left: each has a reference */
-    free_object(self);
+    nd_free_object(self);
 }
 
 static int is_mine(const rlock *self)
@@ -143,14 +129,10 @@ static PyObject *rlock_take(PyObject *self, PyObject *timeout)
     const double timeout_s = PyFloat_AsDouble(timeout);
     if (timeout_s == -1.0 && PyErr_Occurred())
         return NULL;
-    PyObject *const module = PyType_GetModule(Py_TYPE(self));
-    if (module == NULL)
-        return NULL;
-    const state *const held = PyModule_GetState(module);
-    guard *const taken = PyObject_New(guard, held->guard_type); /* first: then nothing can fail once the lock is acquired */
+    guard *const taken = (guard *)nd_allocate(
+        nd_state_of(self)->guard_type); /* first: then nothing can fail once it is acquired */
     if (taken == NULL)
         return NULL;
-    taken->of = NULL;
     const int got = is_mine(this) ? 1 : acquire(this, timeout_s);
     if (got <= 0) {
         Py_DECREF(taken);
@@ -200,59 +182,4 @@ static PyType_Slot rlock_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec rlock_spec = {"neardup_db._locks.ReentrantLock", sizeof(rlock), 0, Py_TPFLAGS_DEFAULT, rlock_slots};
-
-/* ---- the module ------------------------------------------------------------------------------------------------------ */
-
-static PyObject *new_type(PyObject *module, PyType_Spec *spec, const char *name)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-    if (type != NULL && PyObject_SetAttrString(module, name, type) != 0)
-        Py_CLEAR(type);
-    return type;
-}
-
-static int execute(PyObject *module)
-{
-    state *const held = PyModule_GetState(module);
-    PyObject *const rlock_type = new_type(module, &rlock_spec, "ReentrantLock");
-    Py_XDECREF(rlock_type); /* the module has it */
-    held->guard_type = (PyTypeObject *)new_type(module, &guard_spec, "LockGuard");
-    return rlock_type == NULL || held->guard_type == NULL ? -1 : 0;
-}
-
-static int traverse(PyObject *module, visitproc visit, void *arg)
-{
-    const state *const held = PyModule_GetState(module);
-    Py_VISIT(held->guard_type);
-    return 0;
-}
-
-static int clear(PyObject *module)
-{
-    state *const held = PyModule_GetState(module);
-    Py_CLEAR(held->guard_type);
-    return 0;
-}
-
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, (void *)execute},
-    {0, NULL},
-};
-
-static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_locks",
-    .m_doc = "Locks that come back whatever is raised.",
-    .m_size = sizeof(state),
-    .m_slots = slots,
-    .m_traverse = traverse,
-    .m_clear = clear,
-};
-
-PyMODINIT_FUNC PyInit__locks(void);
-
-PyMODINIT_FUNC PyInit__locks(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+PyType_Spec nd_rlock_spec = {"neardup_db._python.ReentrantLock", sizeof(rlock), 0, Py_TPFLAGS_DEFAULT, rlock_slots};

@@ -1,15 +1,9 @@
-/* texts.c: the module neardup_db._texts: where the UTF-8 of Python's texts stands in memory, so that a list of them needs
+/* texts.c: where the UTF-8 of Python's texts stands in memory, so that a list of them needs
  * neither a copy nor a loop in Python, and the way back. It holds the interpreter lock and does nothing else; the work is then
  * done without. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "python/module.h"
 
-#include <stdint.h>
 #include <string.h>
-
-typedef struct state {
-    PyObject *isascii; /* str.isascii */
-} state;
 
 /* A bytes object of `count` elements of element_size to be filled in; *out points into it. */
 static PyObject *new_array(Py_ssize_t count, size_t element_size, void *out)
@@ -22,7 +16,7 @@ static PyObject *new_array(Py_ssize_t count, size_t element_size, void *out)
 
 /* 1 for a str of ASCII only, whose own memory is its UTF-8; 0 for any other object; -1 with an exception. For another str the
  * UTF-8 would be kept inside it as long as it lives. */
-static int is_ascii_str(const state *held, PyObject *text)
+static int is_ascii_str(const nd_state *held, PyObject *text)
 {
     if (!PyUnicode_Check(text))
         return 0;
@@ -140,7 +134,7 @@ static PyObject *quickly_encoded(PyObject *text, scratch *held)
     return length < 0 || length > WIDE_MOST || !sizes_together[0] ? NULL : encoded_by_us(text, length, held);
 }
 
-static void prepare(void)
+void nd_texts_prepare(void)
 {
     const unsigned ssse3 = 1u << 9;
     unsigned eax, ebx, ecx, edx;
@@ -161,7 +155,7 @@ static PyObject *quickly_encoded(PyObject *text, scratch *held)
     return NULL;
 }
 
-static void prepare(void)
+void nd_texts_prepare(void)
 {
 }
 
@@ -190,7 +184,7 @@ static PyObject *encoded(PyObject *text, PyObject *encode, scratch *held)
 
 /* What locate_texts works with. */
 typedef struct work {
-    const state *held;
+    const nd_state *held;
     PyObject *encode, *owners;
     scratch scratch;
 } work;
@@ -307,53 +301,8 @@ static PyObject *listed_texts(PyObject *module, PyObject *args)
     return list;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef nd_text_functions[] = {
     {"listed", listed_texts, METH_VARARGS, listed_doc},
     {"locate", locate_texts, METH_VARARGS, locate_doc},
     {NULL, NULL, 0, NULL},
 };
-
-static int execute(PyObject *module)
-{
-    state *const held = PyModule_GetState(module);
-    prepare();
-    held->isascii = PyObject_GetAttrString((PyObject *)&PyUnicode_Type, "isascii");
-    return held->isascii == NULL ? -1 : 0;
-}
-
-static int traverse(PyObject *module, visitproc visit, void *arg)
-{
-    const state *const held = PyModule_GetState(module);
-    Py_VISIT(held->isascii);
-    return 0;
-}
-
-static int clear(PyObject *module)
-{
-    state *const held = PyModule_GetState(module);
-    Py_CLEAR(held->isascii);
-    return 0;
-}
-
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, (void *)execute},
-    {0, NULL},
-};
-
-static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_texts",
-    .m_doc = "Where the UTF-8 of texts stands in memory.",
-    .m_size = sizeof(state),
-    .m_methods = methods,
-    .m_slots = slots,
-    .m_traverse = traverse,
-    .m_clear = clear,
-};
-
-PyMODINIT_FUNC PyInit__texts(void);
-
-PyMODINIT_FUNC PyInit__texts(void)
-{
-    return PyModuleDef_Init(&definition);
-}

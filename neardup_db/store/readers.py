@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from .. import limits
-from .._locks import LockGuard, ReentrantLock
+from .._python import LockGuard, ReentrantLock
 from ..errors import BusyError, KeyNotFoundError, NearDupError
 from ..parameters import check_key, quoted_key
 from ..values import ANY_GROUP, AnyGroup, Key

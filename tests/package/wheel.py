@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MODULES = ("_core", "_questions", "_standard", "_texts", "_locks")
+MODULES = ("_core", "_python")
 """Extension modules of Python; all have the stable ABI."""
 
 DATA = (".html", ".jsonl.gz", ".md", ".py", ".pyi", ".sql", "py.typed")

@@ -1,7 +1,20 @@
-/* array.c: values for the table function. */
-#include "python/standard/objects.h"
+/* array.c: values for the table function, in a capsule. */
+#include "python/standard/standard.h"
 
 #include <stdlib.h>
+
+static void free_array(nd_array *array)
+{
+    free(array->items);
+    free(array->sizes);
+    Py_DECREF(array->owner);
+    free(array);
+}
+
+static void free_capsule(PyObject *capsule)
+{
+    free_array(PyCapsule_GetPointer(capsule, ND_ARRAY_TYPE));
+}
 
 /* Where one text or blob stands. */
 static int point_to(nd_array *to, Py_ssize_t place, PyObject *value)
@@ -17,60 +30,52 @@ static int point_to(nd_array *to, Py_ssize_t place, PyObject *value)
     return 0;
 }
 
-static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+/* Fills in where the values of a tuple stand; -1 with an exception. */
+static int point_to_all(nd_array *to, PyObject *values)
 {
-    PyObject *values;
-    (void)keywords;
-    if (!PyArg_ParseTuple(args, "O:Array", &values))
-        return NULL;
+    const Py_ssize_t count = PyTuple_Size(values);
+    to->type = count > 0 && PyBytes_Check(PyTuple_GetItem(values, 0)) ? SQLITE_BLOB : SQLITE_TEXT;
+    to->items = calloc((size_t)count + 1, sizeof *to->items);
+    to->sizes = calloc((size_t)count + 1, sizeof *to->sizes);
+    if (to->items == NULL || to->sizes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; to->count < count; to->count++)
+        if (point_to(to, (Py_ssize_t)to->count, PyTuple_GetItem(values, (Py_ssize_t)to->count)) != 0)
+            return -1;
+    return 0;
+}
+
+static PyObject *new_array(PyObject *module, PyObject *values)
+{
+    (void)module;
     if (!PyBytes_Check(values) && !PyTuple_Check(values)) {
         PyErr_SetString(PyExc_TypeError, "give the bytes of int64, or a tuple of str or of bytes");
         return NULL;
     }
-    nd_array_object *const self = (nd_array_object *)nd_allocate(type);
-    if (self == NULL)
-        return NULL;
-    nd_array *const made = &self->values;
+    nd_array *const made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return PyErr_NoMemory();
     Py_INCREF(values);
-    self->owner = values;
+    made->owner = values;
+    int failed = 0;
     if (PyBytes_Check(values)) {
         made->type = SQLITE_INTEGER;
         made->count = PyBytes_Size(values) / (Py_ssize_t)sizeof *made->numbers;
         made->numbers = (const int64_t *)(const void *)PyBytes_AsString(values); /* Python's bytes begin at a multiple of 8 */
-        return (PyObject *)self;
+    } else {
+        failed = point_to_all(made, values);
     }
-    const Py_ssize_t count = PyTuple_Size(values);
-    made->type = count > 0 && PyBytes_Check(PyTuple_GetItem(values, 0)) ? SQLITE_BLOB : SQLITE_TEXT;
-    made->items = calloc((size_t)count + 1, sizeof *made->items);
-    made->sizes = calloc((size_t)count + 1, sizeof *made->sizes);
-    if (made->items == NULL || made->sizes == NULL) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
-    for (; made->count < count; made->count++)
-        if (point_to(made, (Py_ssize_t)made->count, PyTuple_GetItem(values, (Py_ssize_t)made->count)) != 0) {
-            Py_DECREF(self);
-            return NULL;
-        }
-    return (PyObject *)self;
+    PyObject *const capsule = failed ? NULL : PyCapsule_New(made, ND_ARRAY_TYPE, free_capsule);
+    if (capsule == NULL)
+        free_array(made);
+    return capsule;
 }
 
-static void array_dealloc(PyObject *this)
-{
-    nd_array_object *const self = (nd_array_object *)this;
-    free(self->values.items);
-    free(self->values.sizes);
-    Py_XDECREF(self->owner);
-    nd_free_object(this);
-}
-
-static PyType_Slot array_slots[] = {
-    {Py_tp_doc,
-        (void *)PyDoc_STR(
-            "Array(values)\n--\n\nThe bytes of int64, or a tuple of str, or of bytes, for the table function neardup_array.")},
-    {Py_tp_new, (void *)array_new},
-    {Py_tp_dealloc, (void *)array_dealloc},
-    {0, NULL},
+PyMethodDef nd_standard_functions[] = {
+    {"array", new_array, METH_O,
+        PyDoc_STR("array(values)\n--\n\nThe bytes of int64, or a tuple of str, or of bytes, as a value for the table function "
+                  "neardup_array.")},
+    {NULL, NULL, 0, NULL},
 };
-
-PyType_Spec nd_array_spec = {"neardup_db._standard.Array", sizeof(nd_array_object), 0, Py_TPFLAGS_DEFAULT, array_slots};

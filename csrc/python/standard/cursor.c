@@ -1,17 +1,16 @@
 /* cursor.c: the rows of a statement of ours. */
 #include "python/rows.h"
-#include "python/standard/objects.h"
+#include "python/standard/standard.h"
 #include "python/system.h"
 
 #include <string.h>
 
 /* ---- values ------------------------------------------------------------------------------------------------------------------ */
 
-static int bind_one(nd_handle *self, sqlite3_stmt *to, int place, PyObject *value, PyObject *owners)
+static int bind_one(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *to, int place, PyObject *value, PyObject *owners)
 {
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    if (PyObject_TypeCheck(value, nd_state_of((PyObject *)self)->array_type))
-        return sqlite3_bind_pointer(to, place, &((nd_array_object *)value)->values, ND_ARRAY_TYPE, NULL);
+    if (PyCapsule_IsValid(value, ND_ARRAY_TYPE))
+        return sqlite3_bind_pointer(to, place, PyCapsule_GetPointer(value, ND_ARRAY_TYPE), ND_ARRAY_TYPE, NULL);
     if (value == Py_None || PyLong_Check(value) || PyFloat_Check(value) || PyBytes_Check(value) || PyUnicode_Check(value))
         return nd_bind_value(sqlite3_api, to, place, value);
     PyObject *const view = PyMemoryView_FromObject(value); /* of another buffer */
@@ -50,7 +49,7 @@ static int bind(nd_handle *self, sqlite3_stmt *to, PyObject *values, PyObject *o
     int code = SQLITE_OK;
     for (int place = 1; place <= count && code == SQLITE_OK; place++) {
         PyObject *const value = value_at(sqlite3_api, to, place, values);
-        code = value == NULL || PyList_Append(owners, value) != 0 ? -1 : bind_one(self, to, place, value, owners);
+        code = value == NULL || PyList_Append(owners, value) != 0 ? -1 : bind_one(sqlite3_api, to, place, value, owners);
         Py_XDECREF(value); /* owners has it */
     }
     return code;
@@ -267,5 +266,5 @@ static PyType_Slot rows_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec nd_rows_spec = {"neardup_db._standard.Rows", sizeof(nd_rows), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, rows_slots};
+PyType_Spec nd_rows_spec = {"neardup_db._python.Rows", sizeof(nd_rows), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    rows_slots};

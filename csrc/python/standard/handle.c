@@ -1,8 +1,91 @@
 /* handle.c: a connection of the application's. */
-#include "python/standard/objects.h"
+#include "python/rows.h"
+#include "python/standard/standard.h"
 #include "python/system.h"
 
 #include <structmember.h>
+
+#define NAP_NS 20000        /* between two looks at a mutex that another thread has, at first, */
+#define NAP_MOST_NS 2000000 /* and at last */
+
+int nd_require_open(nd_handle *self)
+{
+    PyObject *looked = NULL;
+    if (nd_process_id() == self->process_id) {
+        const int was_enabled = PyGC_Disable();
+        looked = PyObject_CallNoArgs(self->look);
+        if (was_enabled)
+            PyGC_Enable();
+    }
+    if (looked == NULL) {
+        PyErr_SetString(nd_state_of((PyObject *)self)->closed_error,
+            "the connection that was given is closed: open it, and the index, again");
+        return 0;
+    }
+    Py_DECREF(looked);
+    return 1;
+}
+
+static int require_thread(nd_handle *self)
+{
+    if (self->thread == 0 || self->thread == PyThread_get_thread_ident())
+        return 1;
+    PyErr_SetString(nd_state_of((PyObject *)self)->threading_error,
+        "the connection that was given belongs to the thread that opened it: use the index there, or "
+        "open the connection with check_same_thread=False");
+    return 0;
+}
+
+int nd_enter(nd_handle *self)
+{
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    const long long began = nd_now_ns();
+    long nap_ns = NAP_NS;
+    if (!require_thread(self))
+        return 0;
+    while (nd_require_open(self)) {
+        if (sqlite3_mutex_try(sqlite3_db_mutex(self->base->db)) == SQLITE_OK)
+            return 1;
+        if ((double)(nd_now_ns() - began) / 1e9 > self->timeout_s) {
+            PyErr_SetString(nd_state_of((PyObject *)self)->busy_error, "another thread is using the connection that was given");
+            return 0;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        nd_nap(nap_ns);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() != 0)
+            return 0;
+        nap_ns = nap_ns > NAP_MOST_NS / 2 ? NAP_MOST_NS : 2 * nap_ns;
+    }
+    return 0;
+}
+
+void nd_leave(nd_handle *self)
+{
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    sqlite3_mutex_leave(sqlite3_db_mutex(self->base->db));
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------------ */
+
+nd_failure nd_failure_of(nd_base *base, int code)
+{
+    const sqlite3_api_routines *const sqlite3_api = base->api;
+    if (code == SQLITE_NOMEM)
+        return (nd_failure){code, sqlite3_mprintf("%s", sqlite3_errstr(code))};
+    const int extended = sqlite3_extended_errcode(base->db);
+    return (nd_failure){(extended & 0xff) == (code & 0xff) ? extended : code, sqlite3_mprintf("%s", sqlite3_errmsg(base->db))};
+}
+
+void nd_raise_failure(nd_handle *self, nd_failure what)
+{
+    const sqlite3_api_routines *const sqlite3_api = self->base->api;
+    if (PyErr_Occurred() == NULL) /* of a function of Python's that SQLite has called */
+        nd_raise(nd_state_of((PyObject *)self)->exception_for, what.code, what.message == NULL ? "out of memory" : what.message);
+    sqlite3_free(what.message);
+}
+
+/* ---- the object -------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -13,6 +96,8 @@ static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!PyArg_ParseTuple(args, "OOKd:Handle", &connection, &look, &thread, &timeout_s))
         return NULL;
     const nd_loaded found = nd_take_loaded();
+    if (nd_know_errors(type) == NULL)
+        return NULL;
     if (found.db == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "load this file into the connection right before");
         return NULL;
@@ -96,57 +181,24 @@ static PyObject *handle_execute(PyObject *this, PyObject *args)
     return (PyObject *)made;
 }
 
-static PyObject *handle_backup(PyObject *this, PyObject *args)
+/* Runs no Python code, and cannot fail: an interrupt leaves none behind. */
+static void end_hold(PyObject *capsule)
 {
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    const char *path;
-    if (!PyArg_ParseTuple(args, "s:backup", &path) || !nd_enter(self))
-        return NULL;
-    sqlite3 *copy = NULL;
-    nd_failure what = {SQLITE_OK, NULL};
-    Py_BEGIN_ALLOW_THREADS
-    int code = sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL);
-    if (code == SQLITE_OK) {
-        sqlite3_backup *const backup = sqlite3_backup_init(copy, "main", self->base->db, "main");
-        code = backup == NULL ? sqlite3_errcode(copy) : sqlite3_backup_step(backup, -1);
-        (void)sqlite3_backup_finish(backup);
-    }
-    if (code != SQLITE_OK && code != SQLITE_DONE) {
-        what.code = code;
-        what.message = sqlite3_mprintf("%s", sqlite3_errstr(code));
-    }
-    (void)sqlite3_close(copy);
-    nd_leave(self);
-    Py_END_ALLOW_THREADS
-    if (what.code == SQLITE_OK)
-        return Py_NewRef(Py_None);
-    nd_raise_failure(self, what);
-    return NULL;
-}
-
-static PyObject *handle_interrupt(PyObject *this, PyObject *unused)
-{
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    (void)unused;
-    if (!nd_require_open(self))
-        return NULL;
-    sqlite3_interrupt(self->base->db);
-    return Py_NewRef(Py_None);
+    nd_base *const base = PyCapsule_GetPointer(capsule, NULL);
+    (void)atomic_fetch_sub(&base->vetoes, 1);
+    nd_base_release(base);
 }
 
 static PyObject *handle_hold(PyObject *this, PyObject *unused)
 {
-    PyTypeObject *const type = nd_state_of(this)->hold_type;
-    nd_hold *const made = (nd_hold *)nd_allocate(type);
+    nd_base *const base = ((nd_handle *)this)->base;
+    PyObject *const made = PyCapsule_New(base, NULL, end_hold);
     (void)unused;
     if (made == NULL)
         return NULL;
-    made->base = ((nd_handle *)this)->base;
-    (void)atomic_fetch_add(&made->base->references, 1);
-    (void)atomic_fetch_add(&made->base->vetoes, 1);
-    return (PyObject *)made;
+    (void)atomic_fetch_add(&base->references, 1);
+    (void)atomic_fetch_add(&base->vetoes, 1);
+    return made;
 }
 
 static PyObject *handle_ended(PyObject *this, PyObject *unused)
@@ -218,9 +270,7 @@ static PyMethodDef handle_methods[] = {
     {"execute", handle_execute, METH_VARARGS,
         PyDoc_STR("execute(sql, values=None)\n--\n\nThe Rows of the last statement. values: by place, or a dict by name. Raises "
                   "the errors of apsw.")},
-    {"backup", handle_backup, METH_VARARGS, PyDoc_STR("backup(path)\n--\n\nCopy the main database to an empty file.")},
-    {"interrupt", handle_interrupt, METH_NOARGS, PyDoc_STR("interrupt()\n--\n\nEnd what the connection runs.")},
-    {"hold", handle_hold, METH_NOARGS, PyDoc_STR("hold()\n--\n\nA Hold: a COMMIT rolls back as long as there is one.")},
+    {"hold", handle_hold, METH_NOARGS, PyDoc_STR("hold()\n--\n\nAn object: a COMMIT rolls back as long as somebody has it.")},
     {"ended", handle_ended, METH_NOARGS,
         PyDoc_STR("ended()\n--\n\nOf the transactions that have ended since `told`, how the first one did: 0 none, 1 committed, "
                   "2 rolled back.")},
@@ -258,5 +308,5 @@ static PyType_Slot handle_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec nd_handle_spec = {"neardup_db._standard.Handle", sizeof(nd_handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+PyType_Spec nd_handle_spec = {"neardup_db._python.Handle", sizeof(nd_handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     handle_slots};

@@ -8,7 +8,7 @@
  * as no change.
  *
  * neardup_array(pointer) -> value: the rows of an array in memory, as SQLite's own carray gives them, which few libraries have. */
-#include "python/standard/base.h"
+#include "python/standard/standard.h"
 
 #include <stdlib.h>
 

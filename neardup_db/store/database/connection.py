@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from ... import limits
-from ..._standard import Array
+from ..._python import array
 from ...errors import CorruptIndexError, NearDupError
 from .errors import translated
 from .log import CHECKPOINT_ERRORS, Log
@@ -67,7 +67,7 @@ class Database(Transactions):
         """An int64 array, or a tuple of str or bytes, as a binding that `carray` reads without a copy."""
         if not isinstance(self.connection, StandardConnection):
             return apsw.carray(values)
-        return Array(values if isinstance(values, tuple) else values.tobytes())
+        return array(values if isinstance(values, tuple) else values.tobytes())
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         try:

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import apsw
 
-from ..._locks import ReentrantLock
+from ..._python import ReentrantLock
 from ...errors import NearDupError
 from ...native import EXTENSION
 from ...system import in_children

@@ -7,16 +7,15 @@ each other's locks; a single library prevents this.
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import apsw
 
-from ... import _standard
 from ...errors import ParameterError
 from .connection import Database
 from .standard import StandardConnection
+from .statements import apsw_library
 
 
 class File(NamedTuple):
@@ -77,13 +76,4 @@ def _still_open(db: Database) -> bool:
 
 
 def _library(connection: apsw.Connection | StandardConnection | None) -> int:
-    return connection.library if isinstance(connection, StandardConnection) else _apsw_library()
-
-
-@cache
-def _apsw_library() -> int:
-    connection = apsw.Connection(":memory:")
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
-    connection.load_extension(_standard.__file__)
-    connection.close()
-    return _standard.loaded_library()
+    return connection.library if isinstance(connection, StandardConnection) else apsw_library()

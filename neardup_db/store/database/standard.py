@@ -10,16 +10,15 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import apsw
 
-from ... import _standard
-from ..._locks import ReentrantLock
-from ..._standard import Handle, Hold
+from ... import _python
+from ..._python import Handle, ReentrantLock
 from ...errors import ClosedError, NearDupError, ParameterError
 from . import forks
 
@@ -114,7 +113,7 @@ class StandardConnection:
         except module.Error as error:
             raise ClosedError(f"the connection that was given cannot be used ({error}): open it again") from error
         with loading(given):
-            given.load_extension(_standard.__file__)
+            given.load_extension(_python.__file__)
             self._handle = Handle(given, probe, _only_thread(given), timeout)
         if not self._handle.is_serialized:
             raise ParameterError(
@@ -188,10 +187,17 @@ class StandardConnection:
         return self._handle.data_version
 
     def interrupt(self) -> None:
-        self._handle.interrupt()
+        module_of(self.given).Connection.interrupt(self.given)
 
     def backup_to(self, path: str) -> None:
-        self._handle.backup(path)
+        """Copy the main database to an empty file."""
+        self.require_open()
+        module = module_of(self.given)
+        try:
+            with closing(module.connect(path)) as copy:
+                module.Connection.backup(self.given, copy)
+        except module.Error as error:
+            raise apsw.exception_for(getattr(error, "sqlite_errorcode", apsw.SQLITE_ERROR)) from error
 
     # ---- transactions ------------------------------------------------------------------------------------------------
 
@@ -207,7 +213,7 @@ class StandardConnection:
     def unwatch(self, ends: Ends) -> None:
         self._watching = [other for other in self._watching if other is not ends]
 
-    def refuse_commits(self) -> Hold:
+    def refuse_commits(self) -> object:
         """See `Undo.refuse_commits`."""
         return self._handle.hold()
 

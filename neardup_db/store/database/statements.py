@@ -1,4 +1,4 @@
-"""Owned connections with prepared statements that run without Python's lock (csrc/python/questions.c)."""
+"""Owned connections with prepared statements that run without Python's lock (csrc/python/statement.c)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from weakref import WeakSet
 
 import apsw
 
-from ... import _questions
-from ..._questions import Statement as Statement
+from ... import _python
+from ..._python import Statement as Statement
 
 
 class Connection(apsw.Connection):
@@ -18,8 +18,8 @@ class Connection(apsw.Connection):
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._prepared: WeakSet[Statement] = WeakSet()
-        _share_functions()
-        _questions.give_room(self)
+        apsw_library()
+        _python.give_room(self)
 
     def prepared(self, sql: str) -> Statement:
         statement = Statement(self, sql)
@@ -28,19 +28,16 @@ class Connection(apsw.Connection):
 
     def close(self, force: bool = False) -> None:
         """Finalize the statements and close the connection. While a statement runs, it fails and changes nothing."""
-        try:
-            for statement in tuple(self._prepared):
-                statement.end()
-            super().close(force)
-        except BaseException:
-            for statement in tuple(self._prepared):
-                statement.resume()
-            raise
+        for statement in tuple(self._prepared):
+            statement.end()
+        super().close(force)
 
 
 @cache
-def _share_functions() -> None:
+def apsw_library() -> int:
+    """The number of apsw's SQLite library (`Handle.library`), whose functions statements then use."""
     connection = apsw.Connection(":memory:")
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
-    connection.load_extension(_questions.__file__, "sqlite3_neardup_questions_init")
+    connection.load_extension(_python.__file__)
     connection.close()
+    return _python.apsw_library()

@@ -19,9 +19,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ..._locks import LockGuard, ReentrantLock
-from ..._questions import has_open_cursor
-from ..._standard import Hold
+from ..._python import LockGuard, ReentrantLock, has_open_cursor
 from ...errors import BusyError, ClosedError, NearDupError, ReadOnlyError
 from . import forks
 from .errors import lost_transaction, translate, translated, unknown_outcome
@@ -66,7 +64,7 @@ class _Level:
         """In `Transactions.undo` while the same transaction is open."""
         self.outermost: weakref.ref[_Level] | None = None
         """The outermost level of its transaction, if this package began it."""
-        self.hold: LockGuard | Hold | None = None
+        self.hold: object | None = None
         """See `Undo.refuse_commits`."""
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import apsw
 
-from ..._locks import LockGuard, ReentrantLock
-from ..._standard import Hold
+from ..._python import ReentrantLock
 from .errors import CommitInCallError
 from .standard import StandardConnection
 
@@ -24,7 +23,7 @@ class Undo(list[Callable[[], None]]):
         """Locked during a call on an apsw connection."""
         self._standard: StandardConnection | None = None
 
-    def refuse_commits(self) -> LockGuard | Hold | None:
+    def refuse_commits(self) -> object | None:
         """Until the returned object is released, a COMMIT rolls back: only SQL of the application can send it during a call."""
         return self._calls.take(0) if self._standard is None else self._standard.refuse_commits()
 

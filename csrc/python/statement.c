@@ -1,24 +1,16 @@
-/* questions.c: the module neardup_db._questions: the two calls in which a question spends most of its time, the fingerprint of a
+/* statement.c: the two calls in which a question spends most of its time, the fingerprint of a
  * text, and a statement of SQL that stays prepared and is run from its first row to its last.
  *
  * apsw finds a statement again by its text, and gives up Python's lock at every row: two threads that ask short questions spend
- * their time handing the lock to each other. Here it is given up once for a call, and the rows come back together.
- *
- * The file is also an extension of SQLite, by which it gets the functions of apsw's library; it adds nothing to a connection. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
-#include <sqlite3ext.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "neardup_abi.h"
-#include "neardup_export.h"
+ * their time handing the lock to each other. Here it is given up once for a call, and the rows come back together. */
+#include "python/module.h"
 #include "python/rows.h"
 #include "python/system.h"
+#include "neardup_abi.h"
 
-SQLITE_EXTENSION_INIT1
+#include <structmember.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #define KEPT_BYTES 65536 /* of a statement's buffers; larger ones are freed after a run */
 
@@ -26,17 +18,15 @@ SQLITE_EXTENSION_INIT1
 #define ROOM_SIZE 1200 /* bytes of a piece of SQLite's lookaside memory, as it has by default, */
 #define ROOM_COUNT 120 /* and how many: three times as many */
 
-typedef struct state {
-    PyObject *exception_for, *closed_error, *threading_error; /* of apsw; NULL until there is a statement */
-} state;
+static const sqlite3_api_routines *sqlite3_api; /* apsw's; NULL until it is known */
 
 typedef struct statement {
     PyObject_HEAD
     PyObject *connection; /* which therefore is never freed before the statement is finalized */
     sqlite3 *db;
     PyObject *sql;
-    sqlite3_stmt *prepared; /* NULL: not yet, or ended */
-    int is_ended, is_running;
+    sqlite3_stmt *prepared; /* NULL: not yet, or ended. As long as there is one the connection is open */
+    int is_running;
     long process_id;
     long long data_version;
     nd_answer spare;
@@ -95,6 +85,19 @@ static PyObject *value_of_text(PyObject *module, PyObject *args)
     return Py_BuildValue("y#K", (const char *)sketch->value, (Py_ssize_t)sketch->size, (unsigned long long)sketch->token_count);
 }
 
+/* The connection as SQLite knows it; NULL with an exception. */
+static void *database_of(PyObject *connection)
+{
+    if (sqlite3_api == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "apsw_library() comes first");
+        return NULL;
+    }
+    PyObject *const pointer = PyObject_CallMethod(connection, "sqlite3_pointer", NULL);
+    void *const db = pointer == NULL ? NULL : PyLong_AsVoidPtr(pointer);
+    Py_XDECREF(pointer);
+    return db;
+}
+
 /* ---- a run ----------------------------------------------------------------------------------------------------------- */
 
 /* Binds the values by their places. */
@@ -125,7 +128,7 @@ static int prepare(statement *self, sqlite3_stmt **out)
 }
 
 /* Runs a prepared statement while the connection's mutex is held. NULL with an exception. */
-static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, nd_answer *out)
+static PyObject *run(const nd_state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, nd_answer *out)
 {
     char *message = NULL;
     int code = bind_values(prepared, values);
@@ -159,7 +162,7 @@ static PyObject *run(const state *held, statement *self, sqlite3_stmt *prepared,
 
 /* Runs it, prepared where it is not yet. A run inside of a run, by a function of Python's that SQLite has called, has a statement
  * of its own. */
-static PyObject *prepare_and_run(const state *held, statement *self, PyObject *values)
+static PyObject *prepare_and_run(const nd_state *held, statement *self, PyObject *values)
 {
     sqlite3_stmt *prepared = self->is_running ? NULL : self->prepared;
     const int is_own = self->is_running;
@@ -190,16 +193,18 @@ static PyObject *prepare_and_run(const state *held, statement *self, PyObject *v
 static PyObject *statement_rows(PyObject *this, PyObject *values)
 {
     statement *const self = (statement *)this;
-    const state *const held = PyType_GetModuleState(Py_TYPE(this));
+    const nd_state *const held = nd_state_of(this);
     if (!PyTuple_Check(values)) {
         PyErr_SetString(PyExc_TypeError, "give the values as a tuple");
         return NULL;
     }
-    if (self->is_ended || nd_process_id() != self->process_id) {
+    if (nd_process_id() != self->process_id) {
         PyErr_SetString(held->closed_error, "the connection is closed");
         return NULL;
     }
-    /* Python's lock is held from the look at is_ended to here, so the connection is open as long as the mutex is held. */
+    if (self->prepared == NULL && database_of(self->connection) == NULL) /* it is closed */
+        return NULL;
+    /* Python's lock is held from this look to here, so the connection is open as long as the mutex is held. */
     sqlite3_mutex *const mutex = sqlite3_db_mutex(self->db);
     if (sqlite3_mutex_try(mutex) != SQLITE_OK) {
         PyErr_SetString(held->threading_error, "Connection is busy in another thread");
@@ -210,35 +215,7 @@ static PyObject *statement_rows(PyObject *this, PyObject *values)
     return rows;
 }
 
-/* Whether the errors of apsw are at hand; 0 with an exception. */
-static int know_errors(state *held)
-{
-    if (held->threading_error != NULL)
-        return 1;
-    PyObject *const apsw = PyImport_ImportModule("apsw");
-    if (apsw == NULL)
-        return 0;
-    held->exception_for = PyObject_GetAttrString(apsw, "exception_for");
-    held->closed_error = PyObject_GetAttrString(apsw, "ConnectionClosedError");
-    held->threading_error = PyObject_GetAttrString(apsw, "ThreadingViolationError");
-    Py_DECREF(apsw);
-    return held->exception_for != NULL && held->closed_error != NULL && held->threading_error != NULL;
-}
-
 /* ---- its life -------------------------------------------------------------------------------------------------------- */
-
-/* The connection as SQLite knows it; NULL with an exception. */
-static void *database_of(PyObject *connection)
-{
-    if (sqlite3_api == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "this file was not loaded as an extension");
-        return NULL;
-    }
-    PyObject *const pointer = PyObject_CallMethod(connection, "sqlite3_pointer", NULL);
-    void *const db = pointer == NULL ? NULL : PyLong_AsVoidPtr(pointer);
-    Py_XDECREF(pointer);
-    return db;
-}
 
 static PyObject *statement_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -247,10 +224,9 @@ static PyObject *statement_new(PyTypeObject *type, PyObject *args, PyObject *key
     if (!PyArg_ParseTuple(args, "OU:Statement", &connection, &sql))
         return NULL;
     void *const db = database_of(connection);
-    if (db == NULL || !know_errors(PyType_GetModuleState(type)))
+    if (db == NULL || nd_know_errors(type) == NULL)
         return NULL;
-    const allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    statement *const self = (statement *)allocate(type, 0);
+    statement *const self = (statement *)nd_allocate(type);
     if (self == NULL)
         return NULL;
     Py_INCREF(connection);
@@ -262,53 +238,30 @@ static PyObject *statement_new(PyTypeObject *type, PyObject *args, PyObject *key
     return (PyObject *)self;
 }
 
-/* 0 with an exception where another thread is running it. */
-static int end(const state *held, statement *self)
-{
-    sqlite3_mutex *mutex;
-    if (self->is_ended || nd_process_id() != self->process_id)
-        return 1;
-    mutex = sqlite3_db_mutex(self->db);
-    if (self->is_running || sqlite3_mutex_try(mutex) != SQLITE_OK) {
-        PyErr_SetString(held->threading_error, "a statement is running");
-        return 0;
-    }
-    self->is_ended = 1;
-    sqlite3_finalize(self->prepared); /* does no more than to free memory: it was reset */
-    self->prepared = NULL;
-    sqlite3_mutex_leave(mutex);
-    return 1;
-}
-
-static PyObject *statement_end(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    if (!end(PyType_GetModuleState(Py_TYPE(self)), (statement *)self))
-        return NULL;
-    return Py_NewRef(Py_None);
-}
-
-static PyObject *statement_resume(PyObject *this, PyObject *unused)
+static PyObject *statement_end(PyObject *this, PyObject *unused)
 {
     statement *const self = (statement *)this;
     (void)unused;
-    if (database_of(self->connection) != NULL)
-        self->is_ended = 0;
-    else if (PyErr_ExceptionMatches(((const state *)PyType_GetModuleState(Py_TYPE(this)))->closed_error))
-        PyErr_Clear();
-    else
+    if (self->prepared == NULL || nd_process_id() != self->process_id)
+        return Py_NewRef(Py_None);
+    sqlite3_mutex *const mutex = sqlite3_db_mutex(self->db);
+    if (self->is_running || sqlite3_mutex_try(mutex) != SQLITE_OK) {
+        PyErr_SetString(nd_state_of(this)->threading_error, "a statement is running");
         return NULL;
+    }
+    sqlite3_finalize(self->prepared); /* does no more than to free memory: it was reset */
+    self->prepared = NULL;
+    sqlite3_mutex_leave(mutex);
     return Py_NewRef(Py_None);
 }
 
 static void statement_dealloc(PyObject *this)
 {
     statement *const self = (statement *)this;
-    PyTypeObject *const type = Py_TYPE(this);
     if (self->weak_references != NULL)
         PyObject_ClearWeakRefs(this);
     if (self->connection != NULL && nd_process_id() == self->process_id) { /* else the parent's, which nothing here frees */
-        if (!self->is_ended) {
+        if (self->prepared != NULL) {
             PyThreadState *const thread = PyEval_SaveThread(); /* another thread may use the connection, and wait for Python */
             sqlite3_finalize(self->prepared);
             PyEval_RestoreThread(thread);
@@ -317,17 +270,14 @@ static void statement_dealloc(PyObject *this)
     }
     Py_XDECREF(self->sql);
     nd_free_answer(sqlite3_api, &self->spare);
-    const freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(this);
-    Py_DECREF(type);
+    nd_free_object(this);
 }
 
 static PyMethodDef statement_methods[] = {
     {"rows", statement_rows, METH_O,
         PyDoc_STR("rows(values)\n--\n\nAll rows, as tuples; values: of all parameters, by place. Raises the errors of apsw.")},
-    {"end", statement_end, METH_NOARGS, PyDoc_STR("end()\n--\n\nFinalize it, before its connection is closed.")},
-    {"resume", statement_resume, METH_NOARGS,
-        PyDoc_STR("resume()\n--\n\nUndo `end`, where the connection is open still: it is prepared again by the next run.")},
+    {"end", statement_end, METH_NOARGS,
+        PyDoc_STR("end()\n--\n\nFinalize it, before its connection is closed; the next run prepares it again.")},
     {NULL, NULL, 0, NULL},
 };
 
@@ -347,8 +297,7 @@ static PyType_Slot statement_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec statement_spec = {"neardup_db._questions.Statement", sizeof(statement), 0, Py_TPFLAGS_DEFAULT,
-    statement_slots};
+PyType_Spec nd_statement_spec = {"neardup_db._python.Statement", sizeof(statement), 0, Py_TPFLAGS_DEFAULT, statement_slots};
 
 /* ---- open cursors ---------------------------------------------------------------------------------------------------- */
 
@@ -379,7 +328,23 @@ static PyObject *give_room(PyObject *module, PyObject *connection)
     return Py_NewRef(Py_None);
 }
 
-static PyMethodDef functions[] = {
+void nd_statements_prepare(void)
+{
+    has_processors = nd_processor_count() > 1;
+}
+
+static PyObject *apsw_library(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    sqlite3_api = nd_take_loaded().api;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)sqlite3_api);
+}
+
+PyMethodDef nd_statement_functions[] = {
+    {"apsw_library", apsw_library, METH_NOARGS,
+        PyDoc_STR(
+            "apsw_library()\n--\n\nThe library of apsw, as `Handle.library` has it, right after this file was loaded into one of "
+            "apsw's connections. All else here needs it.")},
     {"value_of_text", value_of_text, METH_VARARGS,
         PyDoc_STR("value_of_text(function, scheme, rules, work, values, sketch, text, held)\n--\n\n(stored value or None, "
                   "tokens), or the status of an error. "
@@ -390,69 +355,3 @@ static PyMethodDef functions[] = {
         PyDoc_STR("give_room(connection)\n--\n\nMore room for small pieces of memory, before anything is done.")},
     {NULL, NULL, 0, NULL},
 };
-
-/* ---- the module ------------------------------------------------------------------------------------------------------ */
-
-static int execute(PyObject *module)
-{
-    has_processors = nd_processor_count() > 1;
-    PyObject *const type = PyType_FromModuleAndSpec(module, &statement_spec, NULL);
-    const int code = type == NULL ? -1 : PyObject_SetAttrString(module, "Statement", type);
-    Py_XDECREF(type);
-    return code;
-}
-
-static int traverse_state(PyObject *module, visitproc visit, void *arg)
-{
-    const state *const held = PyModule_GetState(module);
-    Py_VISIT(held->exception_for);
-    Py_VISIT(held->closed_error);
-    Py_VISIT(held->threading_error);
-    return 0;
-}
-
-static int clear_state(PyObject *module)
-{
-    state *const held = PyModule_GetState(module);
-    Py_CLEAR(held->exception_for);
-    Py_CLEAR(held->closed_error);
-    Py_CLEAR(held->threading_error);
-    return 0;
-}
-
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, (void *)execute},
-    {0, NULL},
-};
-
-static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_questions",
-    .m_doc = "Statements that stay prepared and run without Python's lock.",
-    .m_size = sizeof(state),
-    .m_methods = functions,
-    .m_slots = slots,
-    .m_traverse = traverse_state,
-    .m_clear = clear_state,
-};
-
-PyMODINIT_FUNC PyInit__questions(void);
-
-PyMODINIT_FUNC PyInit__questions(void)
-{
-    return PyModuleDef_Init(&definition);
-}
-
-ND_EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);
-
-/* Takes the functions of the library that loads it, which is apsw's. */
-ND_EXPORT int sqlite3_neardup_questions_init(sqlite3 *db, char **message, const sqlite3_api_routines *api)
-{
-    (void)db;
-    if (sqlite3_api != NULL && sqlite3_api != api) {
-        *message = api->mprintf("neardup: this file serves apsw's SQLite alone");
-        return SQLITE_ERROR;
-    }
-    SQLITE_EXTENSION_INIT2(api);
-    return SQLITE_OK;
-}
