@@ -52,10 +52,8 @@ int nd_unicode_normalize(int32_t form, const uint32_t *in, size_t count, uint32_
 
 /* ---- fingerprints and comparisons -------------------------------------------------------------------------------------- */
 
-/* nd_simhash from hashes of hash_bits (32 or 64) each held in 64. */
-int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_t bits, int64_t *counters, uint8_t *code);
 /* Lowest bit of each of `bits` slots, slot 0 first. */
-int nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code);
+void nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code);
 /* Smallest c with (double)c / (double)(total - c) >= threshold; total + 1 if there is none up to total / 2. 0 < threshold <= 1. */
 size_t nd_overlap_needed(size_t total, double threshold);
 

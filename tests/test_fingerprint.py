@@ -51,24 +51,11 @@ def test_simhash_ties_give_zero() -> None:
     assert simhash([], 256) == bytes(32)
 
 
-@given(st.lists(U64, max_size=40), st.sampled_from([(64, 64), (64, 16), (32, 32), (32, 8)]))
-def test_simhash_of_numbers_is_that_of_their_big_endian_digests(hashes: list[int], widths: tuple[int, int]) -> None:
-    """Hashes held as numbers give what their big-endian bytes give, 64 and 32 bits wide."""
-    hash_bits, bits = widths
-    hashes = [h >> (64 - hash_bits) for h in hashes]
-    counters, code = ffi.new("int64_t[]", bits), ffi.new("uint8_t[]", bits // 8)
-    status = lib.nd_simhash_u64(ffi.new("uint64_t[]", hashes), len(hashes), hash_bits, bits, counters, code)
-    assert status == lib.ND_OK
-    digests = [h.to_bytes(hash_bits // 8, "big") for h in hashes] or [bytes(8)]
-    assert bytes(code) == simhash(digests, bits, None if hashes else [0])
-
-
 @pytest.mark.parametrize("bits", [0, 7, 12, 72])
 def test_simhash_refuses_widths_that_the_digest_lacks(bits: int) -> None:
     """Bits must be a multiple of 8 and no more than the digest has."""
     counters, code = ffi.new("int64_t[]", 128), ffi.new("uint8_t[]", 16)
     assert lib.nd_simhash(bytes(8), 1, 8, bits, ffi.NULL, counters, code) == lib.ND_ERROR_PARAMETER
-    assert lib.nd_simhash_u64(ffi.new("uint64_t[]", 1), 1, 64, bits, counters, code) == lib.ND_ERROR_PARAMETER
 
 
 def test_simhash_refuses_weights_whose_sum_leaves_64_bits() -> None:

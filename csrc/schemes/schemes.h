@@ -50,7 +50,7 @@ struct nd_keys {
 
 int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high);
 
-/* ---- sketches in parts: what nd_minhash and nd_simhash_u64 are made of ------------------------------------------------- */
+/* ---- sketches in parts: what nd_minhash is made of --------------------------------------------------------------- */
 
 /* Not in a file: affine32 of numbers that are mixed already, packed ones. */
 #define ND_FAMILY_MIXED (-1)
@@ -207,8 +207,23 @@ int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t
 /* The low slot_bits of each slot: a signature. */
 void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature);
 
-/* Texts of ND_LARGE_TEXT bytes or more are worth a value part by part, where the scheme and the hash can be so taken. */
-int nd_scheme_streams(const nd_scheme *scheme, const nd_rules *rules);
+/* A value in the making from hashes that come part by part: of all schemes but packed sets, and SimHash of wide digests. */
+typedef struct nd_stream {
+    const nd_scheme *scheme;
+    nd_scratch *scratch;
+    size_t hash_bits;
+    size_t count;     /* hashes so far */
+    int64_t ones[64]; /* SimHash */
+    size_t kept;      /* bottom-k: the smallest so far, ascending, are the first of scratch->hashes */
+} nd_stream;
+
+/* Whether the scheme can take hashes of digests of this size so. */
+int nd_scheme_streams(const nd_scheme *scheme, size_t digest_size);
+int nd_stream_begin(nd_stream *stream, const nd_scheme *scheme, size_t digest_size, nd_scratch *scratch);
+/* `stream` is an nd_stream; what an nd_drain calls. The hashes are not those of its scratch. */
+int nd_stream_take(void *stream, const uint64_t *hashes, size_t count);
+int nd_stream_finish(nd_stream *from, size_t token_count, nd_values *values);
+/* Texts of ND_LARGE_TEXT bytes or more are worth a value part by part. */
 int nd_scheme_append_large(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *text, size_t size,
     nd_values *values);
 

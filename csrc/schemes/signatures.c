@@ -62,17 +62,6 @@ int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t 
     return ND_OK;
 }
 
-int nd_simhash_u64(const uint64_t *hashes, size_t count, size_t hash_bits, size_t bits, int64_t *counters, uint8_t *code)
-{
-    if ((hash_bits != 32 && hash_bits != 64) || bits == 0 || bits % 8 != 0 || bits > hash_bits)
-        return ND_ERROR_PARAMETER;
-    int64_t sums[64] = {0};
-    nd_kernels_active()->count_bits64(hashes, count, sums);
-    memcpy(counters, sums + 64 - hash_bits, bits * sizeof *counters);
-    nd_simhash_finish(counters, bits, count, code);
-    return ND_OK;
-}
-
 void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code)
 {
     balance(ones, bits, count);
@@ -174,10 +163,9 @@ int nd_minhash(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_
     return ND_OK;
 }
 
-int nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code)
+void nd_bit_sample(const uint32_t *slots, size_t bits, uint8_t *code)
 {
     memset(code, 0, (bits + 7) / 8);
     for (size_t i = 0; i < bits; i++)
         code[i / 8] = (uint8_t)(code[i / 8] | (slots[i] & 1) << (7 - i % 8));
-    return ND_OK;
 }

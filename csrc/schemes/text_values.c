@@ -10,112 +10,45 @@ typedef struct shingles {
     size_t count;
 } shingles;
 
-static int append_simhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
+static int append_wide_simhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
 {
-    size_t bits = (size_t)scheme->bits;
+    const size_t bits = (size_t)scheme->bits;
+    uint8_t *out;
     if (bits > 8 * from->digest_size)
         return ND_ERROR_PARAMETER;
-    uint8_t *out;
     ND_TRY(nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, bits, sizeof(int64_t)));
     ND_TRY(nd_values_append(values, bits / 8, token_count, &out));
-    if (from->digests != NULL)
-        return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch.counters, out);
-    return nd_simhash_u64(from->hashes, from->count, 8 * from->digest_size, bits, values->scratch.counters, out);
-}
-
-static int append_bit_sample(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
-{
-    uint8_t *out;
-    ND_TRY(nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count));
-    ND_TRY(nd_values_append(values, (size_t)scheme->bits / 8, token_count, &out));
-    return nd_bit_sample(values->scratch.slots, (size_t)scheme->bits, out);
+    return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch.counters, out);
 }
 
 static int append_packed(const shingles *from, size_t token_count, nd_values *values)
 {
-    /* The hashes themselves may stand in the scratch: the numbers go behind them, and behind these the same in their order. */
-    const size_t count = from->count, held = from->hashes == values->scratch.hashes ? count : 0;
-    uint64_t *numbers;
+    const size_t count = from->count;
+    uint64_t *numbers; /* behind them the same in their order */
     uint8_t *out;
-    ND_TRY(nd_scratch_hashes(&values->scratch, held + 2 * count, &numbers));
-    nd_set_numbers(held > 0 ? numbers : from->hashes, count, numbers + held);
-    const uint64_t *distinct = numbers + held + count;
-    const size_t distinct_count = nd_sorted_distinct(numbers + held, count, numbers + held + count);
-    int status = nd_values_append(values, nd_set_size(distinct_count), token_count, &out);
-    if (status == ND_OK)
-        nd_set_write(distinct, distinct_count, out);
-    return status;
-}
-
-static int append_minhash(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
-{
-    uint8_t *out;
-    if (scheme->evidence == ND_EVIDENCE_PACKED)
-        return append_packed(from, token_count, values);
-    int status = nd_scheme_slots(scheme, &values->scratch, from->hashes, from->count);
-    if (status == ND_OK)
-        status = nd_values_append(values, nd_signature_size(scheme), token_count, &out);
-    if (status == ND_OK)
-        nd_scheme_pack_slots(scheme, values->scratch.slots, out);
-    return status;
-}
-
-static int append_bottom_k(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
-{
-    /* The hashes themselves may stand in the scratch: the smallest go behind them. */
-    size_t most = from->count < (size_t)scheme->k ? from->count : (size_t)scheme->k, kept;
-    size_t held = from->hashes == values->scratch.hashes ? from->count : 0;
-    uint64_t *scratch;
-    ND_TRY(nd_scratch_hashes(&values->scratch, held + most, &scratch));
-    int status = nd_bottom_k(held > 0 ? scratch : from->hashes, from->count, most, scratch + held, &kept);
-    uint8_t *out;
-    if (status == ND_OK)
-        status = nd_values_append(values, 8 * kept, token_count, &out);
-    if (status == ND_OK)
-        memcpy(out, scratch + held, 8 * kept);
-    return status;
-}
-
-/* The shingles are the tokens. */
-static int append_tokens(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
-{
-    uint8_t *out;
-    const size_t count = from->count < (size_t)scheme->shortest ? 0 : from->count;
-    const int status = nd_values_append(values, 4 * count, token_count, &out);
-    for (size_t i = 0; i < count && status == ND_OK; i++)
-        memcpy(out + 4 * i, &from->hashes[i], 4);
-    return status;
+    ND_TRY(nd_scratch_hashes(&values->scratch, 2 * count, &numbers));
+    nd_set_numbers(from->hashes, count, numbers);
+    const size_t distinct_count = nd_sorted_distinct(numbers, count, numbers + count);
+    ND_TRY(nd_values_append(values, nd_set_size(distinct_count), token_count, &out));
+    nd_set_write(numbers + count, distinct_count, out);
+    return ND_OK;
 }
 
 static int append_shingles(const nd_scheme *scheme, const shingles *from, size_t token_count, nd_values *values)
 {
-    size_t before = values->count;
+    nd_stream to;
     uint8_t *nothing;
-    int status;
-    if (from->count == 0 && scheme->kind != ND_SCHEME_BINARYCODE)
+    if (scheme->kind == ND_SCHEME_BINARYCODE) /* codes are brought, not made from text */
+        return ND_ERROR_PARAMETER;
+    if (from->count == 0)
         return nd_values_append(values, 0, token_count, &nothing);
-    switch (scheme->kind) {
-    case ND_SCHEME_SIMHASH:
-        status = append_simhash(scheme, from, token_count, values);
-        break;
-    case ND_SCHEME_MINHASH:
-        status = append_minhash(scheme, from, token_count, values);
-        break;
-    case ND_SCHEME_BOTTOMK:
-        status = append_bottom_k(scheme, from, token_count, values);
-        break;
-    case ND_SCHEME_BITSAMPLING:
-        status = append_bit_sample(scheme, from, token_count, values);
-        break;
-    case ND_SCHEME_PASSAGES:
-        status = append_tokens(scheme, from, token_count, values);
-        break;
-    default:
-        status = ND_ERROR_PARAMETER; /* codes are brought, not made from text */
-    }
-    if (status != ND_OK)
-        nd_values_truncate(values, before);
-    return status;
+    if (scheme->kind == ND_SCHEME_SIMHASH && from->digests != NULL)
+        return append_wide_simhash(scheme, from, token_count, values);
+    if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
+        return append_packed(from, token_count, values);
+    ND_TRY(nd_stream_begin(&to, scheme, from->digest_size, &values->scratch));
+    ND_TRY(nd_stream_take(&to, from->hashes, from->count));
+    return nd_stream_finish(&to, token_count, values);
 }
 
 int nd_scheme_append_work(const nd_scheme *scheme, const nd_rules *rules, const nd_text *work, nd_values *values)
@@ -135,7 +68,7 @@ int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_te
     size_t before = values->count;
     int status = ND_OK;
     for (size_t i = 0; i < count && status == ND_OK; i++) {
-        if (sizes[i] >= ND_LARGE_TEXT && nd_scheme_streams(scheme, rules)) {
+        if (sizes[i] >= ND_LARGE_TEXT && nd_scheme_streams(scheme, nd_hash_size(rules->spec.hash))) {
             status = nd_scheme_append_large(scheme, rules, work, texts[i], sizes[i], values);
             continue;
         }
@@ -187,8 +120,9 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
 {
     if (digest_size == 0)
         return ND_ERROR_PARAMETER;
-    uint64_t *hashes;
-    ND_TRY(nd_scratch_hashes(&values->scratch, count, &hashes));
+    /* In the counters: the scratch for hashes is the sketch's. */
+    ND_TRY(nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, count, sizeof(int64_t)));
+    uint64_t *const hashes = (uint64_t *)values->scratch.counters;
     for (size_t i = 0; i < count; i++)
         hashes[i] = nd_load_big(digests + i * digest_size, digest_size < 8 ? digest_size : 8);
     shingles from = {.hashes = hashes, .digests = digests, .digest_size = digest_size, .count = count};

@@ -93,9 +93,6 @@ static void check_simhash(input *from, const numbers *of)
     EACH_TIER(tier)
     {
         const int64_t *const use = weighted ? weights : NULL;
-        if (!weighted)
-            PROMISE(nd_simhash_u64(of->items, of->count, hash_bits, bits, counters, code) == ND_OK &&
-                    (!fits || memcmp(code, wanted, bits / 8) == 0));
         PROMISE(
             nd_simhash(digests, of->count, hash_bits / 8, bits, use, counters, code) == (possible ? ND_OK : ND_ERROR_PARAMETER));
         PROMISE(!possible || !fits || memcmp(code, wanted, bits / 8) == 0);
@@ -137,7 +134,8 @@ static void check_minhash(input *from, const numbers *of)
         PROMISE(status == (of->count > 0 ? ND_OK : ND_ERROR_PARAMETER));
         PROMISE(status != ND_OK || memcmp(slots, wanted, room) == 0);
     }
-    if (of->count > 0 && nd_bit_sample(slots, num_perm, code) == ND_OK)
+    nd_bit_sample(slots, of->count > 0 ? num_perm : 0, code);
+    if (of->count > 0)
         for (size_t i = 0; i < num_perm; i++)
             PROMISE((code[i / 8] >> (7 - i % 8) & 1) == (slots[i] & 1));
     free_guarded(a, 0);

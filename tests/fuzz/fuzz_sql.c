@@ -48,41 +48,50 @@ typedef struct preset {
     const char *table, *keys, *settings;
 } preset;
 
-#define TEXT_RULES                                                                                              \
-    "('text.normalize','NFKC'),('text.case','fold'),('text.tokens','words'),('text.shingle',2),('text.joiner',NULL)," \
-    "('text.nonword','space'),('text.short','whole'),('text.stopwords','[\"the\",\"a\"]'),('text.filter',NULL),"     \
+#define TEXT_RULES                                                                                                               \
+    "('text.normalize','NFKC'),('text.case','fold'),('text.tokens','words'),('text.shingle',2),('text.joiner',NULL),"            \
+    "('text.nonword','space'),('text.short','whole'),('text.stopwords','[\"the\",\"a\"]'),('text.filter',NULL),"                 \
     "('text.strip_accents',0),('text.hash','xxh3_64'),('text.hash_seed',0),('text.min_tokens',0)"
 
 static const preset presets[] = {
     {"0002_code_bucket", "keys_code_bucket",
-     "('scheme','simhash'),('plan','blocks'),('bits',64),('max_distance',3),('blocks',5)"},
+        "('scheme','simhash'),('plan','blocks'),('bits',64),('max_distance',3),('blocks',5)"},
     {"0002_code_bucket", "keys_code_bucket",
-     "('scheme','bitsampling'),('plan','blocks'),('bits',128),('max_distance',2),('blocks',4),"
-     "('seed',1),('family','affine32')"},
+        "('scheme','bitsampling'),('plan','blocks'),('bits',128),('max_distance',2),('blocks',4),"
+        "('seed',1),('family','affine32')"},
     {"0002_code_bucket", "keys_code_bucket",
-     "('scheme','bitsampling'),('plan','chunks'),('bits',256),('max_distance',37),('chunks',16),('seed',1)"},
+        "('scheme','bitsampling'),('plan','chunks'),('bits',256),('max_distance',37),('chunks',16),('seed',1)"},
     {"0002_code_bucket", NULL, "('scheme','binarycode'),('plan','scan'),('bits',64),('max_distance',8)"},
     {"0002_minhash_band", "keys_minhash_band",
-     "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
-     "('seed',1),('threshold',0.5)"},
+        "('scheme','minhash'),('plan','bands'),('num_perm',16),('bands',8),('rows',2),('slot_bits',16),"
+        "('seed',1),('threshold',0.5)"},
     {"0002_minhash_band", "keys_minhash_band",
-     "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
-     "('seed',1),('threshold',0.5),('evidence','packed')"},
+        "('scheme','minhash'),('plan','bands'),('num_perm',33),('bands',33),('rows',1),('slot_bits',32),"
+        "('seed',1),('threshold',0.5),('evidence','packed')"},
     {"0002_bottomk_prefix", "keys_bottomk_prefix",
-     "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},
+        "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','fingerprint')"},
     {"0002_bottomk_prefix", "keys_bottomk_prefix",
-     "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','estimate')"},
+        "('scheme','bottomk'),('plan','prefix'),('k',20),('threshold',0.5),('measure','estimate')"},
 };
 #define PRESETS (sizeof presets / sizeof presets[0])
 
 static const char *const tables[] = {
-    "i_setting", "i_document", "i_fingerprint", "i_code_bucket", "i_minhash_band", "i_bottomk_prefix",
-    "i_match", "i_group",
+    "i_setting",
+    "i_document",
+    "i_fingerprint",
+    "i_code_bucket",
+    "i_minhash_band",
+    "i_bottomk_prefix",
+    "i_match",
+    "i_group",
 };
 #define TABLES (sizeof tables / sizeof tables[0])
 
 static const char *const texts[] = {
-    "the quick brown fox jumps over the lazy dog", "The quick brown fox jumps over the lazy dog, twice", "one", "",
+    "the quick brown fox jumps over the lazy dog",
+    "The quick brown fox jumps over the lazy dog, twice",
+    "one",
+    "",
     "Съешь же ещё этих мягких булок",
 };
 #define TEXTS (sizeof texts / sizeof texts[0])
@@ -160,7 +169,8 @@ static sqlite3 *make_index(const preset *of)
     PROMISE(sqlite3_open(":memory:", &db) == SQLITE_OK);
     execute_text(db, "", "0002_index");
     execute_text(db, "", of->table);
-    execute(db, "INSERT INTO i_setting VALUES ('schema_version',2),('algorithm_version',1),('generation',1),('created_at',5),('crowds',1)," TEXT_RULES);
+    execute(db, "INSERT INTO i_setting VALUES "
+                "('schema_version',2),('algorithm_version',1),('generation',1),('created_at',5),('crowds',1)," TEXT_RULES);
     char *sql = sqlite3_mprintf("INSERT INTO i_setting VALUES %s", of->settings);
     execute(db, sql);
     sqlite3_free(sql);
@@ -190,19 +200,106 @@ static sqlite3 *open_index(size_t number)
 /* ---- values ------------------------------------------------------------------------------------------------------------------------ */
 
 static const char *const setting_names[] = {
-    "schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance", "blocks", "chunks", "num_perm", "bands", "rows",
-    "slot_bits", "k", "seed", "family", "evidence", "measure", "threshold", "text.normalize", "text.case", "text.tokens",
-    "text.shingle", "text.joiner", "text.nonword", "text.short", "text.stopwords", "text.filter", "text.strip_accents", "text.hash",
-    "text.hash_seed", "text.min_tokens", "generation", "created_at",
+    "schema_version",
+    "algorithm_version",
+    "scheme",
+    "plan",
+    "bits",
+    "max_distance",
+    "blocks",
+    "chunks",
+    "num_perm",
+    "bands",
+    "rows",
+    "slot_bits",
+    "k",
+    "seed",
+    "family",
+    "evidence",
+    "measure",
+    "threshold",
+    "text.normalize",
+    "text.case",
+    "text.tokens",
+    "text.shingle",
+    "text.joiner",
+    "text.nonword",
+    "text.short",
+    "text.stopwords",
+    "text.filter",
+    "text.strip_accents",
+    "text.hash",
+    "text.hash_seed",
+    "text.min_tokens",
+    "generation",
+    "created_at",
 };
 static const char *const words[] = {
-    "i", "simhash", "minhash", "bottomk", "bitsampling", "binarycode", "scan", "blocks", "chunks", "bands", "prefix", "affine32",
-    "java32", "none", "hashes", "text", "packed", "fingerprint", "estimate", "NFC", "NFKC", "fold", "lower", "words", "chars", "space", "keep",
-    "drop", "whole", "xxh3_64", "md5", "fnv1a_32", "sha256", "callable:a:b", "[\"x\",\"the\"]", "[1]", "{}", "[", "0x0123456789abcdef",
-    "k1", "the quick brown fox jumps over the lazy dog",
+    "i",
+    "simhash",
+    "minhash",
+    "bottomk",
+    "bitsampling",
+    "binarycode",
+    "scan",
+    "blocks",
+    "chunks",
+    "bands",
+    "prefix",
+    "affine32",
+    "java32",
+    "none",
+    "hashes",
+    "text",
+    "packed",
+    "fingerprint",
+    "estimate",
+    "NFC",
+    "NFKC",
+    "fold",
+    "lower",
+    "words",
+    "chars",
+    "space",
+    "keep",
+    "drop",
+    "whole",
+    "xxh3_64",
+    "md5",
+    "fnv1a_32",
+    "sha256",
+    "callable:a:b",
+    "[\"x\",\"the\"]",
+    "[1]",
+    "{}",
+    "[",
+    "0x0123456789abcdef",
+    "k1",
+    "the quick brown fox jumps over the lazy dog",
 };
 static const int64_t integers[] = {
-    0, 1, 2, 3, 5, 8, 16, 32, 33, 64, 128, 256, 1000, 4096, 65536, 65537, -1, INT32_MAX, INT64_MAX, INT64_MIN, (int64_t)1 << 32, 20,
+    0,
+    1,
+    2,
+    3,
+    5,
+    8,
+    16,
+    32,
+    33,
+    64,
+    128,
+    256,
+    1000,
+    4096,
+    65536,
+    65537,
+    -1,
+    INT32_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    (int64_t)1 << 32,
+    20,
 };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -347,8 +444,9 @@ static void check_row(sqlite3_stmt *statement)
         (void)sqlite3_column_blob(statement, i);
         if (name == NULL || sqlite3_column_type(statement, i) == SQLITE_NULL)
             continue;
-        if (strcmp(name, "similarity") == 0 || strncmp(name, "neardup_similarity", 18) == 0 || strncmp(name, "neardup_slot", 12) == 0 ||
-            strncmp(name, "neardup_jaccard", 15) == 0 || strncmp(name, "neardup_text", 12) == 0)
+        if (strcmp(name, "similarity") == 0 || strncmp(name, "neardup_similarity", 18) == 0 ||
+            strncmp(name, "neardup_slot", 12) == 0 || strncmp(name, "neardup_jaccard", 15) == 0 ||
+            strncmp(name, "neardup_text", 12) == 0)
             PROMISE(sqlite3_column_double(statement, i) >= 0 && sqlite3_column_double(statement, i) <= 1);
     }
 }

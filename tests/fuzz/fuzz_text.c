@@ -226,7 +226,7 @@ static void check_values(nd_text *work, const nd_rules *rules, const nd_scheme *
         PROMISE(status == ND_ERROR_PARAMETER || (status == ND_OK && nd_text_shingle_count(work, rules) == 0));
     } else {
         PROMISE(status == ND_OK && nd_scheme_append_work(scheme, rules, work, values) == ND_OK);
-        const size_t large = nd_scheme_streams(scheme, rules) != 0;
+        const size_t large = nd_scheme_streams(scheme, nd_hash_size(rules->spec.hash)) != 0;
         if (large)
             PROMISE(nd_scheme_append_large(scheme, rules, work, text, size, values) == ND_OK);
         const uint64_t *ends = nd_values_ends(values);
@@ -281,7 +281,7 @@ static void run_short_of_memory(const setting *with, const uint8_t *text, size_t
         (void)nd_scheme_append_texts(&with->scheme, rules, work, &text, &size, 1, values);
         if (nd_text_tokenize(work, rules, text, size) == ND_OK && nd_text_hash(work, rules) == ND_OK)
             (void)nd_scheme_append_work(&with->scheme, rules, work, values);
-        if (nd_scheme_streams(&with->scheme, rules))
+        if (nd_scheme_streams(&with->scheme, nd_hash_size(rules->spec.hash)))
             (void)nd_scheme_append_large(&with->scheme, rules, work, text, size, values);
         (void)nd_text_set_tokens(work, rules, text, &size, 1);
     }
