@@ -518,9 +518,8 @@ int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64
     const int64_t *buckets, const int64_t *items, size_t row_count, const int64_t *known, nd_pairs *pairs);
 
 /* All pairs of `count` codes of bits/8 bytes within max_distance. split: only pairs with i < split <= j, between the first
- * `split` codes and the others; SIZE_MAX: all. blocks 0 = chosen by the function. */
-int nd_find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks,
-    nd_pairs *pairs);
+ * `split` codes and the others; SIZE_MAX: all. */
+int nd_find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, nd_pairs *pairs);
 /* All pairs of ascending arrays (array i is values[ends[i-1]] .. values[ends[i]-1]) with Jaccard >= threshold; threshold > 0. They
  * come in pieces, so memory does not grow with their number. values and ends must stay valid until the last piece. split: as in
  * nd_find_all. Begin a join once. nd_set_join_next gives more pairs, perhaps none, and ND_DONE after the last: a piece ends

@@ -15,10 +15,10 @@ from neardup_db.comparing import NO_SPLIT
 from neardup_db.native import ffi, lib
 
 
-def find_all(codes: Sequence[int], bits: int, distance: int, blocks: int = 0) -> list[tuple[int, int]]:
+def find_all(codes: Sequence[int], bits: int, distance: int) -> list[tuple[int, int]]:
     data = b"".join(c.to_bytes(bits // 8, "big") for c in codes)
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
-    assert lib.nd_find_all(data, len(codes), NO_SPLIT, bits, distance, blocks, pairs) == lib.ND_OK
+    assert lib.nd_find_all(data, len(codes), NO_SPLIT, bits, distance, pairs) == lib.ND_OK
     ids = lib.nd_pairs_ids(pairs)
     return [(ids[2 * i], ids[2 * i + 1]) for i in range(lib.nd_pairs_count(pairs))]
 
@@ -69,31 +69,28 @@ def clustered_codes(draw: st.DrawFn) -> tuple[list[int], int]:
 
 
 @settings(max_examples=100)
-@given(clustered_codes(), st.integers(0, 6), st.integers(0, 4))
-def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int, more_blocks: int) -> None:
-    """Clustered codes of every width, any distance, any number of blocks: the same pairs, each once, ascending."""
+@given(clustered_codes(), st.integers(0, 6))
+def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int) -> None:
+    """Clustered codes of every width, any distance: the same pairs, each once, ascending."""
     codes, bits = drawn
-    expected = close_codes(codes, distance)
-    assert find_all(codes, bits, distance) == expected
-    if distance + 1 + more_blocks <= bits:
-        assert find_all(codes, bits, distance, distance + 1 + more_blocks) == expected
+    assert find_all(codes, bits, distance) == close_codes(codes, distance)
 
 
 def test_find_all_at_the_radius_and_one_beyond() -> None:
     """Exactly the distance is found, one bit more is not, wherever the bits lie."""
     for flips in itertools.combinations(range(0, 64, 7), 4):
         within, beyond = sum(1 << f for f in flips[:3]), sum(1 << f for f in flips)
-        assert find_all([0, within], 64, 3, 6) == [(0, 1)]
-        assert find_all([0, beyond], 64, 3, 6) == []
+        assert find_all([0, within], 64, 3) == [(0, 1)]
+        assert find_all([0, beyond], 64, 3) == []
 
 
 def test_find_all_of_few_and_of_wrong_parameters() -> None:
-    """None or one code has no pairs; widths that are no bytes and impossible numbers of blocks are refused."""
+    """None or one code has no pairs; widths that are no bytes are refused."""
     assert find_all([], 64, 3) == []
     assert find_all([1], 64, 3) == []
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
-    for bits, distance, blocks in ((12, 3, 0), (0, 3, 0), (64, 3, 3), (64, 3, 65), (64, 20, 40)):
-        assert lib.nd_find_all(bytes(64), 2, NO_SPLIT, bits, distance, blocks, pairs) == lib.ND_ERROR_PARAMETER
+    for bits in (12, 0):
+        assert lib.nd_find_all(bytes(64), 2, NO_SPLIT, bits, 3, pairs) == lib.ND_ERROR_PARAMETER
         assert lib.nd_pairs_count(pairs) == 0
 
 

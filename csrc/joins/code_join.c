@@ -1,4 +1,4 @@
-/* code_join.c: all pairs of codes within a distance (tables: Manku, Jain and Das Sarma 2007, and Norouzi, Punjani and Fleet 2012).
+/* code_join.c: all pairs of codes within a distance (tables: Norouzi, Punjani and Fleet 2012).
  *
  * A table puts every code into a bucket by some of its bits, its key, so that a pair of the table meets in one bucket or in two
  * whose keys differ in a few bits. Within and between buckets all are compared with all, on a few words of the code. What is near
@@ -65,43 +65,24 @@ static uint64_t bits_at(const code_join *join, const uint8_t *code, size_t at, s
     return nd_read_bits(code, at, width);
 }
 
-static void append_to_keys(const code_join *join, size_t first, size_t count, const uint64_t *words, size_t at, size_t width,
-    uint32_t *keys)
-{
-    uint64_t ones = ((uint64_t)1 << width) - 1;
-    if (join->bits <= 64) {
-        size_t shift = join->bits - at - width;
-        for (size_t i = 0; i < count; i++)
-            keys[i] = keys[i] << width | (uint32_t)(words[i] >> shift & ones);
-    } else {
-        for (size_t i = 0; i < count; i++)
-            keys[i] = keys[i] << width | (uint32_t)bits_at(join, join->codes + (first + i) * join->size, at, width);
-    }
-}
-
-/* First words and keys of up to ND_JOIN_BATCH codes; a key is the first key_bits bits of the meeting spans. */
+/* First words and keys of up to ND_JOIN_BATCH codes; a key is the first key_bits bits of the span in which they meet. */
 static void load_batch(const code_join *join, size_t first, size_t count, uint64_t *words, uint32_t *keys)
 {
-    const nd_span *span = join->table.spans;
-    size_t missing = join->key_bits, width = span->width < missing ? span->width : missing;
-    size_t shift = join->bits <= 64 ? join->bits - span->at - width : 0;
-    uint64_t ones = ((uint64_t)1 << width) - 1;
-    if (join->size == 8 && width > 0) {
+    const size_t at = join->table.spans[0].at, width = join->key_bits, shift = join->bits <= 64 ? join->bits - at - width : 0;
+    const uint64_t ones = ((uint64_t)1 << width) - 1;
+    if (join->size == 8) {
         for (size_t i = 0; i < count; i++) {
             words[i] = nd_load_big64(join->codes + 8 * (first + i));
             keys[i] = (uint32_t)(words[i] >> shift & ones);
         }
-        missing -= width;
-        span++;
-    } else {
-        for (size_t i = 0; i < count; i++)
-            words[i] = word_of(join, first + i, 0);
-        memset(keys, 0, count * sizeof *keys);
+        return;
     }
-    for (; missing > 0; span++) {
-        width = span->width < missing ? span->width : missing;
-        append_to_keys(join, first, count, words, span->at, width, keys);
-        missing -= width;
+    for (size_t i = 0; i < count; i++) {
+        words[i] = word_of(join, first + i, 0);
+        if (join->bits <= 64)
+            keys[i] = (uint32_t)(words[i] >> shift & ones);
+        else
+            keys[i] = width == 0 ? 0 : (uint32_t)bits_at(join, join->codes + (first + i) * join->size, at, width);
     }
 }
 
@@ -170,7 +151,7 @@ static int met_in_masks(const code_join *join, uint64_t difference)
     for (size_t i = 0; i < join->table.count; i++) {
         uint64_t differing = difference & join->masks[i].bits, radius = join->masks[i].radius;
         int met = differing == 0 || (radius > 0 && (uint64_t)__builtin_popcountll(differing) <= radius);
-        if (met != (i < join->table.meeting))
+        if (met != (i == 0))
             return 0;
     }
     return 1;
@@ -192,7 +173,7 @@ static int met_in_span(const code_join *join, const nd_span *span, const uint8_t
 static int met_in_spans(const code_join *join, const uint8_t *a, const uint8_t *b)
 {
     for (size_t i = 0; i < join->table.count; i++)
-        if (met_in_span(join, &join->table.spans[i], a, b) != (i < join->table.meeting))
+        if (met_in_span(join, &join->table.spans[i], a, b) != (i == 0))
             return 0;
     return 1;
 }
@@ -296,11 +277,8 @@ static int reserve_buckets(code_join *join, size_t buckets)
 
 static int join_table(code_join *join)
 {
-    const nd_join_table *table = &join->table;
-    size_t width = 0, radius = table->spans[0].radius;
+    const size_t width = join->table.spans[0].width, radius = join->table.spans[0].radius;
     double cost;
-    for (size_t i = 0; i < table->meeting; i++)
-        width += table->spans[i].width;
     join->key_bits = nd_plan_key_bits(join->plan.count, width, radius, &cost);
     join->part_bits = join->key_bits < ND_JOIN_PARTS ? join->key_bits : ND_JOIN_PARTS;
     join->flip_count = (size_t)nd_neighbour_count(join->key_bits, radius);
@@ -315,14 +293,12 @@ static int join_table(code_join *join)
 
 static int join_tables(code_join *join)
 {
-    size_t tables = nd_plan_tables(&join->plan);
-    int status = ND_OK;
-    for (size_t t = 0; t < tables && status == ND_OK; t++) {
-        status = nd_plan_table(&join->plan, t, &join->table);
-        if (status == ND_OK && join->table.meeting > 0)
-            status = join_table(join);
+    for (size_t t = 0; t == 0 || t < join->plan.chunks; t++) {
+        nd_plan_table(&join->plan, t, &join->table);
+        if (join->table.count > 0)
+            ND_TRY(join_table(join));
     }
-    return status;
+    return ND_OK;
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------------------------- */
@@ -381,18 +357,15 @@ int nd_join_codes(const uint8_t *codes, size_t count, size_t split, const nd_joi
     return status;
 }
 
-int nd_find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, size_t blocks,
-    nd_pairs *pairs)
+int nd_find_all(const uint8_t *codes, size_t count, size_t split, size_t bits, size_t max_distance, nd_pairs *pairs)
 {
     nd_pairs_reset(pairs);
     if (bits == 0 || bits % 8 != 0)
-        return ND_ERROR_PARAMETER;
-    if (blocks != 0 && (blocks > bits || nd_block_table_count(blocks, max_distance) == 0))
         return ND_ERROR_PARAMETER;
     if (count > UINT32_MAX)
         return ND_ERROR_CAPACITY;
     if (count < 2)
         return ND_OK;
-    nd_join_plan plan = nd_plan_join(count, bits, max_distance < bits ? max_distance : bits, blocks);
+    nd_join_plan plan = nd_plan_join(count, bits, max_distance < bits ? max_distance : bits);
     return nd_join_codes(codes, count, split, &plan, pairs);
 }

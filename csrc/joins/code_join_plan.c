@@ -1,4 +1,5 @@
-/* code_join_plan.c: which tables find all pairs of codes within a distance, and what they cost. */
+/* code_join_plan.c: which tables find all pairs of codes within a distance, and what they cost. Permuted blocks (Manku, Jain and Das
+ * Sarma 2007) are not among them: chunks are no dearer but for millions of codes of 24 or 32 bits. */
 #include "joins/joins.h"
 
 /* In nanoseconds, measured with a million codes: putting a code into its bucket (and more for each bit that makes the buckets
@@ -11,7 +12,6 @@
 #define BUCKET_NS 8.0
 #define KEY_BITS_MAX 24
 #define RADIUS_MAX 3
-#define TABLES_MAX 4096
 
 size_t nd_plan_key_bits(size_t count, size_t width, size_t radius, double *cost)
 {
@@ -33,33 +33,16 @@ size_t nd_plan_key_bits(size_t count, size_t width, size_t radius, double *cost)
     return best;
 }
 
-static size_t part_start(const nd_join_plan *plan, size_t part)
+/* Chunk 0 is the most significant one. */
+static nd_span span_of(const nd_join_plan *plan, size_t chunk, size_t radius)
 {
-    return nd_block_start(plan->bits, plan->parts, part);
-}
-
-/* Blocks are counted from the least significant end, spans from the most significant one. */
-static nd_span span_of(const nd_join_plan *plan, size_t block, size_t radius)
-{
-    size_t end = part_start(plan, block + 1);
-    return (nd_span){plan->bits - end, end - part_start(plan, block), radius};
-}
-
-static void consider_blocks(size_t blocks, nd_join_plan *best)
-{
-    nd_join_plan plan = {ND_JOIN_BLOCKS, best->count, best->bits, best->distance, blocks, 0};
-    size_t tables = nd_block_table_count(blocks, plan.distance);
-    if (tables == 0 || tables > TABLES_MAX)
-        return;
-    nd_plan_key_bits(plan.count, plan.bits * (blocks - plan.distance) / blocks, 0, &plan.cost);
-    plan.cost *= (double)tables;
-    if (plan.cost < best->cost)
-        *best = plan;
+    const size_t end = nd_block_start(plan->bits, plan->chunks, plan->chunks - chunk);
+    return (nd_span){plan->bits - end, nd_chunk_bits(plan->bits, plan->chunks, chunk), radius};
 }
 
 static void consider_chunks(size_t chunks, nd_join_plan *best)
 {
-    nd_join_plan plan = {ND_JOIN_CHUNKS, best->count, best->bits, best->distance, chunks, 0};
+    nd_join_plan plan = {best->count, best->bits, best->distance, chunks, 0};
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         int radius = nd_chunk_radius(chunks, plan.distance, chunk);
         double cost = 0;
@@ -73,64 +56,26 @@ static void consider_chunks(size_t chunks, nd_join_plan *best)
         *best = plan;
 }
 
-nd_join_plan nd_plan_join(size_t count, size_t bits, size_t distance, size_t blocks)
+nd_join_plan nd_plan_join(size_t count, size_t bits, size_t distance)
 {
-    const size_t more_blocks = 12;
-    if (blocks > 0)
-        return (nd_join_plan){ND_JOIN_BLOCKS, count, bits, distance, blocks, 0};
-    nd_join_plan best = {ND_JOIN_ALL, count, bits, distance, 1, (double)count * (double)count / 2 * LOOKED_NS};
+    nd_join_plan best = {count, bits, distance, 0, (double)count * (double)count / 2 * LOOKED_NS};
     for (size_t chunks = 1; chunks <= bits && chunks <= ND_PARTS_MAX && chunks <= distance + 1; chunks++)
         consider_chunks(chunks, &best);
-    for (size_t more = distance + 2; more <= distance + more_blocks && more <= bits && more <= 64; more++)
-        consider_blocks(more, &best);
     return best;
 }
 
-size_t nd_plan_tables(const nd_join_plan *plan)
+/* A chunk with no radius has no pairs. */
+void nd_plan_table(const nd_join_plan *plan, size_t index, nd_join_table *table)
 {
-    if (plan->kind == ND_JOIN_BLOCKS)
-        return nd_block_table_count(plan->parts, plan->distance);
-    return plan->parts;
-}
-
-/* A pair agrees on the leading blocks of several tables. It is one of the table whose leading blocks are the most significant ones
- * that agree: no trailing block before the last leading one may agree. */
-static int block_table(const nd_join_plan *plan, size_t index, nd_join_table *table)
-{
-    uint8_t order[ND_PARTS_MAX];
-    size_t leading = plan->parts - plan->distance;
-    ND_TRY(nd_block_table(plan->parts, plan->distance, index, order));
-    table->meeting = leading;
-    table->count = 0;
-    for (size_t i = 0; i < plan->parts; i++)
-        if (i < leading || order[i] > order[leading - 1])
-            table->spans[table->count++] = span_of(plan, order[i], 0);
-    return ND_OK;
-}
-
-/* A pair is one of the first chunk in which it meets. A chunk with no radius has no pairs: its table is empty, meeting == 0. */
-static void chunk_table(const nd_join_plan *plan, size_t index, nd_join_table *table)
-{
-    int radius = nd_chunk_radius(plan->parts, plan->distance, index);
-    table->meeting = radius >= 0;
-    table->count = 0;
+    table->count = 1;
+    table->spans[0] = (nd_span){0, 0, 0};
+    if (plan->chunks == 0)
+        return;
+    const int radius = nd_chunk_radius(plan->chunks, plan->distance, index);
+    table->count = radius >= 0 ? 1 + index : 0;
     if (radius < 0)
         return;
-    table->spans[table->count++] = span_of(plan, plan->parts - 1 - index, (size_t)radius);
+    table->spans[0] = span_of(plan, index, (size_t)radius);
     for (size_t chunk = 0; chunk < index; chunk++)
-        table->spans[table->count++] = span_of(plan, plan->parts - 1 - chunk,
-            (size_t)nd_chunk_radius(plan->parts, plan->distance, chunk));
-}
-
-int nd_plan_table(const nd_join_plan *plan, size_t index, nd_join_table *table)
-{
-    if (plan->kind == ND_JOIN_BLOCKS)
-        return block_table(plan, index, table);
-    if (plan->kind == ND_JOIN_CHUNKS) {
-        chunk_table(plan, index, table);
-    } else {
-        table->meeting = table->count = 1;
-        table->spans[0] = (nd_span){0, 0, 0};
-    }
-    return ND_OK;
+        table->spans[1 + chunk] = span_of(plan, chunk, (size_t)nd_chunk_radius(plan->chunks, plan->distance, chunk));
 }

@@ -30,17 +30,11 @@ int nd_pairs_finish(nd_pairs *pairs);
 
 #define ND_PARTS_MAX 256
 
-typedef enum nd_join_kind {
-    ND_JOIN_ALL,    /* one table, one bucket */
-    ND_JOIN_BLOCKS, /* a table for each choice of parts - distance blocks, in all of which the codes agree */
-    ND_JOIN_CHUNKS, /* a table for each chunk, in which the codes differ in a few bits at most */
-} nd_join_kind;
-
 typedef struct nd_join_plan {
-    nd_join_kind kind;
     size_t count; /* of codes that it is made for: more or fewer cost time only */
-    size_t bits, distance, parts;
-    double cost; /* expected for random codes, in ns */
+    size_t bits, distance;
+    size_t chunks; /* a table for each, in which the codes differ in a few bits at most; 0: one table, one bucket */
+    double cost;   /* expected for random codes, in ns */
 } nd_join_plan;
 
 /* `width` bits of the code from its bit `at` on; two codes meet there if they differ in `radius` bits at most. */
@@ -48,17 +42,16 @@ typedef struct nd_span {
     size_t at, width, radius;
 } nd_span;
 
-/* What two codes must be to be a pair of this table, and of no earlier one: met in the first `meeting` spans, not met in the
- * others. The first span, or all of the meeting ones one after another if their radius is 0, make the key of a bucket. */
+/* What two codes must be to be a pair of this table, and of no earlier one: met in the first span, whose bits make the key of a bucket,
+ * not met in the others. count 0: there are no pairs. */
 typedef struct nd_join_table {
-    size_t meeting, count;
+    size_t count;
     nd_span spans[ND_PARTS_MAX];
 } nd_join_table;
 
-/* The cheapest plan for `count` codes; with `blocks` above 0, that of so many blocks. */
-nd_join_plan nd_plan_join(size_t count, size_t bits, size_t distance, size_t blocks);
-size_t nd_plan_tables(const nd_join_plan *plan);
-int nd_plan_table(const nd_join_plan *plan, size_t index, nd_join_table *table);
+/* The cheapest plan for `count` codes. */
+nd_join_plan nd_plan_join(size_t count, size_t bits, size_t distance);
+void nd_plan_table(const nd_join_plan *plan, size_t index, nd_join_table *table);
 /* How many of `width` bits that may differ by `radius` make the best buckets for `count` codes; *cost as in the plan. */
 size_t nd_plan_key_bits(size_t count, size_t width, size_t radius, double *cost);
 /* nd_find_all by a plan: count >= 2, at most UINT32_MAX. */

@@ -112,9 +112,9 @@ def jaccard_pieces(
 def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others: Any = None) -> npt.NDArray[np.int64]:
     """All pairs of codes that differ in at most max_distance bits: int64[m, 2], i < j ascending, each pair once.
 
-    codes: uint64[n], uint8[n, size], or a list of int (64 bits) or bytes. blocks: the blocks of the permuted tables (Manku, Jain
-    and Das Sarma 2007), above max_distance; None to choose. others: codes of the same size; if given, each pair has one item of
-    both, (codes[i], others[j]).
+    codes: uint64[n], uint8[n, size], or a list of int (64 bits) or bytes. blocks: above max_distance, as simhash-py has it; the
+    function chooses its tables itself. others: codes of the same size; if given, each pair has one item of both,
+    (codes[i], others[j]).
 
     >>> find_all([0b0000, 0b0111, 0b0001], 2).tolist()
     [[0, 2], [1, 2]]
@@ -130,10 +130,10 @@ def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others
             raise ParameterError(f"codes have {bits} bits and others {8 * more.shape[1]}: pairs are of codes of one size")
         rows = np.concatenate([rows, more])
     distance = check_integer("max_distance", max_distance, 0, bits, f"of {bits} bits")
-    remedy = f"above max_distance={distance}"
-    count = 0 if blocks is None else check_integer("blocks", blocks, distance + 1, min(bits, 64), remedy)
+    if blocks is not None:
+        check_integer("blocks", blocks, distance + 1, min(bits, 64), f"above max_distance={distance}")
     flat = np.ascontiguousarray(rows).reshape(-1) if len(rows) else np.zeros(1, np.uint8)
-    data, rule = (native.pointer(flat, "uint8_t[]"), len(rows)), (bits, distance, count)
+    data, rule = (native.pointer(flat, "uint8_t[]"), len(rows)), (bits, distance)
     if others is None:
         return comparing.pairs(lambda out: native.lib.nd_find_all(*data, comparing.NO_SPLIT, *rule, out))
     ids = comparing.pairs(lambda out: native.lib.nd_find_all(*data, split, *rule, out))
