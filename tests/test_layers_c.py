@@ -14,11 +14,19 @@ CSRC = Path(__file__).parent.parent / "csrc"
 ROOMS = ("arrays", "hashes", "kernels", "text", "schemes", "joins")
 """The core. A room uses itself, those before it, and the contract."""
 
-CONTRACT = ("core.h", "neardup_abi.h", "neardup_join.h", "neardup_limits.h", "neardup_testing.h", "neardup_try.h")
+CONTRACT = (
+    "core.h",
+    "neardup_abi.h",
+    "neardup_buckets.h",
+    "neardup_join.h",
+    "neardup_limits.h",
+    "neardup_testing.h",
+    "neardup_try.h",
+)
 """What the core offers, and what all of it begins with."""
 
 OUTER = {
-    "sqlite": ("neardup_abi.h", "neardup_export.h", "neardup_join.h", "neardup_limits.h", "neardup_try.h"),
+    "sqlite": ("neardup_abi.h", "neardup_buckets.h", "neardup_export.h", "neardup_join.h", "neardup_limits.h", "neardup_try.h"),
     "python": ("neardup_abi.h", "neardup_export.h", "neardup_testing.h"),
 }
 """What uses the core from outside, and the headers by which it does."""

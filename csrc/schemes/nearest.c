@@ -1,5 +1,6 @@
 /* nearest.c: the codes nearest to another one, of all entries, which are looked at row by row. The distance that still counts falls as
  * nearer ones are found, so that the kernel passes by nearly all of the rest. */
+#include "neardup_buckets.h"
 #include "schemes/schemes.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* packing.c: which entries stand in which rows of a bucket, when fingerprints are filed there or taken out. */
 #include <stdlib.h>
 
+#include "neardup_buckets.h"
 #include "schemes/schemes.h"
 
 /* A row that changes: entries from `first` to `end`; none = it goes. */

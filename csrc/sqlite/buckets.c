@@ -5,6 +5,7 @@
  * table. DIRECTONLY: it reads the index. A row is given out after the statements that it took are reset, so it may feed an INSERT into
  * the table itself. */
 #include "sqlite/neardup.h"
+#include "neardup_buckets.h"
 
 typedef struct buckets_cursor {
     nd_cursor head;
@@ -140,7 +141,7 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, nd_bucket_roo
     if (status == ND_ERROR_CAPACITY)
         return nd_table_fail(table, "a bucket of index \"%s\" is full: rebuild the index with a larger `expected`",
             table->cache.settings.index);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_status(table, status);
 }
 
 /* Whether a member of the group has this id; members come in the order of their ids. */

@@ -182,10 +182,14 @@ int nd_input_is_null(const nd_cursor *cursor, int which);
 int nd_table_fail(nd_table *table, const char *format, ...);
 /* The same with SQLite's message, unless there is one; returns the code. */
 int nd_table_fail_database(nd_table *table, int code);
-/* The same for a core status; returns SQLITE_NOMEM, SQLITE_INTERRUPT or SQLITE_ERROR. */
+/* The same for a core status; returns SQLITE_OK for ND_OK, else SQLITE_NOMEM, SQLITE_INTERRUPT or SQLITE_ERROR. */
 int nd_table_fail_status(nd_table *table, int status);
+/* The same of a stored value of `size` bytes that was read. */
+int nd_table_fail_value(nd_table *table, int status, size_t size);
 /* Takes over a message (or NULL) and returns the code. */
 int nd_table_fail_message(nd_table *table, int code, char *message);
+/* An input that must be a blob, which `name` names. */
+int nd_input_blob(nd_cursor *cursor, int which, const char *name, const uint8_t **bytes, size_t *size);
 /* An integer input within bounds, `fallback` where it was not given. */
 int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out);
 

@@ -113,11 +113,8 @@ static int set_text(nd_cursor *cursor, nd_question *q)
     if (!nd_value_bytes(cursor->inputs[ND_SEARCH_TEXT], &text, &size))
         return nd_table_fail(table, "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(cursor->inputs[ND_SEARCH_TEXT]));
     nd_values_clear(workspace->values);
-    int status = nd_text_to_hashes(workspace->work, rules, text, size);
-    if (status == ND_OK)
-        status = nd_scheme_append_work(scheme, rules, workspace->work, workspace->values);
-    if (status != ND_OK)
-        return nd_table_fail_status(table, status);
+    ND_TRY(nd_table_fail_status(table, nd_text_to_hashes(workspace->work, rules, text, size)));
+    ND_TRY(nd_table_fail_status(table, nd_scheme_append_work(scheme, rules, workspace->work, workspace->values)));
     q->fingerprint = nd_values_bytes(workspace->values);
     q->fingerprint_size = (size_t)nd_values_ends(workspace->values)[0];
     return SQLITE_OK;
@@ -127,10 +124,9 @@ int nd_question_read(nd_cursor *cursor, nd_question *q)
 {
     memset(q, 0, sizeof *q);
     q->settings = &nd_table_of(cursor)->cache.settings;
-    int code = set_measure(cursor, q);
-    if (code == SQLITE_OK)
-        code = set_bounds(cursor, q);
-    if (code != SQLITE_OK || nd_input_is_null(cursor, ND_SEARCH_TEXT))
-        return code;
+    ND_TRY(set_measure(cursor, q));
+    ND_TRY(set_bounds(cursor, q));
+    if (nd_input_is_null(cursor, ND_SEARCH_TEXT))
+        return SQLITE_OK;
     return q->settings->scheme.kind == ND_SCHEME_BINARYCODE ? set_code(cursor, q) : set_text(cursor, q);
 }

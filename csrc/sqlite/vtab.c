@@ -281,11 +281,30 @@ int nd_table_fail_database(nd_table *table, int code)
 
 int nd_table_fail_status(nd_table *table, int status)
 {
+    if (status == ND_OK)
+        return SQLITE_OK;
     if (status == ND_ERROR_MEMORY)
         return SQLITE_NOMEM;
     if (status == ND_ERROR_STOPPED)
         return SQLITE_INTERRUPT;
     return nd_table_fail(table, "%s", nd_status_sentence(status));
+}
+
+int nd_table_fail_value(nd_table *table, int status, size_t size)
+{
+    if (status != ND_ERROR_DAMAGED)
+        return nd_table_fail_status(table, status);
+    return nd_table_fail(table, "%lld bytes that are no fingerprint of index \"%s\": wrong length or order", (sqlite3_int64)size,
+        table->cache.settings.index);
+}
+
+int nd_input_blob(nd_cursor *cursor, int which, const char *name, const uint8_t **bytes, size_t *size)
+{
+    sqlite3_value *input = cursor->inputs[which];
+    if (sqlite3_value_type(input) != SQLITE_BLOB)
+        return nd_table_fail(nd_table_of(cursor), "%s must be a blob, not %s", name, nd_type_name(input));
+    (void)nd_value_bytes(input, bytes, size);
+    return SQLITE_OK;
 }
 
 int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out)

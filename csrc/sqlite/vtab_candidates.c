@@ -239,17 +239,12 @@ static int make_keys(candidates_cursor *cursor)
     const uint8_t *bytes;
     size_t size;
     int64_t group_id;
-    if (sqlite3_value_type(base->inputs[1]) != SQLITE_BLOB)
-        return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(base->inputs[1]));
-    (void)nd_value_bytes(base->inputs[1], &bytes, &size);
+    ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
     ND_TRY(nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_input_integer(base, 4, "max_distance", INT64_MIN, INT64_MAX, 0, &cursor->most));
     int status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
-    if (status == ND_ERROR_DAMAGED)
-        return nd_table_fail(table, "%lld bytes that are no fingerprint of index \"%s\": wrong length or order",
-            (sqlite3_int64)size, settings->index);
     cursor->passes = nd_keys_count(cursor->keys);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_value(table, status, size);
 }
 
 static int candidates_fill(nd_cursor *base)

@@ -18,9 +18,9 @@ static int entries_fill(nd_cursor *base)
     const uint8_t *bytes;
     size_t size;
     int64_t code_bytes;
-    int code = nd_input_integer(base, 1, "code_bytes", 1, INT32_MAX, 8, &code_bytes);
-    if (code != SQLITE_OK || nd_input_is_null(base, 0))
-        return code;
+    ND_TRY(nd_input_integer(base, 1, "code_bytes", 1, INT32_MAX, 8, &code_bytes));
+    if (nd_input_is_null(base, 0))
+        return SQLITE_OK;
     if (sqlite3_value_type(base->inputs[0]) != SQLITE_BLOB || !nd_value_bytes(base->inputs[0], &bytes, &size) ||
         nd_entries_read(bytes, size, (size_t)code_bytes, &cursor->entries) != ND_OK)
         return nd_table_fail(nd_table_of(base), "no entries of codes of %lld bytes, or damaged ones", code_bytes);

@@ -4,6 +4,7 @@
  *
  * Every table of {index}_code_bucket holds every code, so the rows of the first one are looked at. DIRECTONLY: it reads the index. */
 #include "sqlite/neardup.h"
+#include "neardup_buckets.h"
 
 typedef struct nearest_cursor {
     nd_cursor head;
@@ -21,8 +22,7 @@ static int add_row(nearest_cursor *cursor, sqlite3_stmt *rows, size_t code_size)
     if (bytes == NULL || sqlite3_column_type(rows, 1) != SQLITE_BLOB ||
         nd_entries_read(bytes, size, code_size, &entries) != ND_OK)
         return nd_table_fail(table, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
-    int status = nd_nearest_add(cursor->nearest, &entries);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_status(table, nd_nearest_add(cursor->nearest, &entries));
 }
 
 /* All rows of the first table, of one group or, where that is NULL, of all. */
@@ -56,19 +56,16 @@ static int nearest_fill(nd_cursor *base)
         return nd_table_fail(table, "index \"%s\" holds sets, not codes", settings->index);
     if (nd_input_is_null(base, 1) || nd_input_is_null(base, 3))
         return SQLITE_OK;
-    if (sqlite3_value_type(base->inputs[1]) != SQLITE_BLOB)
-        return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(base->inputs[1]));
-    (void)nd_value_bytes(base->inputs[1], &bytes, &size);
+    ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
     if (8 * size != (size_t)settings->scheme.bits)
         return nd_table_fail(table, "a code of %d bits must have %d bytes, not %lld", settings->scheme.bits,
             settings->scheme.bits / 8, (sqlite3_int64)size);
     ND_TRY(every ? SQLITE_OK : nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_input_integer(base, 3, "count", 0, INT64_MAX, 0, &count));
-    int status = nd_nearest_begin(cursor->nearest, bytes, size, (uint64_t)count);
-    int code = status == ND_OK ? add_rows(cursor, every ? NULL : &group_id, size) : nd_table_fail_status(table, status);
-    if (code == SQLITE_OK)
-        base->count = nd_nearest_entries(cursor->nearest, &cursor->entries);
-    return code;
+    ND_TRY(nd_table_fail_status(table, nd_nearest_begin(cursor->nearest, bytes, size, (uint64_t)count)));
+    ND_TRY(add_rows(cursor, every ? NULL : &group_id, size));
+    base->count = nd_nearest_entries(cursor->nearest, &cursor->entries);
+    return SQLITE_OK;
 }
 
 static int nearest_open(nd_cursor *base)

@@ -157,8 +157,7 @@ static int locate(nd_table *table, const uint8_t *text, size_t size, size_t toke
         tokens, &out->count);
     if (status == ND_ERROR_CAPACITY || (status == ND_OK && out->count != tokens))
         return nd_table_fail(table, "a stored text is not the one that its fingerprint was made of");
-    if (status != ND_OK)
-        return nd_table_fail_status(table, status);
+    ND_TRY(nd_table_fail_status(table, status));
     count_characters(text, out->starts, tokens);
     count_characters(text, out->ends, tokens);
     return SQLITE_OK;
@@ -179,26 +178,20 @@ static int add_document(passages_cursor *cursor, const nd_question *q, const loc
     if (!nd_column_is_intact(statement, 2))
         return nd_table_fail(table, "a fingerprint is damaged: it is not the one that its hash was made of");
     const size_t size = (size_t)sqlite3_column_bytes(statement, 2);
-    int status = nd_passages_find(cursor->passages, sqlite3_column_blob(statement, 2), size, &found, &count);
-    if (status != ND_OK)
-        return nd_table_fail_status(table, status);
+    ND_TRY(
+        nd_table_fail_status(table, nd_passages_find(cursor->passages, sqlite3_column_blob(statement, 2), size, &found, &count)));
     if (count == 0)
         return SQLITE_OK;
     const located *other = NULL;
-    int code = SQLITE_OK;
     if (sqlite3_column_type(statement, 4) == SQLITE_TEXT && q->settings->rules != NULL) {
         const uint8_t *text = sqlite3_column_text(statement, 4);
         if (text == NULL)
             return SQLITE_NOMEM;
-        code = locate(table, text, (size_t)sqlite3_column_bytes(statement, 4), size / 4, &cursor->other);
+        ND_TRY(locate(table, text, (size_t)sqlite3_column_bytes(statement, 4), size / 4, &cursor->other));
         other = &cursor->other;
     }
-    if (code == SQLITE_OK)
-        code = nd_buffer_reserve((void **)&cursor->rows, &cursor->row_capacity, cursor->row_count + count, sizeof(passage_row));
-    if (code == SQLITE_OK)
-        code = nd_buffer_reserve((void **)&cursor->keys, &cursor->key_capacity, cursor->key_count + 1, sizeof(sqlite3_value *));
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_buffer_reserve((void **)&cursor->rows, &cursor->row_capacity, cursor->row_count + count, sizeof(passage_row)));
+    ND_TRY(nd_buffer_reserve((void **)&cursor->keys, &cursor->key_capacity, cursor->key_count + 1, sizeof(sqlite3_value *)));
     sqlite3_value *key = sqlite3_value_dup(sqlite3_column_value(statement, 0));
     if (key == NULL)
         return SQLITE_NOMEM;
@@ -258,32 +251,24 @@ static int read_question(passages_cursor *cursor, nd_question *q, const located 
     nd_table *table = nd_table_of(base);
     int64_t shortest;
     *own = NULL;
-    int code = nd_question_read(base, q);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_question_read(base, q));
     const nd_scheme *scheme = &q->settings->scheme;
     if (scheme->kind != ND_SCHEME_PASSAGES)
         return nd_table_fail(table, "index \"%s\" does not file passages: make it with Passages()", q->settings->index);
     shortest = scheme->shortest;
     if (!nd_input_is_null(base, SHORTEST))
-        code = nd_input_integer(base, SHORTEST, "shortest", scheme->shortest, ND_SHORTEST_MAX, shortest, &shortest);
-    if (code != SQLITE_OK)
-        return code;
+        ND_TRY(nd_input_integer(base, SHORTEST, "shortest", scheme->shortest, ND_SHORTEST_MAX, shortest, &shortest));
     if (!nd_input_is_null(base, FINGERPRINT)) {
-        if (sqlite3_value_type(base->inputs[FINGERPRINT]) != SQLITE_BLOB)
-            return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(base->inputs[FINGERPRINT]));
-        (void)nd_value_bytes(base->inputs[FINGERPRINT], &q->fingerprint, &q->fingerprint_size);
+        ND_TRY(nd_input_blob(base, FINGERPRINT, "a fingerprint", &q->fingerprint, &q->fingerprint_size));
     } else if (q->fingerprint_size > 0) {
         const uint8_t *text;
         size_t size;
         (void)nd_value_bytes(base->inputs[ND_SEARCH_TEXT], &text, &size);
-        code = locate(table, text, size, q->fingerprint_size / 4, &cursor->own);
+        ND_TRY(locate(table, text, size, q->fingerprint_size / 4, &cursor->own));
         *own = &cursor->own;
     }
-    if (code != SQLITE_OK)
-        return code;
-    const int status = nd_passages_begin(cursor->passages, q->fingerprint, q->fingerprint_size, (size_t)shortest);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_status(table,
+        nd_passages_begin(cursor->passages, q->fingerprint, q->fingerprint_size, (size_t)shortest));
 }
 
 static int passages_fill(nd_cursor *base)

@@ -46,32 +46,22 @@ static int fill(nd_cursor *base, int filing, int group_input)
 {
     keys_cursor *cursor = (keys_cursor *)base;
     nd_table *table = nd_table_of(base);
-    sqlite3_value *value = base->inputs[1];
     const nd_settings *settings = &table->cache.settings;
     const uint8_t *bytes;
     size_t size;
     int64_t group_id;
     if (nd_input_is_null(base, 1))
         return SQLITE_OK;
-    if (sqlite3_value_type(value) != SQLITE_BLOB)
-        return nd_table_fail(table, "a fingerprint must be a blob, not %s", nd_type_name(value));
-    (void)nd_value_bytes(value, &bytes, &size);
-    int status = ND_OK, code = nd_input_integer(base, group_input, "group_id", INT64_MIN, INT64_MAX, 0, &group_id);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
+    ND_TRY(nd_input_integer(base, group_input, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
+    int status = ND_OK;
     if (filing)
         status = nd_scheme_file_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
     else if (nd_input_is_null(base, 2))
         status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
     else
-        code = containment_keys(cursor, settings, bytes, size, &status);
-    if (code != SQLITE_OK)
-        return code;
-    if (status == ND_ERROR_DAMAGED)
-        return nd_table_fail(table, "%lld bytes that are no fingerprint of index \"%s\": wrong length or order",
-            (sqlite3_int64)size, settings->index);
-    if (status != ND_OK)
-        return nd_table_fail_status(table, status);
+        ND_TRY(containment_keys(cursor, settings, bytes, size, &status));
+    ND_TRY(nd_table_fail_value(table, status, size));
     base->count = nd_keys_count(cursor->keys);
     return SQLITE_OK;
 }

@@ -38,9 +38,9 @@ static int shingles_fill(nd_cursor *base)
     int64_t shingle;
     const uint8_t *text;
     size_t size;
-    int code = nd_input_integer(base, 1, "k", 1, 1000, ND_DEFAULT_SHINGLE, &shingle);
-    if (code != SQLITE_OK || nd_input_is_null(base, 0))
-        return code;
+    ND_TRY(nd_input_integer(base, 1, "k", 1, 1000, ND_DEFAULT_SHINGLE, &shingle));
+    if (nd_input_is_null(base, 0))
+        return SQLITE_OK;
     if (!nd_value_bytes(base->inputs[0], &text, &size))
         return nd_table_fail(nd_table_of(base), "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(base->inputs[0]));
     int status = ND_OK;
@@ -52,8 +52,7 @@ static int shingles_fill(nd_cursor *base)
     }
     if (status == ND_OK)
         status = nd_text_to_hashes(cursor->work, cursor->rules, text, size);
-    if (status != ND_OK)
-        return nd_table_fail_status(nd_table_of(base), status);
+    ND_TRY(nd_table_fail_status(nd_table_of(base), status));
     base->count = nd_text_shingle_count(cursor->work, cursor->rules);
     return SQLITE_OK;
 }
@@ -99,31 +98,26 @@ static int bands_fill(nd_cursor *base)
 {
     bands_cursor *cursor = (bands_cursor *)base;
     int64_t bands, rows, slot_bits;
-    int code = nd_input_integer(base, 1, "bands", 1, 65536, 0, &bands);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(base, 2, "rows", 1, 65536, 0, &rows);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(base, 3, "slot_bits", 16, 32, 16, &slot_bits);
-    if (code != SQLITE_OK || nd_input_is_null(base, 0))
-        return code;
-    sqlite3_value *fingerprint = base->inputs[0];
-    if (sqlite3_value_type(fingerprint) != SQLITE_BLOB)
-        return nd_table_fail(nd_table_of(base), "fingerprint must be a blob, not %s", nd_type_name(fingerprint));
+    const uint8_t *signature;
+    size_t bytes;
+    ND_TRY(nd_input_integer(base, 1, "bands", 1, 65536, 0, &bands));
+    ND_TRY(nd_input_integer(base, 2, "rows", 1, 65536, 0, &rows));
+    ND_TRY(nd_input_integer(base, 3, "slot_bits", 16, 32, 16, &slot_bits));
+    if (nd_input_is_null(base, 0))
+        return SQLITE_OK;
+    ND_TRY(nd_input_blob(base, 0, "fingerprint", &signature, &bytes));
     if (slot_bits % 16 != 0)
         return nd_table_fail(nd_table_of(base), "slot_bits must be 16 or 32, not %lld", slot_bits);
-    int64_t slot_size = slot_bits / 8;
-    const void *signature = sqlite3_value_blob(fingerprint);
-    int64_t size = sqlite3_value_bytes(fingerprint);
+    const int64_t slot_size = slot_bits / 8, size = (int64_t)bytes;
     if (size % slot_size != 0 || size / slot_size < bands * rows)
         return nd_table_fail(nd_table_of(base), "%lld bands of %lld rows do not fit a fingerprint of %lld bytes", bands, rows,
             size);
     int32_t *buckets = sqlite3_realloc64(cursor->buckets, (sqlite3_uint64)bands * sizeof *buckets);
-    if (buckets == NULL || signature == NULL)
+    if (buckets == NULL)
         return SQLITE_NOMEM;
     cursor->buckets = buckets;
-    int status = nd_band_buckets(signature, (size_t)(size / slot_size), (size_t)slot_size, (size_t)bands, (size_t)rows, buckets);
-    if (status != ND_OK)
-        return nd_table_fail_status(nd_table_of(base), status);
+    ND_TRY(nd_table_fail_status(nd_table_of(base),
+        nd_band_buckets(signature, (size_t)(size / slot_size), (size_t)slot_size, (size_t)bands, (size_t)rows, buckets)));
     base->count = (size_t)bands;
     return SQLITE_OK;
 }

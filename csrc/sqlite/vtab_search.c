@@ -275,16 +275,15 @@ static int search_fill(nd_cursor *base)
     nd_question q;
     int found = 0;
     drop_rows(cursor);
-    int code = nd_question_read(base, &q);
-    if (code == SQLITE_OK)
-        code = set_group(cursor, &q, &found);
+    ND_TRY(nd_question_read(base, &q));
+    ND_TRY(set_group(cursor, &q, &found));
     int allowed = 0;
-    if (code == SQLITE_OK && found && q.fingerprint_size > 0 && q.settings->allows)
-        code = find_allowed(nd_table_of(base), &q, &allowed);
-    if (code == SQLITE_OK && found && q.fingerprint_size > 0 && !allowed)
-        code = run_query(cursor, &q);
+    if (found && q.fingerprint_size > 0 && q.settings->allows)
+        ND_TRY(find_allowed(nd_table_of(base), &q, &allowed));
+    if (found && q.fingerprint_size > 0 && !allowed)
+        ND_TRY(run_query(cursor, &q));
     base->count = cursor->row_count;
-    return code;
+    return SQLITE_OK;
 }
 
 static void search_column(nd_cursor *base, sqlite3_context *context, int column)

@@ -1,6 +1,7 @@
 /* test_nearest.c: the nearest entries are those within the smallest distance that holds as many as are wanted, row by row in any order
  * of their distances. */
 #include "check.h"
+#include "neardup_buckets.h"
 
 #define MOST 3000
 #define LONGEST (ND_BITS_MAX / 8)

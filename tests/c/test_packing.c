@@ -1,5 +1,6 @@
 /* test_packing.c: the rows of a bucket hold what was filed there less what was taken out, in its order, and no row is too large. */
 #include "check.h"
+#include "neardup_buckets.h"
 
 #define CODE 8
 #define MOST 2000

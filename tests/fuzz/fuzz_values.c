@@ -1,6 +1,7 @@
 /* fuzz_values.c: any bytes as stored values of any scheme: what is no value is refused, what is one has keys and a similarity, by
  * every tier the same; values made from hashes are values; what the rule accepts is found under the keys. */
 #include "fuzz.h"
+#include "neardup_buckets.h"
 #include "schemes/schemes.h"
 
 #define PROBES_MAX 20000
