@@ -49,16 +49,16 @@ def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(limits, "FILING_BYTES", 1)
     case = CASES[name]
     model = Model(case)
-    texts = families(3, 60, 30)
+    texts = families(2, 50, 20)
     with Index(tmp_path / "index.db", case.scheme, text=case.rules, store_text=case.store_text) as index:
-        for part in (texts[:120], texts[120:190]):
+        for part in (texts[:70], texts[70:110]):
             expected = 0
             for key, text in part:
                 expected += bool(model.matches(text))
                 model.put(key, text)
             assert index.add_many(part).matched == expected
             agree(index, model)
-        for key, text in texts[190:]:
+        for key, text in texts[110:]:
             found = model.matches(text)
             model.put(key, text)
             got = [(one.key, one.similarity, one.distance) for one in index.add(key, text)]

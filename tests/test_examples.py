@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,29 +180,43 @@ DEATHS = {
 }
 
 
+def second_day(example: Any, index: Path, path: Path) -> tuple[Any, ...]:
+    """A day that is run twice: its counts, its output, what is stored, and the lines that are refused."""
+    counts = example.keep_new(str(index), path)
+    refused = path.with_suffix(".refused.jsonl").read_text("utf-8").splitlines()
+    end = counts, path.with_suffix(".unique.jsonl").read_bytes(), crawled(index), [json.loads(line)["url"] for line in refused]
+    assert example.keep_new(str(index), path) == counts
+    assert sorted(one.name for one in path.parent.glob("*.part")) == []
+    return end
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The module of the example, an index after a first day, and what a second day comes to that nothing kills."""
+    folder = tmp_path_factory.mktemp("days")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        example = importlib.import_module("daily_crawl")
+        example.keep_new(str(folder / "first.db"), day_file(folder, 1, rows(90)))
+        shutil.copy(folder / "first.db", folder / "crawl.db")
+        yield example, folder / "first.db", second_day(example, folder / "crawl.db", day_file(folder, 0, rows(300)))
+
+
 @pytest.mark.parametrize("place", DEATHS)
-@pytest.mark.parametrize("example", ["daily_crawl"], indirect=True)
-def test_a_day_that_was_killed_is_run_again(example: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_that_was_killed_is_run_again(days: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed anywhere, a day has its whole output or none; run again, counts, output and index are those of one that was not, and
     the same lines are refused."""
-    before, records = rows(90), rows(300)
-    ends = []
-    for name in ("whole", "killed"):
-        folder = tmp_path / name
-        folder.mkdir()
-        index, path = folder / "crawl.db", day_file(folder, 0, records)
-        example.keep_new(str(index), day_file(folder, 1, before))
-        unique = path.with_suffix(".unique.jsonl")
-        if name == "killed":
-            monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
-            run(sys.executable, "-c", DIE, *DEATHS[place], index, path, folder=folder, status=-signal.SIGKILL)
-            assert not unique.exists() or unique.read_bytes() == ends[0][1]
-        counts = example.keep_new(str(index), path)
-        refused = path.with_suffix(".refused.jsonl").read_text("utf-8").splitlines()
-        ends.append((counts, unique.read_bytes(), crawled(index), [json.loads(line)["url"] for line in refused]))
-        assert example.keep_new(str(index), path) == ends[-1][0]
-        assert sorted(one.name for one in folder.glob("*.part")) == []
-    assert ends[0] == ends[1]
+    example, first, whole = days
+    index, path = Path(shutil.copy(first, tmp_path / "crawl.db")), day_file(tmp_path, 0, rows(300))
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
+    run(sys.executable, "-c", DIE, *DEATHS[place], index, path, folder=tmp_path, status=-signal.SIGKILL)
+    unique = path.with_suffix(".unique.jsonl")
+    assert not unique.exists() or unique.read_bytes() == whole[1]
+    end = second_day(example, index, path)
+    assert end[:2] + end[3:] == whole[:2] + whole[3:]
+    assert [(key, metadata, number) for key, metadata, _, number in end[2]] == [
+        (key, data, number) for key, data, _, number in whole[2]
+    ]
 
 
 def test_the_daily_crawl_of_the_shell(tmp_path: Path) -> None:
