@@ -24,9 +24,10 @@ STORED += ["SELECT neardup_similarity('neardup', {0}, {0})"]
 GONE = object()
 """The setting is not there."""
 
-UNKNOWN = "this neardup-db knows .*: install a newer neardup-db", "which neardup .* does not know: install a newer one"
-RULE = "must be|knows|no such hash|JSON", "cannot be|does not know"
-RANGE = "must be", "cannot be|must be"
+REMEDY = "which this neardup-db does not know: install a newer neardup-db, or restore"
+UNKNOWN = REMEDY, "which neardup .* does not know: install a newer one"
+RULE = REMEDY, "cannot be|does not know"
+RANGE = REMEDY, "cannot be|must be"
 ODD = "is {}, not a number: restore a backup", None
 FILES: dict[str, Any] = {"minhash": MinHash(threshold=0.8, exact=True), "simhash": SimHash(), "codes": BinaryCode(64, 3)}
 
@@ -42,8 +43,9 @@ DAMAGED: list[tuple[str, str, Any, str, str | None]] = [
     ("codes", "plan", "bands", *UNKNOWN[:1], "is 3"),
     ("codes", "plan", b"blocks", *RANGE),
     ("minhash", "threshold", 2.0, *RANGE),
-    ("minhash", "threshold", "0.8", "must be", None),  # SQL compares with no threshold here
-    *(("minhash", "bands", value, *RANGE) for value in (0, 10_000)),
+    ("minhash", "threshold", "0.8", REMEDY, None),  # SQL compares with no threshold here
+    ("minhash", "bands", 0, *RANGE),
+    ("minhash", "bands", 10_000, "is 10000; .* it must be from 1 to 25; restore", "cannot be|must be"),
     ("minhash", "seed", -1, *RANGE),
     *(("codes", "bits", value, *RANGE) for value in ("16", 12, 2**40, -8)),
     *(("codes", "max_distance", value, "", "must be|is 4") for value in (4, 5000)),
