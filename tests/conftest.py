@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 from by_hand import open_database
-from crash_writer import Writers
+from crash_writer import Writers, started
 from hypothesis import settings
 from support import SETS, WORDS
 
@@ -148,9 +148,8 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def writers() -> Iterator[Writers]:
     """Processes that write until they are killed."""
-    made = Writers()
-    yield made
-    made.close()
+    with started(1) as (made,):
+        yield made
 
 
 @pytest.fixture

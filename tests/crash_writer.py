@@ -1,4 +1,5 @@
-"""Writers to be killed. `python crash_writer.py` forks one for each JSON job, a line of standard input; `Writers` gives them.
+"""Writers to be killed. A server forks one for each JSON job, a line of its standard input; `Writers` gives them. `python
+crash_writer.py IN:OUT...` forks a server for each two descriptors.
 
 A writer says "ready PID", then the number of each operation as soon as it has returned, and then "end"; the process says "dead"
 when the writer is. Everything is imported once, so that hundreds of writers can be killed in a minute.
@@ -14,7 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any
 
 from disks import Disk, DiskFile
 from support import WORDS
@@ -84,28 +86,26 @@ def work(job: dict[str, Any]) -> None:
 
 
 class Writers:
-    """The process that forks writers, and the killing of them."""
+    """The server that forks writers, and the killing of them."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, jobs: IO[str], told: IO[str]) -> None:
+        self.jobs, self.told = jobs, told
         self.killed = 0
         self.acknowledged = 0
         """Operations of the writer at work, for whoever looks from another thread."""
 
     def start(self, job: dict[str, Any]) -> int:
         """Let a writer begin its job; its process's number."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        word, _, rest = self.process.stdout.readline().partition(" ")
+        self.jobs.write(json.dumps(job) + "\n")
+        self.jobs.flush()
+        word, _, rest = self.told.readline().partition(" ")
         assert word == "ready", rest
         return int(rest)
 
     def lines(self) -> Iterator[str]:
         """What it says, until it is dead. The last one, where it was killed, may be part of a line."""
-        assert self.process.stdout is not None
-        while not (line := self.process.stdout.readline().strip()).endswith("dead"):
-            assert line, "the process that forks writers has ended"
+        while not (line := self.told.readline().strip()).endswith("dead"):
+            assert line, "the server that forks writers has ended"
             yield line
         if line != "dead":
             yield line.removesuffix("dead")
@@ -126,18 +126,22 @@ class Writers:
         self.killed += not finished
         return len(lines) - finished
 
-    def close(self) -> None:
-        """End the process."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
+
+@contextmanager
+def started(count: int) -> Iterator[list[Writers]]:
+    """So many servers, forked by one process, which has imported all."""
+    pipes = [(*os.pipe(), *os.pipe()) for _ in range(count)]
+    theirs = [number for jobs, _, _, told in pipes for number in (jobs, told)]
+    command = [sys.executable, __file__, *(f"{jobs}:{told}" for jobs, _, _, told in pipes)]
+    with subprocess.Popen(command, pass_fds=theirs), ExitStack() as opened:
+        for number in theirs:
+            os.close(number)
+        ours = [(os.fdopen(jobs, "w"), os.fdopen(told)) for _, jobs, told, _ in pipes]
+        yield [Writers(*map(opened.enter_context, both)) for both in ours]
 
 
-def main() -> None:
+def serve() -> None:
     """Fork a writer for each line. Its batches are small."""
-    import processes  # which imports this one
-
     limits.BATCH_RECORDS, limits.WORTH_THREADS, limits.SEEN_FROM = 25, 1, 30
     child = 0
     for line in sys.stdin:
@@ -147,13 +151,32 @@ def main() -> None:
         if child == 0:
             try:
                 job = json.loads(line)
-                (processes.live if "role" in job else work)(job)
+                (sys.modules["processes"].live if "role" in job else work)(job)
             except BaseException:
                 say(f"failed {json.dumps(traceback.format_exc())}")
             finally:
                 os._exit(0)
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         say("dead")
+
+
+def main() -> None:
+    """Fork the servers, and wait for their end."""
+    import processes  # noqa: F401, which imports this one
+
+    given = [[int(number) for number in one.split(":")] for one in sys.argv[1:]]
+    servers = []
+    for both in given:
+        servers.append(os.fork())
+        if servers[-1] == 0:
+            for place, number in enumerate(both):
+                os.dup2(number, place)
+            os.closerange(3, 1 + max(map(max, given)))
+            serve()
+            os._exit(0)
+    os.closerange(3, 1 + max(map(max, given)))
+    for server in servers:
+        os.waitpid(server, 0)
 
 
 if __name__ == "__main__":

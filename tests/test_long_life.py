@@ -108,7 +108,7 @@ def test_a_long_mixed_load(tmp_path: Path, long_run: bool) -> None:
 
 def test_queries_leave_nothing(tmp_path: Path, long_run: bool) -> None:
     """Memory does not grow with the number of questions, whatever their options are."""
-    calls = 5_000_000 if long_run else 5_000
+    calls = 5_000_000 if long_run else 3_000
     with Index(tmp_path / "index.db", BinaryCode(64, 3), durability="normal") as index:
         index.add_codes(range(2000), [number << 20 for number in range(2000)])
 
@@ -137,7 +137,7 @@ def test_opened_and_closed_many_times(tmp_path: Path) -> None:
     for _ in range(20):
         use()
     before = resident_bytes()
-    for _ in range(100):
+    for _ in range(60):
         use()
         assert open_files(tmp_path) == []
     assert resident_bytes() <= before + (2 << 20)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash_writer import Writers
+from crash_writer import Writers, started
 from history import Done, History
 from load import Together, run_threads, run_together
 from processes import STATES, TEXTS, Verdicts, audit, state_of
@@ -33,11 +33,9 @@ OPERATIONS = {"write": 20, "rebuild": 8, "read": 12, "look": 6}
 
 @pytest.fixture
 def companies() -> Iterator[list[Writers]]:
-    """Processes that fork others, one for each that is at work."""
-    made = [Writers() for _ in CAST]
-    yield made
-    for one in made:
-        one.close()
+    """Servers that fork processes, one for each that is at work."""
+    with started(len(CAST)) as made:
+        yield made
 
 
 def report(writers: Writers, job: dict[str, Any], kill_at: int) -> tuple[list[Done], str]:

@@ -134,7 +134,7 @@ def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str, dismi
 def test_replacing_equal_copies_does_not_cost_their_square(scheme: Any) -> None:
     """Four times the equal copies, replaced in another order, take SQLite four times the steps, and stay one cluster."""
     counts = []
-    for count in (400, 1600):
+    for count in (200, 800):
         with Index(":memory:", scheme) as index:
             records = [(number, "this page does not exist on our server please try again") for number in range(count)]
             index.add_many(records)
