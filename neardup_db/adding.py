@@ -19,19 +19,13 @@ from .parameters import (
     Ttl,
     check_callable,
     check_choice,
-    check_expiry,
-    check_group,
     check_if_exists,
     check_integer,
-    check_key,
     check_many,
-    check_metadata,
-    check_part,
     check_text,
-    storable,
 )
 from .reader import Reader
-from .records import check_fields
+from .records import check_fields, checked_record
 from .schemes.codes import Code
 from .store.database.errors import translated
 from .store.following.follower import Follower
@@ -46,9 +40,6 @@ from .store.query.query_spec import QuerySpec
 from .store.transfer.importing import FingerprintFiles
 from .store.transfer.merging import merge
 from .values import AddReport, Key, Match, Part, Record
-
-_CODE = object()
-"""Placeholder for the text of a document that is a code."""
 
 
 class AddMethods(Reader):
@@ -83,7 +74,7 @@ class AddMethods(Reader):
         []
         [Match(key='a1', similarity=0.75, distance=None)]
         """
-        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
+        record = self._record(key, check_text(text), metadata=metadata, group=group, expires_at=expires_at, ttl=ttl)
         return self._write(self._writer.add, record, _sketching(text), if_exists, check_integer("limit", limit))
 
     def add_code(
@@ -112,7 +103,7 @@ class AddMethods(Reader):
         ...     index.query_code(0xF001), len(index), list(index.get("cat").codes)
         ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
         """
-        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
+        record = self._record(key, None, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, part=part)
         return self._write(self._writer.add, record, QuerySpec(code=code).sketch, if_exists, check_integer("limit", limit))
 
     def add_if_new(
@@ -143,7 +134,7 @@ class AddMethods(Reader):
         [Match(key='a1', similarity=1.0, distance=None)]
         (['a1'], 2)
         """
-        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), text)
+        record = self._record(key, check_text(text), metadata=metadata, group=group, expires_at=expires_at, ttl=ttl)
         return self._write_if_new(record, _sketching(text), if_exists, limit, on_match)
 
     def add_code_if_new(
@@ -167,7 +158,7 @@ class AddMethods(Reader):
         ...     index.add_code_if_new("a", 0x0F), index.add_code_if_new("b", 0x0E), "b" in index
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
-        record = self._record(key, metadata, group, check_expiry(expires_at, ttl), part=part)
+        record = self._record(key, None, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, part=part)
         return self._write_if_new(record, QuerySpec(code=code).sketch, if_exists, limit, on_match)
 
     def add_many(
@@ -261,10 +252,7 @@ class AddMethods(Reader):
         check_many("keys", keys)
         check_many("codes", codes)
         if part is not None and only_new:
-            raise ParameterError(
-                "only_new=True does not go with part=: a key may be new by some of its codes only. Ask query_codes first, or "
-                "call add_code_if_new for each"
-            )
+            raise ParameterError("only_new=True does not go with part=, as some codes of a key may be new: call add_code_if_new")
         rows = self._current_store().scheme.code_rows(codes)
         more = {"metadata": metadata, "group": group, "expires_at": expires_at, "ttl": ttl, "part": part}
         options = load_options("code", if_exists, on_error, only_new, commit_every, progress, on_outcome)
@@ -303,10 +291,7 @@ class AddMethods(Reader):
         """
         store = self._current_store()
         if store.store_text:
-            raise ParameterError(
-                "an index that stores its texts would lack those of fingerprints, which bring none: import into an index without "
-                "store_text"
-            )
+            raise ParameterError("this index stores its texts, and fingerprints bring none: import into one without store_text")
         files = FingerprintFiles(paths)
         files.require(store.scheme, store.rules)
         options = load_options("value", if_exists, on_error, False, commit_every, progress, on_outcome, require=files.require)
@@ -397,16 +382,9 @@ class AddMethods(Reader):
 
         return store.change(work, light=_is_light(record))
 
-    def _record(
-        self, key: Key, metadata: Any, group: Any, expires_at: int | None, text: Any = _CODE, part: Part | None = None
-    ) -> Record:
+    def _record(self, key: Key, text: str | bytes | None, **more: Any) -> Record:
         self._store.db.require_open()
-        stored = None
-        if text is not _CODE:
-            check_text(text)
-            stored = storable(text) if self._store.store_text else None
-        more = check_metadata(metadata), check_group(group), expires_at
-        return Record(check_key(key), stored, *more, part=check_part(part))
+        return checked_record(key, text if self._store.store_text else None, **more)
 
 
 def load_options(

@@ -39,7 +39,7 @@ def is_large(members: int, records: int) -> bool:
     return records >= 1000 and 100 * members > records
 
 
-def duplicates_of(index: Index, order: Sequence[int], connected: bool = False) -> Duplicates:
+def duplicates_of(index: Index, order: Sequence[int] | Array, connected: bool = False) -> Duplicates:
     """The records of an index to drop. order: record numbers, which are their keys, in the order of preference.
 
     A record is dropped if it is a near-duplicate of a kept one; `kept` is the most similar of these, among equals the

@@ -158,10 +158,7 @@ def parsed_settings(text: Any, source: str) -> dict[str, Any]:
     try:
         settings = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise FormatError(
-            f"{source} has no settings for its fingerprints, so they cannot be compared with "
-            "others: give files that export_fingerprints or neardup_db.spark wrote"
-        ) from error
+        raise FormatError(f"{source} has no settings: give files of export_fingerprints or neardup_db.spark") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         found = settings.get("format") if isinstance(settings, dict) else settings
         raise FormatError(f"{source} has fingerprints of format {found!r}, this package reads {FORMAT}: update the older one")
@@ -198,10 +195,8 @@ def _require(settings: Mapping[str, Any], rules: TextRules, source: str, other: 
     if other is not None:
         problems.insert(0, f"{_scheme(settings, source)!r} instead of {other!r}")
     if problems:
-        raise MismatchError(
-            f"the fingerprints of {source} were made with other settings: {'; '.join(problems)}. Recompute them, or use an index "
-            "of these settings"
-        )
+        how = "recompute them, or use an index of these settings"
+        raise MismatchError(f"the fingerprints of {source} were made with other settings: {'; '.join(problems)}: {how}")
 
 
 # ---- the schema of a file ------------------------------------------------------------------------------------------------

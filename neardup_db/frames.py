@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("neardup_db.frames needs narwhals: pip install 'neardup-db[frames]'") from error
 
 from . import native
-from .arrays import np
+from .arrays import Array, np
 from .duckdb_rows import RelationRows
 from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
@@ -76,7 +76,7 @@ def drop_near_duplicates(
     """
     opened = _Opened("frame", frame, text, order_by, group)
     rule = _Rule(threshold, scheme, rules)
-    order = _Order(opened, text, keep, order_by)
+    order = _preferred(opened, text, keep, order_by)
     kept = np.ones(len(opened.frame), np.bool_)
     if against is not None:
         kept[_rows_matching(opened, text, against, rule)] = False
@@ -115,7 +115,7 @@ def mark_near_duplicates(
     for name in _MARKS:
         if name in opened.columns:
             raise ParameterError(f"the frame has a column {name!r} already, which would be overwritten: rename or drop it")
-    rule, order, names = _Rule(threshold, scheme, rules), _Order(opened, text, keep, order_by), opened.names(key)
+    rule, order, names = _Rule(threshold, scheme, rules), _preferred(opened, text, keep, order_by), opened.names(key)
     marks: dict[str, list[Any]] = {name: [None] * len(opened.frame) for name in _MARKS}
     with _indexed(opened, text, rule, True, group) as index:
         found = _duplicates(index, order, connected)
@@ -234,37 +234,28 @@ class _Rule:
         self.rules = rules
 
 
-class _Order:
-    def __init__(self, opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[str] | None) -> None:
-        check_choice("keep", keep, get_args(Keep))
-        column = opened.column(text)
-        self._keep = keep
-        self._ranks: Any = None
-        by = [order_by] if isinstance(order_by, str) else [*check_many("order_by", order_by or ())]
-        if by:
-            for name in by:
-                opened.column(name, "order_by")
-            by = list(dict.fromkeys(by))
-            number = _name_beside(by)
-            try:
-                rows = opened.frame.select(*by).with_row_index(number).sort(*by, number, nulls_last=keep != "last")
-            except (TypeError, ValueError) as error:
-                why = f"order_by={quoted(order_by)} has values that have no order ({quoted(str(error))})"
-                raise ParameterError(f"{why}: give columns of numbers, texts or times") from error
-            ranks = np.empty(len(rows), np.int64)
-            ranks[rows.get_column(number).to_numpy()] = np.arange(len(rows))
-            self._ranks = ranks
-        if keep == "longest":
-            lengths = (column if column.dtype == nw.String else column.cast(nw.String)).str.len_chars()
-            self._lengths = np.nan_to_num(np.array(lengths.to_list(), np.float64))  # nulls are in no index
-
-    def rows(self, index: Index) -> Any:
-        """The row numbers in an index, in the order of preference: int64[n]."""
-        rows = np.fromiter(index, np.int64)
-        ranks = rows if self._ranks is None else self._ranks[rows]
-        if self._keep == "longest":
-            return rows[np.lexsort((ranks, -self._lengths[rows]))]
-        return rows[np.argsort(ranks if self._keep == "first" else -ranks)]
+def _preferred(opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[str] | None) -> Array:
+    """All row numbers, the preferred ones first: int64[n]."""
+    check_choice("keep", keep, get_args(Keep))
+    column = opened.column(text)
+    order = np.arange(len(opened.frame))
+    by = [order_by] if isinstance(order_by, str) else [*check_many("order_by", order_by or ())]
+    if by:
+        for name in by:
+            opened.column(name, "order_by")
+        by = list(dict.fromkeys(by))
+        number = _name_beside(by)
+        try:
+            rows = opened.frame.select(*by).with_row_index(number).sort(*by, number, nulls_last=keep != "last")
+        except (TypeError, ValueError) as error:
+            why = f"order_by={quoted(order_by)} has values that have no order ({quoted(str(error))})"
+            raise ParameterError(f"{why}: give columns of numbers, texts or times") from error
+        order = rows.get_column(number).to_numpy().astype(np.int64)
+    if keep == "longest":
+        lengths = (column if column.dtype == nw.String else column.cast(nw.String)).str.len_chars()
+        negative = np.nan_to_num(-np.array(lengths.to_list(), np.float64))  # nulls are in no index
+        return order[np.argsort(negative[order], kind="stable")]
+    return order if keep == "first" else order[::-1]
 
 
 @contextmanager
@@ -287,9 +278,9 @@ def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group:
         yield index
 
 
-def _duplicates(index: Index, order: _Order, connected: bool) -> Duplicates:
+def _duplicates(index: Index, order: Array, connected: bool) -> Duplicates:
     """Warns if a chain made a large component."""
-    found, rows = duplicates_of(index, order.rows(index), connected), len(index)
+    found, rows = duplicates_of(index, order[np.isin(order, np.fromiter(index, np.int64))], connected), len(index)
     size, lowest = found.largest()
     if is_large(size, rows) and lowest < native.bounds(index.scheme.native).lowest:
         warnings.warn(

@@ -120,10 +120,7 @@ class Index(EditMethods):
         """Path and options. An Index restored by pickle or copy opens its own connections and creates no file."""
         db, store = self._store.db, self._store
         if db.open_reader is None:
-            raise TypeError(
-                f"{self!r} has no path that another process, or a copy, could open: give Index the path of a file, or send the "
-                "documents"
-            )
+            raise TypeError(f"{self!r} has no path that another process could open: give Index the path of a file")
         if db.is_closed:
             raise ClosedError(f"{self!r} cannot be copied or sent to another process: send the path, and open it there")
         rules = store.rules if store.rules.custom else None  # the file has no functions

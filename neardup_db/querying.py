@@ -110,10 +110,7 @@ class QueryMethods:
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
-        text = check_text(text)
-        if measure is not None or limit is not None or group is not None:  # else nothing is to be checked
-            measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
-        return self._query(QuerySpec(text, None, threshold, max_distance, measure, limit, bool(any), group))
+        return self._query(checked_spec(check_text(text), None, threshold, max_distance, measure, limit, any, group))
 
     def query_code(
         self,
@@ -133,9 +130,7 @@ class QueryMethods:
         ...     index.query_code(0x0E), index.query_code("ff00" + "0" * 12)
         ([Match(key='a', similarity=0.984375, distance=1)], [])
         """
-        if limit is not None or group is not None:
-            limit, group = check_limit(limit), check_asked_group(group)
-        return self._query(QuerySpec(None, code, threshold, max_distance, None, limit, bool(any), group))
+        return self._query(checked_spec(None, code, threshold, max_distance, None, limit, any, group))
 
     def query_many(
         self,
@@ -164,8 +159,7 @@ class QueryMethods:
         [[Match(key='a1', similarity=1.0, distance=None)], []]
         """
         checked = _texts(texts, text)
-        measure, limit, group = check_measure(measure), check_limit(limit), _asked_group(group, measure)
-        question = QuerySpec(None, None, threshold, max_distance, measure, limit, bool(any), group)
+        question = checked_spec(None, None, threshold, max_distance, measure, limit, any, group)
         ready = self._sketched(partial(_few_sketched, checked))
         with self._readers.reading() as reader:
             store = reader.store
@@ -198,8 +192,7 @@ class QueryMethods:
         """
         check_many("codes", codes)
         given = codes if isinstance(codes, np.ndarray) else list(codes)
-        limit, group = check_limit(limit), check_asked_group(group)
-        question = QuerySpec(None, None, threshold, max_distance, None, limit, bool(any), group)
+        question = checked_spec(None, None, threshold, max_distance, None, limit, any, group)
         with self._readers.reading() as reader:
             store = reader.store
             rows: Any = store.scheme.code_rows(given)
@@ -288,9 +281,7 @@ class QueryMethods:
         >>> found.count, found.times_seen, found.first_added_at <= found.last_added_at
         (3, 3, True)
         """
-        text, measure = check_text(text), check_measure(measure)
-        question = QuerySpec(text, None, threshold, max_distance, measure, None, False, _asked_group(group, measure))
-        return self._count(question, check_since(since))
+        return self._count(checked_spec(check_text(text), None, threshold, max_distance, measure, group=group), since)
 
     def count_code(
         self,
@@ -309,11 +300,11 @@ class QueryMethods:
         ...     index.count_code(0x0E).count
         1
         """
-        question = QuerySpec(None, code, threshold, max_distance, None, None, False, check_asked_group(group))
-        return self._count(question, check_since(since))
+        return self._count(checked_spec(None, code, threshold, max_distance, group=group), since)
 
-    def _count(self, question: QuerySpec, since: int | None) -> Count:
-        return self._run_query(_counted, question, EVER if since is None else since)
+    def _count(self, question: QuerySpec, since: Any) -> Count:
+        after = check_since(since)
+        return self._run_query(_counted, question, EVER if after is None else after)
 
     def matches(
         self,
@@ -337,9 +328,7 @@ class QueryMethods:
         """
         if group is not None and not isinstance(group, AnyGroup):
             raise ParameterError(f"group={quoted(group)}: give ANY_GROUP, or None for the group of the document")
-        measure = check_measure(measure)
-        asked = _asked_group(group, measure)
-        question = QuerySpec(threshold=threshold, measure=measure, limit=check_limit(limit), group=asked)
+        question = checked_spec(threshold=threshold, measure=measure, limit=limit, group=group)
         guard, reader = self._readers.acquire()
         with guard:
             if group is None:
@@ -348,12 +337,22 @@ class QueryMethods:
                 return _matches_of(reader, key, question)
 
 
-def _asked_group(group: Any, measure: Measure | None) -> Key | AnyGroup | None:
-    """Refuses ANY_GROUP for a measure that cannot search all groups."""
-    asked = check_asked_group(group)
-    if measure is not None and isinstance(asked, AnyGroup):
+def checked_spec(
+    text: str | bytes | None = None,
+    code: Any = None,
+    threshold: float | None = None,
+    max_distance: int | None = None,
+    measure: Any = None,
+    limit: Any = None,
+    any: Any = False,
+    group: Any = None,
+) -> QuerySpec:
+    """The query of these arguments; threshold, max_distance and code are checked with the scheme."""
+    if measure is not None or limit is not None or group is not None:  # else nothing is to be checked
+        measure, limit, group = check_measure(measure), check_limit(limit), check_asked_group(group)
+    if measure is not None and isinstance(group, AnyGroup):
         raise ParameterError(f"group=ANY_GROUP does not go with measure={measure!r}: ask one group after the other")
-    return asked
+    return QuerySpec(text, code, threshold, max_distance, measure, limit, bool(any), group)
 
 
 def _answer(reader: StoreReader, sketch: Sketch, question: QuerySpec, ask: Callable[..., Made], *more: Any) -> Made:

@@ -25,13 +25,13 @@ from .parameters import (
     storable,
 )
 from .passage_methods import PassageMethods
+from .querying import checked_spec
 from .store.layout.sketcher import Sketcher
 from .store.layout.sketches import Sketch
 from .store.query import deduplication, statistics
 from .store.query.containing import containers
 from .store.query.explain import explain_pair, explain_query
 from .store.query.joins import Joins, ranges, ranges_with, set_blocks
-from .store.query.query_spec import QuerySpec
 from .store.transfer.exporting import export
 from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
@@ -123,10 +123,7 @@ class Reader(PassageMethods):
         """The joins of one state of the file. Raises MismatchError if the index was rebuilt after `begun`."""
         with self._readers.reading() as reader:
             if reader.store.epoch != begun.epoch:
-                raise MismatchError(
-                    f"index {self.name!r} was rebuilt while its pairs were listed, and pairs of before and after do not go "
-                    "together: begin again with pairs()"
-                )
+                raise MismatchError(f"index {self.name!r} was rebuilt while its pairs were listed: begin again with pairs()")
             yield reader.joins
 
     def clusters(self, min_size: int = 2, *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Cluster]:
@@ -276,8 +273,7 @@ class Reader(PassageMethods):
         >>> how.probes, how.candidates, how.verified
         (12, 1, 1)
         """
-        text, measure, group = check_text(text), check_measure(measure), check_group(group)
-        question = QuerySpec(text, threshold=threshold, measure=measure, group=group)
+        question = checked_spec(check_text(text), threshold=threshold, measure=measure, group=check_group(group))
         start = time.perf_counter()
         sketch = self._sketched(question.sketch)
         fingerprint_s = time.perf_counter() - start

@@ -22,8 +22,9 @@ from .parameters import (
 from .values import Incoming, Record
 
 _MISSING = object()
-_FIELDS = frozenset({"key", "text", "code", "metadata", "group", "expires_at", "ttl", "if_exists"})
-_FIELDS_OF_CODES = _FIELDS | {"part"}
+_OPTIONAL = ("metadata", "group", "expires_at", "ttl", "part")
+_FIELDS_OF_CODES = frozenset({"key", "text", "code", "if_exists", *_OPTIONAL})
+_FIELDS = _FIELDS_OF_CODES - {"part"}
 
 
 def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
@@ -48,11 +49,25 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
     value = fields[content]
     if content == "text":
         value = check_text(value)
-    key, stored = check_key(fields["key"]), storable(value) if store_text and content == "text" else None
-    metadata, group = check_metadata(fields.get("metadata")), check_group(fields.get("group"))
-    part = check_part(fields.get("part"))
-    checked = Record(key, stored, metadata, group, check_expiry(fields.get("expires_at"), fields.get("ttl")), part=part)
+    more = {name: fields[name] for name in _OPTIONAL if name in fields}
+    checked = checked_record(fields["key"], value if store_text and content == "text" else None, **more)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))
+
+
+def checked_record(
+    key: Any,
+    text: str | bytes | None,
+    *,
+    metadata: Any = None,
+    group: Any = None,
+    expires_at: Any = None,
+    ttl: Any = None,
+    part: Any = None,
+) -> Record:
+    """text: the text to store, None for none."""
+    stored = None if text is None else storable(text)
+    more = check_metadata(metadata), check_group(group), check_expiry(expires_at, ttl)
+    return Record(check_key(key), stored, *more, part=check_part(part))
 
 
 class FieldNames(NamedTuple):

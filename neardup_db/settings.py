@@ -17,7 +17,7 @@ class Parameter(Generic[Value]):
     """A parameter, declared as an attribute of a subclass of `Immutable`, whose instances have its value instead.
 
     check: checks a caller's value; from_file: a stored one (default: check). to_file: the stored form of a value. chosen_for: the
-    values for which the constructor chooses one; None among them is not checked.
+    values for which the constructor chooses one; None among them is not checked. chosen_by: the parameters that decide it then.
     """
 
     def __init__(
@@ -27,10 +27,12 @@ class Parameter(Generic[Value]):
         from_file: Check[Value] | None = None,
         to_file: Callable[[str, Any], Any] = lambda name, value: value,
         chosen_for: Sequence[Any] = (),
+        chosen_by: Sequence[str] = (),
     ) -> None:
         self.from_file = from_file or check
         self.to_file = to_file
         self.chosen_for = chosen_for
+        self.chosen_by = chosen_by
         self._check = check
 
     if TYPE_CHECKING:
@@ -41,10 +43,13 @@ class Parameter(Generic[Value]):
         return value if value is None and None in self.chosen_for else self._check(name, value)
 
 
-def integer(low: int, high: int, remedy: str = "", *, automatic: bool = False) -> Parameter[int]:
-    """automatic: the constructor replaces None."""
-    chosen_for = (None,) if automatic else ()
-    return Parameter(lambda name, value: check_integer(name, value, low, high, remedy), chosen_for=chosen_for)
+def integer(low: int, high: int, remedy: str = "", *, chosen_by: Sequence[str] = ()) -> Parameter[int]:
+    """chosen_by: as in Parameter, for None."""
+
+    def check(name: str, value: Any) -> int:
+        return check_integer(name, value, low, high, remedy)
+
+    return Parameter(check, chosen_for=(None,) if chosen_by else (), chosen_by=chosen_by)
 
 
 def fraction(*, include_one: bool = True) -> Parameter[float]:

@@ -94,11 +94,11 @@ def test_simhash_of_a_text_with_weights():
         balance = sum(int(weights[w]) * (1 if xxhash.xxh3_64_intdigest(w.encode()) >> bit & 1 else -1) for w in words)
         expected = expected << 1 | (balance > 0)
     rules = TextRules(shingle=1)
-    assert compute.simhash_weighted(text, weights.__getitem__, rules).tobytes() == expected.to_bytes(8, "big")
-    assert compute.simhash_weighted(text, weights.__getitem__, rules, 16).tobytes() == expected.to_bytes(8, "big")[:2]
+    hashes = compute.shingle_hashes(text, rules)
+    assert compute.simhash(hashes, weights=[weights[w] for w in words]).tobytes() == expected.to_bytes(8, "big")
     for of in (TextRules(), TextRules(hash="sha1"), TextRules.chars()):
-        assert compute.simhash_weighted(text, lambda shingle: 1, of).tolist() == SimHash().fingerprint(text, of).tolist()
-    assert compute.simhash_weighted("...", weights.__getitem__) is None
+        hashes = compute.shingle_hashes(text, of)
+        assert compute.simhash(hashes, 8 * of.hash_size).tolist() == SimHash().fingerprint(text, of).tolist()
 
 
 def test_fingerprints_of_nothing():

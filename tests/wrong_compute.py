@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from wrong_values import FRACTION, TEXT, Wrong, choice, given, inside, wrong
+from wrong_values import FRACTION, TEXT, choice, given, inside, wrong
 
 from neardup_db import MinHash
 
@@ -98,15 +98,6 @@ COMPUTE_CALLS = {
         "bits": wrong("give an integer from 8 to 64", 65) + wrong("give a multiple of 8, e.g. 8", 12),
         "weights": wrong("^weights are .*: give 1 integers, one for each hash", [1, 2], [0.5])
         + wrong("^.*the weights add up to more than 63 bits", [2**62] * 2, hashes=[1, 1]),
-    },
-    "simhash_weighted": {
-        "weight": wrong("give a function of a shingle", 5, None)
-        + [
-            Wrong(lambda _, made=made: made, r"^weight\('a b c'\)=.*: give an integer of 64 bits", {})
-            for made in (0.5, True, None, 1 << 63)
-        ]
-        + wrong("^.*the weights add up to more than 63 bits", lambda _: 1 << 62, text="a b c d"),
-        "bits": wrong("give an integer from 8 to 64", 5, 65),
     },
     "split_chunks": {
         "code": wrong("^a code in a str is written with 0 and 1, not", "012", "")

@@ -148,18 +148,12 @@ class Calls:
     def _require_here(self) -> None:
         """Raises ClosedError in a forked child, and NearDupError in a second loop. Loops may take turns."""
         if self._process_id != os.getpid():
-            raise ClosedError(
-                "this AsyncIndex was opened in the parent process: create another in the child, AsyncIndex(path), and open it "
-                "after the fork"
-            )
+            raise ClosedError("this AsyncIndex was opened in the parent process: create another in the child, after the fork")
         loop = _running_loop()
         if self._loop is not loop:
             is_in_use = self._index is not None and self._loop is not None and not self._loop.is_closed()
             if is_in_use or self._writes.taken or self._reads.taken:
-                raise NearDupError(
-                    "this AsyncIndex was opened in another event loop, which still runs, or has unfinished calls: create and "
-                    "open another one in this loop, AsyncIndex(path)"
-                )
+                raise NearDupError("this AsyncIndex is in use in another event loop: create and open another one in this loop")
             self._loop = loop
 
     def _require_open(self) -> None:
@@ -254,10 +248,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError as error:
-        raise NearDupError(
-            "AsyncIndex needs a running loop of asyncio: call it in a coroutine; under trio use an Index, with "
-            "trio.to_thread.run_sync"
-        ) from error
+        raise NearDupError("AsyncIndex needs a running asyncio loop: under trio use Index by trio.to_thread.run_sync") from error
 
 
 def check_plain(name: str, function: object) -> None:

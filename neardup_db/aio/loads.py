@@ -133,10 +133,7 @@ class Load:
         if self._error is not None:
             raise self._error
         if self._index._own_depth != self._depth + self._is_open:
-            raise NearDupError(
-                "a transaction() that the records' iterator began is open, and its end could roll back some of the records: end "
-                "it before the next record is yielded, or begin it around add_many"
-            )
+            raise NearDupError("the records' iterator began a transaction(): end it before the next record is yielded")
         self._piece.append(record)
         self._in_block += 1
         values = record.values() if isinstance(record, dict) else record if isinstance(record, (tuple, list)) else ()

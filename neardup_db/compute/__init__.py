@@ -18,10 +18,10 @@ from .candidates import (
     split_chunks,
 )
 from .comparisons import containment, find_all, hamming_distance, jaccard, jaccard_pairs
-from .fingerprints import bit_sample, bottom_k, hash_bytes, minhash, shingle_hashes, shingles, simhash, simhash_weighted
+from .fingerprints import bit_sample, bottom_k, hash_bytes, minhash, shingle_hashes, shingles, simhash
 
 __all__ = [
     "BlockTable", "band_buckets", "bit_sample", "block_tables", "bottom_k", "candidate_probability", "choose_bands",
     "containment", "find_all", "hamming_distance", "hash_bytes", "jaccard", "jaccard_pairs", "minhash", "neighbours", "permute",
-    "pick_bands", "shingle_hashes", "shingles", "simhash", "simhash_weighted", "split_chunks",
+    "pick_bands", "shingle_hashes", "shingles", "simhash", "split_chunks",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..arrays import Array, np, npt
@@ -69,13 +69,6 @@ def joined(name: str, items: Sequence[Any]) -> npt.NDArray[np.uint8]:
     if size == 0 or any(not isinstance(item, bytes) or len(item) != size for item in items):
         raise ParameterError(f"{name} must all be bytes of one length, as the first, of {size}")
     return np.frombuffer(b"".join(items), np.uint8).reshape(len(items), size)
-
-
-def weight_of(weight: Callable[[str], int], shingle: str) -> int:
-    value = weight(shingle)
-    if not is_integer(value) or not -(1 << 63) <= value < 1 << 63:
-        raise ParameterError(f"weight({shingle!r})={quoted(value)}: give an integer of 64 bits; scale and round fractions")
-    return int(value)
 
 
 def weights_of(weights: Any, count: int) -> npt.NDArray[np.int64]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from .. import native
 from ..arrays import Array, np, npt
 from ..errors import ParameterError
-from ..parameters import check_choice, check_integer, check_seed, quoted
+from ..parameters import check_choice, check_integer, check_seed
 from ..schemes.base import FAMILIES, Family, rules_of
 from ..text import HashName, TextRules
-from .arguments import BITS_MAX, digests_of, hashes_of, unsigned, weight_of, weights_of
+from .arguments import BITS_MAX, digests_of, hashes_of, unsigned, weights_of
 
 
 def shingles(text: str | bytes, rules: TextRules | None = None) -> list[str]:
@@ -61,7 +60,8 @@ def simhash(hashes: Any, bits: int = 64, weights: Any = None) -> npt.NDArray[np.
     """The SimHash code of hashes: uint8[bits // 8], most significant bit first; None if there are no hashes.
 
     Bit i is 1 if the hashes with bit i set outweigh the others, and 0 on a tie (Charikar 2002). hashes: uint64[n], uint32[n], or
-    uint8[n, size]. bits: a multiple of 8 up to their width. weights: an integer for each hash, None for 1.
+    uint8[n, size]. bits: a multiple of 8 up to their width. weights: an integer for each hash, None for 1, so that tokens count
+    differently with the `shingle_hashes` of `TextRules(shingle=1)`; an index of `BinaryCode` takes such codes.
 
     >>> simhash([0xFF00000000000000, 0xF000000000000000, 0xF0F0000000000000]).tobytes().hex()
     'f000000000000000'
@@ -82,33 +82,6 @@ def simhash(hashes: Any, bits: int = 64, weights: Any = None) -> npt.NDArray[np.
     )  # fmt: skip
     native.check(status, "the weights add up to more than 63 bits")
     return code
-
-
-def simhash_weighted(
-    text: str | bytes, weight: Callable[[str], int], rules: TextRules | None = None, bits: int | None = None
-) -> npt.NDArray[np.uint8] | None:
-    """The SimHash code of a text with weighted shingles: uint8[bits // 8]; None for a text without shingles.
-
-    weight: a function from a shingle to a 64-bit integer, called for each occurrence. 0 ignores the shingle; 1 for all shingles
-    gives `SimHash().fingerprint`. With `TextRules(shingle=1)` shingles are tokens. Scale and round fractional weights, such as
-    inverse document frequencies, so that codes are equal on every machine. rules: None for `TextRules()`. bits: a multiple of 8,
-    None for the width of the rules' hash. Index such codes with `BinaryCode(bits=64, max_distance=3)` by `add_code` and
-    `query_code` (Manku, Jain and Das Sarma 2007 weigh the features of web pages like this).
-
-    >>> from neardup_db.compute import hamming_distance
-    >>> words = TextRules(shingle=1)
-    >>> def weight(word):
-    ...     return 0 if word in ("the", "a") else len(word)
-    >>> a, b = simhash_weighted("The lighthouse", weight, words), simhash_weighted("a lighthouse", weight, words)
-    >>> hamming_distance(a, b)
-    0
-    """
-    rules = rules_of(rules)
-    if not callable(weight):
-        raise ParameterError(f"weight={quoted(weight)}: give a function of a shingle")
-    listed, hashes = rules.shingles(text), shingle_hashes(text, rules)
-    width = 8 * rules.hash_size if bits is None else bits
-    return simhash(hashes, width, [weight_of(weight, shingle) for shingle in listed])
 
 
 def minhash(

@@ -76,9 +76,6 @@ class Scheme(Immutable, ABC):
     same_values: ClassVar[tuple[str, ...]] = ()
     """The parameters that determine a stored value."""
 
-    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Each parameter that has a computed default, with the parameters that determine it."""
-
     query_names: ClassVar[tuple[str, ...]] = ()
     """The attributes that a query needs as constant SQL parameters."""
 
@@ -127,7 +124,7 @@ class Scheme(Immutable, ABC):
     def changed(self: Self, **changes: Any) -> Self:
         """A copy with other parameters. Computed defaults that depend on these are computed again unless given."""
         other = {name for name, value in changes.items() if value != getattr(self, name)}
-        again = {name: None for name, chosen_by in self.chosen.items() if other.intersection(chosen_by)}
+        again = {name: None for name in self.names if other.intersection(self.parameters[name].chosen_by)}
         return super().changed(**{**again, **changes})
 
     @property
@@ -338,18 +335,15 @@ class Scheme(Immutable, ABC):
                 which = measure or type(self).__name__
                 raise ParameterError(f"max_distance={max_distance!r}: {which} has no distance; use threshold")
             if check_integer("max_distance", max_distance, 0, native.lib.ND_BITS_MAX) > distance:
-                raise ParameterError(
-                    f"max_distance={max_distance} is above {distance}, the one that the index was built for; "
-                    f"ask for {distance} or less, or rebuild the index with a larger distance"
-                )
+                how = f"built for; ask for {distance} or less, or rebuild the index with a larger distance"
+                raise ParameterError(f"max_distance={max_distance} is above {distance}, the one that the index was {how}")
             distance = int(max_distance)
         if threshold is not None:
             asked = check_fraction("threshold", threshold)
             if asked < usual.lowest:
-                raise ParameterError(
-                    f"threshold={threshold} is below {usual.lowest:.15g}, the one that the index was built for; "
-                    f"ask for {usual.lowest:.15g} or more, or rebuild the index with a looser bound"
-                )
+                lowest = f"{usual.lowest:.15g}"
+                how = f"the one that the index was built for; ask for {lowest} or more, or rebuild it with a looser bound"
+                raise ParameterError(f"threshold={threshold} is below {lowest}, {how}")
         return asked, distance
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from ..immutable import checked
@@ -33,12 +32,7 @@ class BitSampling(CodeScheme):
 
     name: ClassVar[str] = "bitsampling"
     same_values: ClassVar[tuple[str, ...]] = ("bits", "seed", "family")
-    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "max_distance": ("bits", "threshold", "recall"),
-        "chunks": ("bits", "threshold", "recall", "max_distance", "expected"),
-    }
-
-    max_distance = integer(0, BITS_MAX, automatic=True)
+    max_distance = integer(0, BITS_MAX, chosen_by=("bits", "threshold", "recall"))
     threshold = fraction()
     recall = fraction(include_one=False)
     seed = seed()

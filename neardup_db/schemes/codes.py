@@ -27,6 +27,10 @@ Code = bytes | bytearray | int | str | Number | Bytes | Bits | HashedImage
 BITS_MAX: int = native.lib.ND_BITS_MAX
 
 
+_PLANNED_BY = ("bits", "threshold", "recall", "max_distance", "expected")
+"""What decides the blocks or chunks of a code."""
+
+
 def width(name: str, value: Any) -> int:
     """Check the bits of a code: a multiple of 8 from 8 to 4096."""
     bits = check_integer(name, value, 8, BITS_MAX, "a multiple of 8")
@@ -37,8 +41,8 @@ def width(name: str, value: Any) -> int:
 
 def _parts(most: int) -> Parameter[Any]:
     """A number of blocks or chunks; a file has none for another plan."""
-    number = integer(1, most, automatic=True)
-    return Parameter(number.checked, from_file=number.checked, chosen_for=number.chosen_for)
+    check = integer(1, most, chosen_by=_PLANNED_BY).checked
+    return Parameter(check, from_file=check, chosen_for=(None,), chosen_by=_PLANNED_BY)
 
 
 class CodeScheme(Scheme):

@@ -47,15 +47,11 @@ class MinHash(SetScheme):
     finds_all: ClassVar[bool] = False
     query_names: ClassVar[tuple[str, ...]] = ("slot_bits",)
     same_values: ClassVar[tuple[str, ...]] = ("exact", "num_perm", "slot_bits", "seed", "family")
-    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
-        ("bands", "rows"), ("num_perm", "threshold", "recall", "expected")
-    )
-
     plan = choice("bands")
     num_perm = integer(1, _NUM_PERM_MAX, "hash functions")
     threshold = fraction()
-    bands = integer(1, _NUM_PERM_MAX, automatic=True)
-    rows = integer(1, _NUM_PERM_MAX, automatic=True)
+    bands = integer(1, _NUM_PERM_MAX, chosen_by=("num_perm", "threshold", "recall", "expected"))
+    rows = integer(1, _NUM_PERM_MAX, chosen_by=("num_perm", "threshold", "recall", "expected"))
     recall = fraction(include_one=False)
     seed = seed()
     exact = flag()
@@ -88,19 +84,15 @@ class MinHash(SetScheme):
         if bands is None or rows is None:
             bands, rows = plans.cheapest_bands(self.threshold, self.num_perm, self.recall, self.expected, bands, rows)
         elif bands * rows > self.num_perm:
-            raise ParameterError(
-                f"bands={bands} of rows={rows} take {bands * rows} slots, but num_perm={self.num_perm}: "
-                f"raise num_perm, or give rows={self.num_perm // bands}"
-            )
+            taken = f"bands={bands} of rows={rows} take {bands * rows} slots, but num_perm={self.num_perm}"
+            raise ParameterError(f"{taken}: raise num_perm, or give rows={self.num_perm // bands}")
         self._set(bands=int(bands), rows=int(rows))
         reached = plans.band_probability(self.threshold, bands, rows)
         if reached >= self.recall:
             return
         if self.recall != _DEFAULT_RECALL or reached == 0.0:
-            raise ParameterError(
-                f"bands={bands} of rows={rows} find a pair at threshold={self.threshold} with probability {reached:.6g}, "
-                f"below recall={self.recall}: leave bands and rows out, or lower the recall"
-            )
+            found = f"bands={bands} of rows={rows} find a pair at threshold={self.threshold} with probability {reached:.6g}"
+            raise ParameterError(f"{found}, below recall={self.recall}: leave bands and rows out, or lower the recall")
         self._set(recall=reached)
 
     def settings(self) -> dict[str, Any]:
@@ -128,10 +120,8 @@ class MinHash(SetScheme):
 
     def require_order(self) -> None:
         if not self.exact:
-            raise ParameterError(
-                "nearest: MinHash signatures estimate similarities with an error, so that their order is not that of the texts; "
-                "make the index with MinHash(exact=True) or BottomK(), or rebuild() it so where it stores texts"
-            )
+            how = "make the index with MinHash(exact=True) or BottomK(), or rebuild() it so where it stores texts"
+            raise ParameterError(f"nearest: estimates by MinHash signatures cannot rank all texts; {how}")
 
     # ---- values ------------------------------------------------------------------------------------------------------
 

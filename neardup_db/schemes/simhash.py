@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..errors import ParameterError
@@ -35,7 +34,6 @@ class SimHash(CodeScheme):
     """
 
     name: ClassVar[str] = "simhash"
-    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {"blocks": ("bits", "max_distance", "expected")}
 
     @checked
     def __init__(
@@ -61,10 +59,8 @@ class SimHash(CodeScheme):
         hash_bits = 8 * rules.hash_size
         if self.bits is not None:
             if self.bits > hash_bits:
-                raise ParameterError(
-                    f"bits={self.bits} is more than the {hash_bits} bits of hash={rules.hash!r}; "
-                    "use hash='md5' (128 bits), 'sha1' (160) or 'sha256' (256), or fewer bits"
-                )
+                how = "use hash='md5' (128 bits), 'sha1' (160) or 'sha256' (256), or fewer bits"
+                raise ParameterError(f"bits={self.bits} is more than the {hash_bits} bits of hash={rules.hash!r}; {how}")
             return self
         return self._cached(f"resolved_{hash_bits}", lambda: self._with_bits(hash_bits))
 
