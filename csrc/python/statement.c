@@ -307,10 +307,14 @@ static PyObject *has_open_cursor(PyObject *module, PyObject *connection)
     sqlite3 *const db = database_of(connection);
     if (db == NULL)
         return NULL;
-    for (sqlite3_stmt *one = sqlite3_next_stmt(db, NULL); one != NULL; one = sqlite3_next_stmt(db, one))
-        if (sqlite3_stmt_busy(one))
-            return Py_NewRef(Py_True);
-    return Py_NewRef(Py_False);
+    sqlite3_mutex *const mutex = sqlite3_db_mutex(db);
+    if (sqlite3_mutex_try(mutex) != SQLITE_OK) /* by who is in a statement, and may wait for Python's lock, which is held here */
+        return Py_NewRef(Py_True);
+    sqlite3_stmt *one = sqlite3_next_stmt(db, NULL);
+    while (one != NULL && !sqlite3_stmt_busy(one))
+        one = sqlite3_next_stmt(db, one);
+    sqlite3_mutex_leave(mutex);
+    return Py_NewRef(one != NULL ? Py_True : Py_False);
 }
 
 /* ---- room ------------------------------------------------------------------------------------------------------------ */
