@@ -35,9 +35,6 @@ EXACT_LARGEST = 2_000_000
 BLOCK = 512
 """Consecutive ids in a block of a sample."""
 
-TEXT_LIMIT = 200_000
-"""Characters of a text that `members` reads, few enough for a comparison word by word."""
-
 FREQUENT = 5_000
 """Documents with matches whose clusters are candidates for the largest clusters of a very large file."""
 
@@ -105,19 +102,6 @@ class ClusterSize:
     cluster: int
     size: int
     representative: Key
-
-
-_MEMBERS = f"SELECT id, key, metadata, substr(text, 1, {TEXT_LIMIT}) FROM {{index}}_document"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A document of a cluster. metadata: JSON; text: its first TEXT_LIMIT characters, None if texts are not stored."""
-
-    document_id: int
-    key: Key
-    metadata: str | None
-    text: str | None
 
 
 def plain_rows(connection: Any) -> Connection:
@@ -227,23 +211,10 @@ def largest(
     return [ClusterSize(cluster, size, reader.value(key, id=first)) for cluster, size, first in found]
 
 
-def members(
-    connection: Connection, name: str = "neardup", cluster: int = 0, limit: int = 20, offset: int = 0, *, now: int | None = None
-) -> list[Member]:
-    rows = _Reader(connection, name, now).rows(
-        f"{_MEMBERS} WHERE cluster_id = :cluster AND id NOT IN {{gone}} ORDER BY id LIMIT :limit OFFSET :offset",
-        cluster=cluster,
-        limit=limit,
-        offset=offset,
-    )
-    return [Member(*row) for row in rows]
-
-
-def documents(connection: Connection, name: str, keys: Iterable[Key], *, now: int | None = None) -> list[Member]:
-    """Documents by their keys; missing and expired documents are omitted."""
-    reader = _Reader(connection, name, now)
-    sql = f"{_MEMBERS} WHERE key = :key AND id NOT IN {{gone}}"
-    return [Member(*row) for key in keys for row in reader.rows(sql, key=key)]
+def members(connection: Connection, name: str, cluster: int, limit: int) -> list[Key]:
+    """The keys of the earliest documents of a cluster."""
+    sql = "SELECT key FROM {index}_document WHERE cluster_id = :cluster AND id NOT IN {gone} ORDER BY id LIMIT :limit"
+    return [key for (key,) in _Reader(connection, name, None).rows(sql, cluster=cluster, limit=limit)]
 
 
 def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:

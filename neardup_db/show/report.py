@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING
 from .charts import grid
 from .difference import difference_html
 from .escape import escape, label_html
-from .figures import Figures, Member, by_size, collect, documents, largest, members
+from .figures import Figures, by_size, collect, largest, members
 from .style import page
 
 if TYPE_CHECKING:
     from ..reader import Reader
+    from ..values import Document, Key
 
 EXACT = 20_000_000
 """Up to this many ids a report counts everything, since it may take longer than a page."""
@@ -24,8 +26,8 @@ CHANGES, LONGEST = 40, 600
 """The number of differences shown for two texts, and the characters of each; a report of hundreds of long texts has a few
 megabytes."""
 
-Group = tuple[int, list[Member]]
-"""The number of documents in a cluster, and its first documents."""
+TEXT_LIMIT = 200_000
+"""Characters of a text that are compared, few enough for a comparison word by word."""
 
 
 def figures_of(index: Reader) -> Figures:
@@ -65,14 +67,14 @@ def report_page(index: Reader, title: str, clusters: int = 20, most: int = 10) -
     return page(title, "".join(parts))
 
 
-def _groups(index: Reader, figures: Figures, clusters: int, most: int) -> Iterator[Group]:
+def _groups(index: Reader, figures: Figures, clusters: int, most: int) -> Iterator[tuple[int, list[Key]]]:
+    """The size and the first keys of each cluster."""
     connection, name = index.connection, index.name
     if figures.settings["record_matches"]:
         for cluster in largest(connection, name, clusters, most=EXACT):
             yield cluster.size, members(connection, name, cluster.cluster, most)
     else:
-        for computed in index.clusters()[:clusters]:
-            yield len(computed), documents(connection, name, computed.keys[:most])
+        yield from ((len(cluster), list(cluster.keys[:most])) for cluster in index.clusters()[:clusters])
 
 
 def _key_figures(figures: Figures) -> str:
@@ -90,8 +92,9 @@ def _key_figures(figures: Figures) -> str:
     return f'<dl class="nd-figures">{cells}</dl>'
 
 
-def _cluster(index: Reader, place: int, size: int, group: list[Member]) -> str:
+def _cluster(index: Reader, place: int, size: int, keys: list[Key]) -> str:
     """One cluster: its earliest document, and the others compared with it. Only the first cluster is unfolded."""
+    group = [document for document in index.get_many(keys) if document is not None]
     if not group:
         return ""
     first, others = group[0], group[1:]
@@ -106,14 +109,17 @@ def _cluster(index: Reader, place: int, size: int, group: list[Member]) -> str:
     )
 
 
-def _member(first: Member, other: Member, similarity: float | None) -> str:
+def _member(first: Document, other: Document, similarity: float | None) -> str:
     near = "joined through others" if similarity is None else f"{similarity:.4f}"
     head = f'<span class="nd-key" dir="auto">{label_html(other.key)}</span> <span class="nd-badge">{near}</span>'
     if first.text is None or other.text is None:
         return f'<div class="nd-member">{head}{_metadata(other)}</div>'
-    texts = difference_html(first.text, other.text, label_a=first.key, label_b=other.key, most=CHANGES, longest=LONGEST)
-    return f'<details class="nd-member" open><summary>{head}</summary>{_metadata(other)}{texts}</details>'
+    texts = first.text[:TEXT_LIMIT], other.text[:TEXT_LIMIT]
+    compared = difference_html(*texts, label_a=first.key, label_b=other.key, most=CHANGES, longest=LONGEST)
+    return f'<details class="nd-member" open><summary>{head}</summary>{_metadata(other)}{compared}</details>'
 
 
-def _metadata(member: Member) -> str:
-    return "" if member.metadata is None else f'<p class="nd-note" dir="auto">{label_html(member.metadata, 500)}</p>'
+def _metadata(document: Document) -> str:
+    if document.metadata is None:
+        return ""
+    return f'<p class="nd-note" dir="auto">{label_html(json.dumps(document.metadata, ensure_ascii=False), 500)}</p>'
