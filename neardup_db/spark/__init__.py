@@ -16,8 +16,8 @@ from ..schemes import MinHash
 from ..text import TextRules
 from .duplicates import duplicates
 from .executors import require_package
-from .given import check_distinct, check_frame, documents_of, remove_keys
-from .near import KEEPS, Settings, all_days, batches_by_bytes, clusters, matches, require_distinct, saved, sketched
+from .given import check_frame, documents_of, remove_keys, whole_row
+from .near import KEEPS, Job, all_days, batches_by_bytes, clusters, matches, require_distinct, saved, sketched, union
 from .tables import Tables
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def near_duplicates(
     The work is complete on return. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError if earlier days
     have other settings, and NearDupError if a step returns unexpected rows or max_rounds is too low.
     """
-    settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
-    return _answer(df, key, text, settings, earlier, save, work_dir, "clusters")
+    job = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
+    return _answer(df, key, text, job, "clusters")
 
 
 def deduplicate(
@@ -102,54 +102,39 @@ def deduplicate(
     task is bounded by the kept rows of one cluster.
     """
     check_flag("connected", connected)
-    settings = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
+    job = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
     check_frame(df)
-    check_distinct(df, key)
+    if key is None:  # columns that share a name are refused now, before the work
+        _ = df.select(whole_row(df)).schema
     if connected:
-        found = _answer(df, key, text, settings, earlier, save, work_dir, "clusters")
+        found = _answer(df, key, text, job, "clusters")
         return remove_keys(df, key, text, found.where("representative != key"))
-    found = _answer(df, key, text, settings, earlier, save, work_dir, "duplicates")
+    found = _answer(df, key, text, job, "duplicates")
     return remove_keys(df, key, text, found.where("duplicate_of IS NOT NULL"))
 
 
-def _answer(
-    df: DataFrame,
-    key: str | None,
-    text: str,
-    settings: Settings,
-    earlier: Sequence[str],
-    save: str | None,
-    work_dir: str | None,
-    name: Literal["clusters", "duplicates"],
-) -> DataFrame:
+def _answer(df: DataFrame, key: str | None, text: str, job: Job, name: Literal["clusters", "duplicates"]) -> DataFrame:
     check_frame(df)
     texts = documents_of(df, key, text)
-    spark, today = df.sparkSession, len(earlier)
+    spark = df.sparkSession
     require_package(spark, text_of(lib.nd_version()))
-    tables = Tables(spark, work_dir)
-    days = [saved(spark, folder, settings) for folder in earlier]
-    paths = {one: None if save is None else f"{save.rstrip('/')}/{one}" for one in ("fingerprints", "matches", name)}
+    tables = Tables(spark, job.work_dir)
+    days = [saved(spark, folder, job) for folder in job.earlier]
     with batches_by_bytes(spark):
-        new, count = sketched(tables, texts, settings.scheme, settings.rules, paths["fingerprints"], distinct=key is None)
+        new, count = sketched(tables, texts, job, distinct=key is None)
         documents = all_days([*(fingerprints for fingerprints, _ in days), new])
         require_distinct(documents.select("key"))
-        before = spark.createDataFrame([], _matches_schema(new))
-        for _, pairs in days:
-            before = before.unionByName(pairs)
-        found = matches(tables, documents, before, today, settings)
-        if save is not None:
-            tables.write(found.pairs, "matches", path=paths["matches"])
+        kind = new.schema["key"].dataType.simpleString()
+        none = spark.createDataFrame([], f"key_a {kind}, key_b {kind}, similarity double")
+        found = matches(tables, documents, union([none, *(pairs for _, pairs in days)]), job)
+        if job.save is not None:
+            tables.write(found.pairs, "matches", path=job.path("matches"))
         if name == "clusters":
-            answer = clusters(tables, documents, found.edges, today, settings, paths[name], count)
+            answer = clusters(tables, documents, found.edges, job, count)
         else:
-            answer = duplicates(tables, documents, found, today, settings, paths[name])
+            answer = duplicates(tables, documents, found, job)
     tables.drop_all_but(name)
     return answer
-
-
-def _matches_schema(fingerprints: DataFrame) -> str:
-    kind = fingerprints.schema["key"].dataType.simpleString()
-    return f"key_a {kind}, key_b {kind}, similarity double"
 
 
 def _checked(
@@ -161,7 +146,7 @@ def _checked(
     save: str | None,
     work_dir: str | None,
     max_rounds: int,
-) -> Settings:
+) -> Job:
     check_flag("exact", exact)
     if not isinstance(earlier, (list, tuple)) or not all(isinstance(folder, str) for folder in earlier):
         raise ParameterError(f"earlier={quoted(earlier)}: give a list of folders, each a str")
@@ -175,4 +160,4 @@ def _checked(
     if scheme.given.get("exact", exact) != exact:
         raise ParameterError(f"exact={exact}, but the scheme is {scheme!r}: say it once, or the same")
     rules.settings()  # raises ParameterError for functions that executors cannot import
-    return Settings(scheme.with_exact(exact), rules, keep, max_rounds)
+    return Job(scheme.with_exact(exact), rules, keep, earlier, save, work_dir, max_rounds)

@@ -19,22 +19,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from .near import Matches, Settings
+    from .near import Job, Matches
     from .tables import Tables
 
 _ROWS = ["label", "size", "key", "value"]
 """Input columns of a task, ordered by label and preference. size: the number of rows in the component."""
 
 
-def duplicates(
-    tables: Tables, documents: DataFrame, found: Matches, today: int, settings: Settings, path: str | None
-) -> DataFrame:
+def duplicates(tables: Tables, documents: DataFrame, found: Matches, job: Job) -> DataFrame:
     """(key, duplicate_of, similarity) of today's documents in components, written. duplicate_of is null for a kept document.
 
     The preferred one of documents with equal values decides for all, so only its value is sent to the executors.
     """
-    labels = labels_of(components(tables, found.edges, "components", settings.max_rounds))
-    is_new, is_leader = F.col("day") == today, F.col("leader") == F.col("key")
+    labels = labels_of(components(tables, found.edges, "components", job.max_rounds))
+    is_new, is_leader = F.col("day") == job.today, F.col("leader") == F.col("key")
     component = sql.Window.partitionBy("label")
     members = found.leaders.select("key", "day", "token_count", "leader").join(labels, "key")
     members = members.withColumn("any", F.max(is_new).over(component)).where("any").drop("any")
@@ -44,14 +42,14 @@ def duplicates(
         members, "members", new=F.count(F.when(is_new, True)), compared=F.count(F.when(compared, True))
     )
     rows = members.where(compared).join(documents.select("key", "value"), "key")
-    decided, counts = tables.write(_decided(rows, settings), "decided")
+    decided, counts = tables.write(_decided(rows, job), "decided")
     _require(figures["compared"], counts["rows"], "compared")
     verdicts = decided.withColumnRenamed("key", "leader").withColumnRenamed("duplicate_of", "of_leader")
     new = members.where(is_new).join(verdicts, "leader", "left")
     duplicate_of = F.coalesce("of_leader", F.when(~is_leader, F.col("leader"))).alias("duplicate_of")
     similarity = F.when(F.col("size") == 1, 1.0).otherwise(F.col("similarity")).alias("similarity")
     answer = new.select("key", duplicate_of, similarity)
-    frame, counts = tables.write(answer, "duplicates", path=path, measured=F.count(F.col("similarity")))
+    frame, counts = tables.write(answer, "duplicates", path=job.path("duplicates"), measured=F.count(F.col("similarity")))
     _require(figures["new"], counts["rows"], "answered")
     _require(figures["new"], counts["measured"], "answered by a similarity")
     return frame
@@ -65,70 +63,63 @@ def _require(expected: int, found: int, what: str) -> None:
         )
 
 
-def _decided(rows: DataFrame, settings: Settings) -> DataFrame:
+def _decided(rows: DataFrame, job: Job) -> DataFrame:
     kind = rows.schema["key"].dataType.simpleString()
-    order = preference(settings.keep).order
+    order = preference(job.keep).order
     together = rows.repartition("label").sortWithinPartitions("label", order).select(*_ROWS)
-    return together.mapInArrow(decider(settings.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double")
+    return together.mapInArrow(decider(job.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double")
 
 
 def decider(scheme: MinHash, key_type: str) -> Batches:
     """A function that returns (key, duplicate_of, similarity) for rows in component and preference order. key_type: a pyarrow
-    type name."""
+    type name.
+
+    A component may continue in the next batch. Memory is bounded by the kept rows of one component, and of the other components
+    that begin in the same batch.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        components = _Components(scheme, key_type)
+        component, label, left = _Decider(scheme, key_type), None, 0
         for batch in batches:
-            yield from components.decide(batch)
-        components.end()
+            labels, sizes = (batch.column(place).to_pylist() for place in (0, 1))
+            starts = []
+            for row, (here, size) in enumerate(zip(labels, sizes, strict=True)):
+                if here != label:
+                    _require_whole(left)
+                    label, left = here, size
+                    starts.append(row)
+                left -= 1
+            numbers = np.searchsorted(np.array(starts, np.int64), np.arange(len(labels)), "right")  # 0: the component before
+            begins = starts[0] if starts else len(labels)
+            if begins:
+                yield component.decide(batch.slice(0, begins), numbers[:begins] + component.number)
+            if starts:
+                component = _Decider(scheme, key_type, len(starts))
+                yield component.decide(batch.slice(begins), numbers[begins:])
+        _require_whole(left)
 
     return run
 
 
-class _Components:
-    """The consecutive components of a task; one may continue in the next batch.
+def _require_whole(left: int) -> None:
+    if left:
+        raise NearDupError(
+            f"a component was split, {abs(left)} rows too {'few' if left > 0 else 'many'}: the query plan split a group; please "
+            "report this with the Spark version"
+        )
 
-    Memory is bounded by the kept rows of one component, and of the other components that begin in the same batch.
-    """
 
-    def __init__(self, scheme: MinHash, key_type: str) -> None:
-        self._scheme, self._key_type = scheme, key_type
-        self._label: Any = None
-        self._number = self._left = 0
-        self._forget()
+class _Decider:
+    """number: of the last component, which the next batch may continue."""
 
-    def _forget(self) -> None:
-        self._deduplicator = comparing.Deduplicator(self._scheme.native)
+    def __init__(self, scheme: MinHash, key_type: str, number: int = 0) -> None:
+        self.number, self._key_type = number, key_type
+        self._deduplicator = comparing.Deduplicator(scheme.native)
         self._count = 0
         self._kept: dict[int, Any] = {}
 
-    def decide(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        labels, sizes, before = batch.column(0).to_pylist(), batch.column(1).to_pylist(), self._number
-        numbers = np.array([self._place(label, size) for label, size in zip(labels, sizes, strict=True)], np.int64)
-        begins = int(np.searchsorted(numbers, before, "right"))
-        if begins:
-            yield self._part(batch.slice(0, begins), numbers[:begins])
-        if begins < len(numbers):
-            self._forget()
-            yield self._part(batch.slice(begins), numbers[begins:])
-
-    def _place(self, label: Any, size: int) -> int:
-        """The number of the next row's component. Raises NearDupError if the previous one was incomplete."""
-        if label != self._label:
-            self.end()
-            self._label, self._left = label, size
-            self._number += 1
-        self._left -= 1
-        return self._number
-
-    def end(self) -> None:
-        if self._left:
-            raise NearDupError(
-                f"a component was split, {abs(self._left)} rows too {'few' if self._left > 0 else 'many'}: the query "
-                "plan split a group; please report this with the Spark version"
-            )
-
-    def _part(self, batch: pa.RecordBatch, numbers: Any) -> pa.RecordBatch:
+    def decide(self, batch: pa.RecordBatch, numbers: Any) -> pa.RecordBatch:
+        """numbers: the component of each row, int64[n]."""
         import pyarrow as pa
 
         keys, values = batch.column(2).to_pylist(), batch.column(3).to_pylist()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import limits
@@ -28,27 +29,39 @@ KEEPS = ("first", "last", "longest")
 _FINGERPRINTS = {"value": "binary", "token_count": "long", "buckets": "array<long>", "digest": "binary"}
 
 
-class Settings(NamedTuple):
+class Job(NamedTuple):
+    """The arguments of a call. today: the number of earlier days."""
+
     scheme: MinHash
     rules: TextRules
     keep: str
+    earlier: Sequence[str]
+    save: str | None
+    work_dir: str | None
     max_rounds: int
+
+    @property
+    def today(self) -> int:
+        return len(self.earlier)
+
+    def path(self, name: str) -> str | None:
+        """The folder of a table that is saved."""
+        return None if self.save is None else f"{self.save.rstrip('/')}/{name}"
 
 
 # ---- fingerprints --------------------------------------------------------------------------------------------------------
 
 
-def sketched(
-    tables: Tables, documents: DataFrame, scheme: MinHash, rules: TextRules, path: str | None, distinct: bool
-) -> tuple[DataFrame, int]:
+def sketched(tables: Tables, documents: DataFrame, job: Job, distinct: bool) -> tuple[DataFrame, int]:
     """Write the fingerprints of documents. Returns them and their number. Raises ParameterError for null keys."""
     kinds = {"key": documents.schema["key"].dataType.simpleString(), **_FINGERPRINTS}
-    settings = {SETTINGS: json.dumps(settings_of(scheme, rules))}
-    made = documents.mapInArrow(sketcher(scheme, rules), ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
+    settings = {SETTINGS: json.dumps(settings_of(job.scheme, job.rules))}
+    made = documents.mapInArrow(sketcher(job.scheme, job.rules), ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
     if distinct:  # documents keyed by their text: equal texts are one document
         made = made.dropDuplicates(["key"])
     made = made.withColumn("value", F.col("value").alias("value", metadata=settings))
-    frame, figures = tables.write(made, "fingerprints", path=path, nulls=F.count(F.when(F.col("key").isNull(), True)))
+    nulls = F.count(F.when(F.col("key").isNull(), True))
+    frame, figures = tables.write(made, "fingerprints", path=job.path("fingerprints"), nulls=nulls)
     if figures["nulls"]:
         raise ParameterError(f"{figures['nulls']:,} rows have no key: fill the nulls, leave such rows out, or give key=None")
     return frame, figures["rows"]
@@ -75,12 +88,12 @@ def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def saved(spark: SparkSession, folder: str, settings: Settings) -> tuple[DataFrame, DataFrame]:
+def saved(spark: SparkSession, folder: str, job: Job) -> tuple[DataFrame, DataFrame]:
     """(fingerprints, matches) of an earlier day. Raises ParameterError if they cannot be read, MismatchError if they have other
     settings."""
     fingerprints = _saved(spark, folder, "fingerprints", ("key", *_FINGERPRINTS))
     metadata, path = fingerprints.schema["value"].metadata, f"{folder.rstrip('/')}/fingerprints"
-    require_buckets(parsed_settings(metadata.get(SETTINGS), path), settings.scheme, settings.rules, path)
+    require_buckets(parsed_settings(metadata.get(SETTINGS), path), job.scheme, job.rules, path)
     return fingerprints, _saved(spark, folder, "matches", ("key_a", "key_b", "similarity"))
 
 
@@ -119,10 +132,11 @@ class Matches(NamedTuple):
     leaders: DataFrame
 
 
-def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int, settings: Settings) -> Matches:
+def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, job: Job) -> Matches:
     """documents: (key, value, token_count, buckets, digest, day) of all days. earlier: the pairs of earlier days."""
+    today = job.today
     wanted = documents.select("key", "day", "token_count", "digest", "buckets")
-    led, _ = tables.write(meeting.leaders(wanted, settings.keep).drop("digest"), "leaders")
+    led, _ = tables.write(meeting.leaders(wanted, job.keep).drop("digest"), "leaders")
     copies = led.where((F.col("leader") != F.col("key")) & (F.col("day") == today))
     found = copies.select(F.col("key").alias("key_a"), F.col("leader").alias("key_b"), F.lit(1.0).alias("similarity"))
     rows, figures = tables.write(
@@ -131,14 +145,14 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, today: int
         many=F.count(F.when(F.col("met") > limits.SPARK_GROUP, True)),
     )
     values = documents.select("key", "value")
-    verified, _ = tables.write(_verified(meeting.groups(rows, today), values, settings.scheme), "verified")
+    verified, _ = tables.write(_verified(meeting.groups(rows, today), values, job.scheme), "verified")
     found = found.union(verified)
     edges = found.union(earlier).select("key_a", "key_b")
     if figures["many"]:
-        stars = components(tables, edges, "between", settings.max_rounds)
+        stars = components(tables, edges, "between", job.max_rounds)
         many = rows.where(F.col("met") > limits.SPARK_GROUP)
         left = meeting.rest(many, labels_of(stars), today)
-        more, _ = tables.write(_verified(left, values, settings.scheme), "verified-rest")
+        more, _ = tables.write(_verified(left, values, job.scheme), "verified-rest")
         found, edges = found.union(more), stars.union(more.select("key_a", "key_b"))
     return Matches(found, edges, led)
 
@@ -153,22 +167,20 @@ def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFram
 # ---- clusters ---------------------------------------------------------------------------------------------------------------
 
 
-def clusters(
-    tables: Tables, documents: DataFrame, edges: DataFrame, today: int, settings: Settings, path: str | None, expected: int
-) -> DataFrame:
+def clusters(tables: Tables, documents: DataFrame, edges: DataFrame, job: Job, expected: int) -> DataFrame:
     """(key, cluster, representative, similarity) of today's documents, written."""
-    stars = components(tables, edges, "components", settings.max_rounds)
+    stars = components(tables, edges, "components", job.max_rounds)
     labels = labels_of(stars)
     members = documents.select("key", "day", "token_count").join(labels, "key")
-    best = _representatives(members, settings.keep)
-    placed = members.where(F.col("day") == today).join(best, "label").select("key", "label", "representative", "salts")
+    best = _representatives(members, job.keep)
+    placed = members.where(F.col("day") == job.today).join(best, "label").select("key", "label", "representative", "salts")
     placed, figures = tables.write(placed, "members")
-    similarity = _similarities(placed, documents.select("key", "value"), settings.scheme)
+    similarity = _similarities(placed, documents.select("key", "value"), job.scheme)
     marked = placed.select("key", F.col("label").alias("cluster"), "representative").join(similarity, "key", "left")
-    answer = documents.where(F.col("day") == today).select("key").join(marked, "key", "left")
+    answer = documents.where(F.col("day") == job.today).select("key").join(marked, "key", "left")
     answer = answer.select("key", "cluster", "representative", "similarity")
-    measured = F.count(F.col("similarity"))
-    frame, counts = tables.write(answer, "clusters", path=path, clustered=F.count(F.col("cluster")), measured=measured)
+    counted = {"clustered": F.count(F.col("cluster")), "measured": F.count(F.col("similarity"))}
+    frame, counts = tables.write(answer, "clusters", path=job.path("clusters"), **counted)
     if counts != {"rows": expected, "clustered": figures["rows"], "measured": figures["rows"]}:
         raise NearDupError(
             f"{expected:,} documents came in and {counts['rows']:,} went out, {counts['clustered']:,} of {figures['rows']:,} in "
@@ -200,8 +212,8 @@ def all_days(frames: Sequence[DataFrame]) -> DataFrame:
     kinds = {frame.schema["key"].dataType.simpleString() for frame in frames}
     if len(kinds) > 1:
         raise ParameterError(f"the keys of some days are {' and '.join(sorted(kinds))}: give keys of one type")
-    days = [frame.select("key", *_FINGERPRINTS, F.lit(day).alias("day")) for day, frame in enumerate(frames)]
-    whole = days[0]
-    for frame in days[1:]:
-        whole = whole.unionByName(frame)
-    return whole
+    return union(frame.select("key", *_FINGERPRINTS, F.lit(day).alias("day")) for day, frame in enumerate(frames))
+
+
+def union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda whole, frame: whole.unionByName(frame), frames)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import comparing, limits, native
-from ..arrays import np
+from ..arrays import Array, np
 from ..errors import NearDupError
 from ..schemes import MinHash
 from .sketching import Batches
@@ -48,94 +48,71 @@ def comparer(scheme: MinHash) -> Batches:
     return run
 
 
-class _Rows:
-    def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {name: [] for name in GROUP}
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self.columns["key"])
-
-    def append_batch(self, batch: pa.RecordBatch) -> None:
-        for name, column in zip(GROUP, batch.columns, strict=True):
-            self.columns[name] += column.to_pylist()
-        self.bytes += batch.nbytes
-
-    def split(self) -> tuple[_Rows, _Rows]:
-        """All groups except the last, which may be incomplete, and the last."""
-        buckets, slices = self.columns["bucket"], self.columns["slice"]
-        at = len(self)
-        while at > 0 and (buckets[at - 1], slices[at - 1]) == (buckets[-1], slices[-1]):
-            at -= 1
-        whole, rest = _Rows(), _Rows()
-        for name, column in self.columns.items():
-            whole.columns[name], rest.columns[name] = column[:at], column[at:]
-        rest.bytes = sum(len(value) for value in rest.columns["value"])
-        return whole, rest
-
-
-def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[_Rows]:
-    rows = _Rows()
-    for batch in batches:
-        rows.append_batch(batch)
-        if rows.bytes >= limits.SPARK_GROUP_BYTES:
-            whole, rows = rows.split()
-            if len(whole):
-                yield whole
-    if len(rows):
-        yield rows
-
-
-def _connected(scheme: MinHash, rows: _Rows, key_type: str) -> pa.RecordBatch:
+def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows in tables of bounded size that end with a group."""
     import pyarrow as pa
 
-    columns = rows.columns
-    numbers, asks, values, labels = _items(columns)
-    groups = _groups(columns)
+    table, size = None, 0
+    for batch in batches:
+        table = pa.Table.from_batches([batch]) if table is None else pa.concat_tables([table, pa.Table.from_batches([batch])])
+        size += batch.nbytes
+        if size >= limits.SPARK_GROUP_BYTES:
+            last = int(_group_starts(table)[-1])
+            if last:
+                yield table.slice(0, last)
+            table = table.slice(last).combine_chunks()
+            size = table.nbytes
+    if table is not None and len(table):
+        yield table
+
+
+def _group_starts(table: pa.Table) -> Array:
+    """The first row of each group. Groups are contiguous."""
+    numbers = [table[name].to_numpy() for name in ("bucket", "slice")]
+    changes = np.logical_or(*(column[1:] != column[:-1] for column in numbers))
+    return np.concatenate([np.zeros(1, np.int64), 1 + np.flatnonzero(changes)])
+
+
+def _connected(scheme: MinHash, table: pa.Table, key_type: str) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    groups = _groups(table)
+    numbers, first = _items(table)
+    items = table.take(pa.array(first))
     order = np.lexsort((numbers, groups))
-    first: dict[Any, int] = {}
-    known = np.array([first.setdefault(label, number) for number, label in enumerate(labels)], np.int64)
+    labels: dict[Any, int] = {}
+    pairs = zip(items["known"].to_pylist(), items["key"].to_pylist(), strict=True)
+    places = [(False, key) if label is None else (True, label) for label, key in pairs]
+    known = [labels.setdefault(place, number) for number, place in enumerate(places)]
+    values, answering = native.Values.joined(items["value"].to_pylist()), int(np.sum(~items["asks"].to_numpy()))
     ids, similarities = comparing.connections(
-        scheme.native, native.Values.joined(values), len(asks) - sum(asks), groups[order], numbers[order], known
+        scheme.native, values, answering, groups[order], numbers[order], np.array(known, np.int64)
     )
-    keys = dict(zip(numbers.tolist(), columns["key"], strict=True))
-    arrays = [pa.array([keys[number] for number in ids[:, i].tolist()], key_type) for i in (0, 1)]
-    return pa.RecordBatch.from_arrays([*arrays, pa.array(similarities, pa.float64())], names=["key_a", "key_b", "similarity"])
+    keys = [items["key"].combine_chunks().take(pa.array(ids[:, end])).cast(key_type) for end in (0, 1)]
+    return pa.RecordBatch.from_arrays([*keys, pa.array(similarities, pa.float64())], names=["key_a", "key_b", "similarity"])
 
 
-def _items(columns: dict[str, list[Any]]) -> tuple[Any, list[bool], list[bytes], list[Any]]:
-    """A number for each row, equal for rows of one document, with documents that only answer first; and by number, their known
-    labels.
+def _items(table: pa.Table) -> tuple[Array, Array]:
+    """A number for each row, equal for rows of one document, with documents that only answer first; and the first row of each
+    number.
 
     A document may ask in one group and only answer in another. It then has two numbers in one component.
     """
-    places: dict[tuple[bool, Any], int] = {}
-    for place, item in enumerate(zip(columns["asks"], columns["key"], strict=True)):
-        places.setdefault(item, place)
-    ordered = sorted(places, key=lambda item: item[0])  # a stable sort keeps the row order
-    number_of = {item: number for number, item in enumerate(ordered)}
-    numbers = np.array([number_of[item] for item in zip(columns["asks"], columns["key"], strict=True)], np.int64)
-    values = [columns["value"][places[item]] for item in ordered]
-    known = [columns["known"][places[item]] for item in ordered]
-    labels = [(False, item[1]) if label is None else (True, label) for label, item in zip(known, ordered, strict=True)]
-    return numbers, [asks for asks, _ in ordered], values, labels
+    keys = table["key"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    asks = table["asks"].to_numpy().astype(np.int64)
+    _, first, numbers = np.unique(asks * len(table) + keys, return_index=True, return_inverse=True)
+    return numbers.astype(np.int64), first
 
 
-def _groups(columns: dict[str, list[Any]]) -> Any:
+def _groups(table: pa.Table) -> Array:
     """The group number of each row, int64[n]. Raises NearDupError if a group is incomplete."""
-    found: list[int] = []
-    counts: list[int] = []
-    before = None
-    for group in zip(columns["bucket"], columns["slice"], strict=True):
-        if group != before:
-            counts.append(0)
-            before = group
-        counts[-1] += 1
-        found.append(len(counts) - 1)
-    for number, size in zip(found, columns["size"], strict=True):
-        if counts[number] != size:
-            raise NearDupError(
-                f"a bucket of {size} documents was split, a part has {counts[number]}: the query plan split a "
-                "group; please report this with the Spark version"
-            )
-    return np.array(found, np.int64)
+    starts = _group_starts(table)
+    counts = np.diff(np.append(starts, len(table)))
+    sizes = table["size"].to_numpy()
+    groups = np.repeat(np.arange(len(starts)), counts)
+    for split in np.flatnonzero(sizes != counts[groups])[:1].tolist():
+        raise NearDupError(
+            f"a bucket of {sizes[split]} documents was split, a part has {counts[groups[split]]}: the query plan split a group; "
+            "please report this with the Spark version"
+        )
+    return groups

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ..show.charts import histogram
 from ..show.difference import difference_html
@@ -48,14 +49,11 @@ class Tuning:
         lines = [head + ("  recall precision" if truth else "")]
         for trial in self.trials:
             border = trial.border
-            shown = ["-"] * 3
+            numbers = f"{'-':>9} {'-':>9} {'-':>9}"
             if border is not None:
-                shown = [f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}"]
-            line = (
-                f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {shown[0]:>9} {shown[1]:>9} "
-                f"{shown[2]:>9} "
-                f"{trial.size_bytes:>6,} {trial.microseconds:>5.0f}"
-            )
+                numbers = f"{border.threshold:>9.2f} {border.pairs:>9,} {border.removed:>9,}"
+            line = f"{trial.name:<15} {trial.bars:<14} {trial.unlike:>6.2f} {trial.edited:>6.2f} {numbers} "
+            line += f"{trial.size_bytes:>6,} {trial.microseconds:>5.0f}"
             if truth and border is not None:
                 line += f" {_percent(border.recall, '-'):>7} {_percent(border.precision, '-'):>9}"
             lines.append(line)
@@ -70,7 +68,8 @@ class Tuning:
 
 
 def _page(tuning: Tuning, title: str) -> str:
-    compare = _Differences()
+    best_first = sorted(tuning.trials, key=lambda trial: trial is not tuning.best)
+    compare = cache(_difference)  # a pair may be on a border under several rules
     parts = [
         f'<h1 dir="auto">{label_html(title)}</h1>',
         f'<p class="nd-quiet">{_counts(tuning)}</p>',
@@ -81,9 +80,12 @@ def _page(tuning: Tuning, title: str) -> str:
         *([] if tuning.best is None else _removed(tuning.best, tuning.sample, compare)),
         "<h2>Pairs on the border</h2>",
         f"<p>{HELP}</p>",
-        *(_trial(trial, trial is tuning.best, compare) for trial in _best_first(tuning)),
+        *(_trial(trial, trial is tuning.best, compare) for trial in best_first),
     ]
     return page(title, "".join(parts))
+
+
+Compare = Callable[[Key, Key, str, str], str]
 
 
 def _counts(tuning: Tuning) -> str:
@@ -104,12 +106,6 @@ def _legend(tuning: Tuning) -> str:
         "with the one that stays. Shingles: of a text, the median. "
         "Bytes and microseconds (µs): of a text in an index, and to add it."
     )
-
-
-def _best_first(tuning: Tuning) -> Iterator[Trial]:
-    if tuning.best is not None:
-        yield tuning.best
-    yield from (trial for trial in tuning.trials if trial is not tuning.best)
 
 
 def _table(tuning: Tuning) -> str:
@@ -145,7 +141,7 @@ def _percent(share: float | None, none: str = "") -> str:
     return none if share is None else f"{share:.1%}"
 
 
-def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> Iterator[str]:
+def _removed(trial: Trial, sample: int, compare: Compare) -> Iterator[str]:
     border = trial.border
     if border is None or border.removed is None:
         return
@@ -156,10 +152,10 @@ def _removed(trial: Trial, sample: int, compare: Callable[[Example], str]) -> It
         yield "<p>Some of them, each as a change of the text that stays, the least similar first:</p>"
     for example in border.samples:
         badge = f'<span class="nd-badge">{example.similarity:.4f}</span>'
-        yield f'<div><p class="nd-note">Similarity {badge}</p>{compare(example)}</div>'
+        yield f'<div><p class="nd-note">Similarity {badge}</p>{_compared(example, compare)}</div>'
 
 
-def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> str:
+def _trial(trial: Trial, is_best: bool, compare: Compare) -> str:
     note = f"Pairs below {trial.histogram[0][0]:.2g} are not counted."
     chart = histogram(trial.histogram, trial.threshold, note, of="pairs of texts")
     shown = [border for border in trial.borders if border.threshold == trial.threshold or round(border.threshold * 20) % 2 == 0]
@@ -171,46 +167,35 @@ def _trial(trial: Trial, is_best: bool, compare: Callable[[Example], str]) -> st
     )
 
 
-def _border(border: Border, is_open: bool, compare: Callable[[Example], str]) -> str:
-    shares = ""
+def _border(border: Border, is_open: bool, compare: Compare) -> str:
+    counts = f"{border.pairs:,} {'pair reaches' if border.pairs == 1 else 'pairs reach'} it"
     if border.recall is not None:
-        shares = f", {_percent(border.recall)} of the known pairs"
-        if border.precision is not None:
-            shares += f"; {_percent(border.precision)} of them are known"
+        counts += f", {_percent(border.recall)} of the known pairs"
+    if border.precision is not None:
+        counts += f"; {_percent(border.precision)} of them are known"
+    if border.removed is not None:
+        counts += f"; {border.removed:,} removed"
     above = _examples_html("Just above", border.above, is_open, compare)
     below = _examples_html("Just below", border.below, is_open, compare)
     none = "" if border.above or border.below else '<p class="nd-note">There is no pair on either side.</p>'
     return (
         f'<details class="nd-member"{" open" if is_open else ""}><summary>Threshold {border.threshold:.2f} '
-        f'<span class="nd-badge">{_pairs(border.pairs)} it{shares}{_count(border)}</span></summary>{above}{below}{none}</details>'
+        f'<span class="nd-badge">{counts}</span></summary>{above}{below}{none}</details>'
     )
 
 
-def _count(border: Border) -> str:
-    return "" if border.removed is None else f"; {border.removed:,} removed"
-
-
-def _pairs(count: int) -> str:
-    return f"{count:,} {'pair reaches' if count == 1 else 'pairs reach'}"
-
-
-def _examples_html(name: str, examples: Sequence[Example], every: bool, compare: Callable[[Example], str]) -> str:
+def _examples_html(name: str, examples: Sequence[Example], every: bool, compare: Compare) -> str:
     shown = "".join(
-        f'<p class="nd-note">{name}: <span class="nd-badge">{example.similarity:.4f}</span></p>{compare(example)}'
+        f'<p class="nd-note">{name}: <span class="nd-badge">{example.similarity:.4f}</span></p>{_compared(example, compare)}'
         for example in examples[: None if every else 1]
     )
     return f"<div>{shown}</div>"
 
 
-class _Differences:
-    """The differences of two texts, cached because a pair may be on a border under several rules."""
+def _compared(example: Example, compare: Compare) -> str:
+    return compare(example.key_a, example.key_b, example.text_a, example.text_b)
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[Key, Key], str] = {}
 
-    def __call__(self, example: Example) -> str:
-        keys = example.key_a, example.key_b
-        if keys not in self._known:
-            a, b = (text if len(text) <= COMPARED else f"{text[:COMPARED]} […]" for text in (example.text_a, example.text_b))
-            self._known[keys] = difference_html(a, b, label_a=keys[0], label_b=keys[1], most=CHANGES, longest=LONGEST)
-        return self._known[keys]
+def _difference(key_a: Key, key_b: Key, text_a: str, text_b: str) -> str:
+    a, b = (text if len(text) <= COMPARED else f"{text[:COMPARED]} […]" for text in (text_a, text_b))
+    return difference_html(a, b, label_a=key_a, label_b=key_b, most=CHANGES, longest=LONGEST)
