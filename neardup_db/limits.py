@@ -168,9 +168,6 @@ rounds."""
 REBUILT_PAGE = 2000
 """Documents whose texts a rebuild fingerprints at a time."""
 
-CHECKED_PAGE = 20_000
-"""Fingerprints whose rows `check` compares at a time."""
-
 CHECKED_VALUES = 5000
 """Stored values that `check` reads at a time."""
 

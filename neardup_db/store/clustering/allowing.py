@@ -61,7 +61,7 @@ def disallow(clusters: Clusters, sketch: Sketch, now: int) -> int:
     if not store.allows:
         return 0
     rows = store.rows("SELECT id, value FROM {index}_allowed")
-    return withdraw(clusters, [number for number, value in rows if _matches_sketch(store, sketch, value)], now)
+    return withdraw(clusters, [number for number, value in rows if Allowed(store.scheme, [value]).covers(sketch.value)], now)
 
 
 def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
@@ -75,10 +75,6 @@ def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
         _changed(store)
         _match_again(clusters, now)
     return deleted
-
-
-def _matches_sketch(store: Store, sketch: Sketch, value: bytes) -> bool:
-    return Allowed(store.scheme, [value]).covers(sketch.value)
 
 
 def _changed(store: Store) -> None:

@@ -60,13 +60,6 @@ class ChangeLog:
         self.store.execute_many(sql, [(document_id,) for document_id in document_ids])
         self._trim()
 
-    def note_relabelled(self, label: int) -> None:
-        sql = """INSERT OR REPLACE INTO {index}_change (document_id, key)
-                 SELECT d.id, (SELECT c.key FROM {index}_change AS c WHERE c.document_id = d.id)
-                 FROM {index}_document AS d WHERE d.cluster_id = ?"""
-        self.store.execute(sql, (label,))
-        self._trim()
-
     def _trim(self) -> None:
         oldest = self.documents.last_change() - limits.CHANGES_KEPT
         if oldest <= 0:
@@ -92,7 +85,8 @@ class ChangeLog:
         """Returns False if nothing was recording."""
         if not self.store.notes_changes:
             return False
-        self.store.drop_table(self.TABLE)
+        self.store.execute(f"DROP TABLE {{index}}_{self.TABLE}")
+        self.store.new_generation()
         return True
 
     # ---- reporting ---------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Clusters:
         if not neighbours:
             return
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        label = ALONE + document_id if is_new else self._label_of(document_id)
+        label = ALONE + document_id if is_new else self.label_of(document_id)
         labels = {label, *(neighbour.cluster_id for neighbour in neighbours)}
         self.join(labels, large=len(neighbours) >= limits.CROWD, new_from=document_id if is_new else ALL)
 
@@ -90,13 +90,7 @@ class Clusters:
         self.join_many(batch.joined(), documents[0][0] if are_new else ALL, crowds)
         return matched, unsure - matched
 
-    def join_two(self, a: int, b: int) -> None:
-        self.join({self._label_of(a), self._label_of(b)})
-
-    def in_same_cluster(self, a: int, b: int) -> bool:
-        return self._label_of(a) == self._label_of(b)
-
-    def _label_of(self, document_id: int) -> int:
+    def label_of(self, document_id: int) -> int:
         label = self.documents.label(document_id)
         return ALONE + document_id if label is None else label
 
@@ -143,8 +137,8 @@ class Clusters:
         sql = "UPDATE {index}_document SET cluster_id = ? WHERE cluster_id = ?"
         smaller = [label for label in named if label != largest]
         if self.store.notes_changes:
-            for label in smaller:
-                self.changes.note_relabelled(label)
+            of_label = "SELECT id FROM {index}_document WHERE cluster_id = ?"
+            self.changes.note_moved(row[0] for row in self.store.rows_of_many(of_label, [(label,) for label in smaller]))
         self.store.execute_many(sql, [(largest, label) for label in smaller])
         self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
 

@@ -38,9 +38,10 @@ def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: in
         others &= {b.id}
     if others and clusters.store.record_matches:
         for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
-            if match.id in others and not clusters.in_same_cluster(a.id, match.id):
+            labels = {clusters.label_of(a.id), clusters.label_of(match.id)}
+            if match.id in others and len(labels) == 2:
                 clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
-                clusters.join_two(a.id, match.id)
+                clusters.join(labels)
     if others:
         clusters.dismissed.remove(a.id, others)
     return bool(others) if b is not None else sum(row.is_visible(now) for row in clusters.documents.rows_by_id(others))

@@ -20,9 +20,6 @@ from ...errors import (
 from . import checksums
 
 _ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
-    (apsw.BusyError, BusyError),
-    (apsw.LockedError, BusyError),
-    (apsw.ReadOnlyError, ReadOnlyError),
     (apsw.NotADBError, FormatError),
     (apsw.ConnectionClosedError, ClosedError),
     (apsw.ThreadingViolationError, NearDupError),

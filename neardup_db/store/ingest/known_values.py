@@ -76,8 +76,8 @@ class KnownValues:
         if not len(suspects):
             return {}
         if self._ids is None:
-            return self._documents.fingerprint_ids(group_id, suspects)
-        return self._documents.values_of(group_id, self._ids.find(suspects))
+            return self._documents.ids_of_values(group_id, "value_hash", suspects)
+        return self._documents.ids_of_values(group_id, "id", self._ids.find(suspects))
 
     def add(self, hashes: Any, ids: Any) -> None:
         """Add fingerprints that were stored because `find` did not return them."""

@@ -144,9 +144,9 @@ class Writer:
         """Raise DuplicateKeyError if the key belongs to another group: keys are unique in the index."""
         if self.documents.is_in_group(existing, record.group):
             return
+        other = self.store.value("SELECT name FROM {index}_group WHERE id = ?", (existing.group_id,))
         other_group, own_group = (
-            "no group" if name is None else f"group {quoted_key(name)}"
-            for name in (self.documents.group_name(existing.group_id), record.group)
+            "no group" if name is None else f"group {quoted_key(name)}" for name in (other, record.group)
         )
         raise DuplicateKeyError(
             f"key {quoted_key(record.key)} is already in {other_group}, and this document is for {own_group}: "

@@ -227,10 +227,6 @@ class Store:
         schema.create_tables(self.db, self.name, part)
         self.new_generation()
 
-    def drop_table(self, part: str) -> None:
-        self.execute(f"DROP TABLE {{index}}_{part}")
-        self.new_generation()
-
     def setting(self, name: str) -> Any:
         return self.value("SELECT value FROM {index}_setting WHERE name = ?", (name,))
 

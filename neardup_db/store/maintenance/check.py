@@ -40,7 +40,7 @@ class Checker:
         return CheckReport(tuple(with_examples("pages with a wrong checksum (restore a backup)", damaged)))
 
     def run(self) -> CheckReport:
-        problems = [*_catch_corruption(self._integrity()), *_catch_corruption(self._definitions())]
+        problems = list(_catch_corruption(self._schema()))
         if problems:  # the tables are unreliable, so no other invariant can be checked
             return CheckReport(tuple(problems))
         damaged = self._damaged()
@@ -67,12 +67,10 @@ class Checker:
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
-    def _integrity(self) -> Iterator[str]:
+    def _schema(self) -> Iterator[str]:
         for (message,) in self.store.db.rows("PRAGMA integrity_check(5)"):
             if message != "ok":
                 yield f"SQLite's integrity check: {message}"
-
-    def _definitions(self) -> Iterator[str]:
         names = definitions.changed(self.store.db, self.store.name, self.store.scheme.table, self.store.optional)
         yield from with_examples("tables, indexes or views that are missing or changed", names)
 
@@ -299,7 +297,7 @@ class Checker:
             return
         expected, missing_rows = 0, 0
         incomplete: list[int] = []
-        for first, last in self.documents.fingerprint_ranges(limits.CHECKED_PAGE):
+        for first, last in self.documents.filing_ranges(limits.FILING_BYTES):
             expected_rows, missing, ids = table.missing(first, last)
             expected += expected_rows
             missing_rows += missing

@@ -41,7 +41,8 @@ class Repair:
         lost += lost_codes
         if self.store.allows:
             lost += self._repair_allowed()
-        messages.append(f"{self._drop_orphans()} fingerprints without a document removed")
+        self.store.execute(f"DELETE FROM {{index}}_fingerprint WHERE id IN ({self.store.frame('unused')})")
+        messages.append(f"{self.db.connection.changes()} fingerprints without a document removed")
         if self.store.dismisses and (dropped := self.clusters.dismissed.drop_damaged()):
             messages.append(f"{dropped} dismissed pairs without two documents removed")
         self.db.execute(f"DELETE FROM {self.store.table.name}")
@@ -142,7 +143,3 @@ class Repair:
         store.execute_many("DELETE FROM {index}_allowed WHERE id = ?", invalid)
         store.new_generation()
         yield from with_examples(f"{len(invalid)} allowed texts are lost, allow them again", (number for (number,) in invalid))
-
-    def _drop_orphans(self) -> int:
-        self.store.execute(f"DELETE FROM {{index}}_fingerprint WHERE id IN ({self.store.frame('unused')})")
-        return self.db.connection.changes()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from ...values import ANY_GROUP
 from .dismissed import NONE
-from .joins import DocumentPair, Group, Joins, Member, Reading
+from .joins import DocumentPair, Group, Member, Reading
 from .query_spec import QuerySpec
 from .search import MatchRow
 
@@ -38,17 +37,11 @@ def containers(
             fingerprint_id = joins.documents.next_fingerprint_id(first, joins.documents.group_id(group))
             if fingerprint_id is None:
                 return
-            pairs = _containers(joins, fingerprint_id, spec, clock())
-        yield pairs
+            now, rows = clock(), list[MatchRow]()
+            members = joins.members_of(fingerprint_id, now)
+            if members:  # else all have expired
+                sketch, group_id = joins.search.stored_sketch(fingerprint_id), joins.documents.group_of(fingerprint_id)
+                rows = joins.search.matches(sketch, group_id, now, spec)
+            dismissed = joins.dismissed.pairs_among([*(member.id for member in members), *(row.id for row in rows)])
+        yield Containers(members, rows, dismissed)
         first = fingerprint_id + 1
-
-
-def _containers(joins: Joins, fingerprint_id: int, spec: QuerySpec, now: int) -> Containers:
-    members = joins.members_of(fingerprint_id, now)
-    if not members:  # all have expired
-        return Containers([], [])
-    sketch = joins.search.stored_sketch(fingerprint_id)
-    group_id = joins.documents.group_of(fingerprint_id)
-    rows = joins.search.matches(sketch, group_id, now, spec)
-    dismissed = joins.dismissed.pairs_among(chain((member.id for member in members), (row.id for row in rows)))
-    return Containers(members, rows, dismissed)

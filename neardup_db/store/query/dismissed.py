@@ -33,11 +33,6 @@ class Dismissed:
                  UNION ALL SELECT document_id FROM {index}_dismissed WHERE other_id = ?1"""
         return {row[0] for row in self.store.rows(sql, (document_id,))}
 
-    def has_pair(self, document_id: int) -> bool:
-        sql = """SELECT EXISTS (SELECT 1 FROM {index}_dismissed WHERE document_id = ?1)
-                     OR EXISTS (SELECT 1 FROM {index}_dismissed WHERE other_id = ?1)"""
-        return bool(self.store.value(sql, (document_id,)))
-
     def is_dismissed(self, a: int, b: int) -> bool:
         sql = "SELECT 1 FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"
         return self.store.value(sql, (max(a, b), min(a, b))) is not None
@@ -85,7 +80,7 @@ class Dismissed:
             every = "SELECT document_id FROM {index}_dismissed UNION SELECT other_id FROM {index}_dismissed"
             dismissed = {row[0] for row in self.store.rows(every)}
         else:
-            dismissed = set(filter(self.has_pair, document_ids))
+            dismissed = set(filter(self.dismissed_with, document_ids))
         for document in self.documents.rows_by_id(sorted(dismissed)):
             for number in self.documents.fingerprints_of(document.id, document.fingerprint_id):
                 if self.documents.is_shared(number, document.id):

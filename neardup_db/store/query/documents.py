@@ -191,9 +191,6 @@ class Documents(Fingerprints):
             self._emptied.add(number - 1)
         return NEVER_SEEN if number is None else number
 
-    def group_name(self, group_id: int) -> Key | None:
-        return self.store.value("SELECT name FROM {index}_group WHERE id = ?", (group_id,))
-
     def is_in_group(self, row: DocumentRow, group: Key | AnyGroup | None) -> bool:
         return isinstance(group, AnyGroup) or row.group_id == self.group_id(group)
 

@@ -64,17 +64,11 @@ class Fingerprints:
         sql = "SELECT f.id FROM {index}_fingerprint AS f WHERE f.group_id = +? AND f.value_hash = +? AND f.value = ?"
         return self.store.value(sql + self._shareable, (group_id, value_hash, value))
 
-    def fingerprint_ids(self, group_id: int, hashes: Any) -> dict[bytes, int]:
-        """{value: id} of the group's fingerprints with one of these hashes (int64[n], any order)."""
-        sql = """SELECT f.value, f.id FROM {carray}(?) AS h CROSS JOIN {index}_fingerprint AS f
-                 WHERE f.group_id = +? AND f.value_hash = h.value"""
-        return dict(self.store.rows_of_numbers(sql + self._shareable, hashes, group_id))
-
-    def values_of(self, group_id: int, ids: Any) -> dict[bytes, int]:
-        """{value: id} of the group's fingerprints with these ids (int64[n], any order)."""
-        sql = """SELECT f.value, f.id FROM {carray}(?) AS i CROSS JOIN {index}_fingerprint AS f
-                 WHERE f.id = i.value AND f.group_id = ?"""
-        return dict(self.store.rows_of_numbers(sql + self._shareable, ids, group_id))
+    def ids_of_values(self, group_id: int, column: str, numbers: Any) -> dict[bytes, int]:
+        """{value: id} of the group's fingerprints with one of these numbers (int64[n], any order) in `column`."""
+        sql = f"""SELECT f.value, f.id FROM {{carray}}(?) AS i CROSS JOIN {{index}}_fingerprint AS f
+                  WHERE f.group_id = +? AND f.{column} = i.value"""
+        return dict(self.store.rows_of_numbers(sql + self._shareable, numbers, group_id))
 
     @property
     def _shareable(self) -> str:
@@ -100,13 +94,6 @@ class Fingerprints:
         while rows := list(islice(cursor, limits.VALUE_HASHES)):
             page = np.array(rows, np.int64)
             yield page[:, 0], page[:, 1]
-
-    def fingerprint_ranges(self, size: int, from_id: int = 1) -> Iterator[tuple[int, int]]:
-        """Ranges (first id, last id) of `size` ids that cover all fingerprints from `from_id` on. Gaps are skipped."""
-        first = self.next_fingerprint_id(from_id)
-        while first is not None:
-            yield first, first + size - 1
-            first = self.next_fingerprint_id(first + size)
 
     def filing_ranges(self, most: int, from_id: int = 1) -> list[tuple[int, int]]:
         """Ranges (first id, last id) of all fingerprints from `from_id` on, each with candidate rows that take up to `most` bytes

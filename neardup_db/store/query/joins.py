@@ -253,13 +253,6 @@ class Joins:
                 break
         return Block(np.array(ids, np.int64), np.array(groups, np.int64), sets)
 
-    def _copies(self, first_id: int, last_id: int, now: int, group: Group) -> RangePairs:
-        members = self._members([(first_id, last_id)], now, group_id=self.documents.group_id(group))
-        return self._pairs(first_id, last_id, [], members, None)
-
-    def _piece(self, matches: list[tuple[int, int, float, int | None]], now: int) -> RangePairs:
-        return self._pairs(0, -1, matches, self._members(_runs(number for row in matches for number in row[:2]), now), None)
-
     def _pairs(
         self,
         first_id: int,
@@ -442,7 +435,8 @@ def _copies(reading: Reading, block: Block, clock: Callable[[], int], group: Gro
     for start in range(0, len(ids), limits.COPIES_AT_ONCE):
         part = ids[start : start + limits.COPIES_AT_ONCE]
         with reading() as joins:
-            pairs = joins._copies(part[0], part[-1], clock(), group)
+            members = joins._members([(part[0], part[-1])], clock(), group_id=joins.documents.group_id(group))
+            pairs = joins._pairs(part[0], part[-1], [], members, None)
         yield pairs
 
 
@@ -462,7 +456,8 @@ def _pieces(
         if not matches:
             continue
         with reading() as joins:
-            pairs = joins._piece(matches, clock())
+            members = joins._members(_runs(number for row in matches for number in row[:2]), clock())
+            pairs = joins._pairs(0, -1, matches, members, None)
         yield pairs
 
 
