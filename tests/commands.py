@@ -38,6 +38,13 @@ def good(*arguments: object, stdin: str | bytes | None = None) -> str:
     return str(result.stdout)
 
 
+def printed(*arguments: object, stdin: str | bytes | None = None) -> str:
+    """Standard output of a command that must succeed, and says on standard error what it did."""
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return str(result.stdout)
+
+
 def refused(*arguments: object, stdin: str | bytes | None = None) -> str:
     """The one sentence on standard error of a command that must fail."""
     result = run(*arguments, stdin=stdin)

@@ -8,8 +8,7 @@ the generator of `add_many`). `make` draws one from a seed, `play` runs it, `shr
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
+from collections.abc import Iterable
 from pathlib import Path
 from pprint import pformat
 from typing import Any
@@ -311,47 +310,6 @@ def make(plan: str, seed: int | str, without: Iterable[str] = ()) -> History:
 # ---- shrinking -------------------------------------------------------------------------------------------------------------
 
 
-_LISTS = ("operations", "then", "records", "keys")
-"""Arguments that are lists which may be shortened."""
-
-
-def _lists(operations: list[Operation]) -> Iterator[list[Any]]:
-    """All lists of a history that may be shortened, the outer ones first."""
-    yield operations
-    for _, _, arguments in operations:
-        for name in _LISTS:
-            if name in ("operations", "then") and name in arguments:
-                yield from _lists(arguments[name])
-            elif arguments.get(name):
-                yield arguments[name]
-        for name in ("inside", "reports"):
-            for nested in arguments.get(name, {}).values():
-                yield from _lists(nested)
-
-
-def _unwrapped(history: History) -> Iterator[History]:
-    """Histories without a layer: what a transaction holds in its place, no operations inside `add_many`, a plainer target."""
-    for which, operations in enumerate(_lists(history.operations)):
-        for place, one in enumerate(operations):
-            if not (isinstance(one, tuple) and isinstance(one[-1], dict)):
-                break
-            made = deepcopy(history)
-            copied = list(_lists(made.operations))[which]
-            _, _, arguments = copied[place]
-            if "operations" in arguments:
-                copied[place : place + 1] = arguments["operations"]
-                yield made
-            for part in ("inside", "reports"):
-                for key in arguments.get(part, {}):
-                    made = deepcopy(history)
-                    del list(_lists(made.operations))[which][place][2][part][key]
-                    yield made
-    for name, value in (("target", "memory"), ("target", "path"), ("store_text", False), ("record_matches", True)):
-        made = history._replace(**{name: value})
-        if made != history and not (history.target == "memory" and value == "path"):
-            yield made
-
-
 def difference(history: History, folder: Path) -> Difference | None:
     """What playing it finds."""
     try:
@@ -362,37 +320,17 @@ def difference(history: History, folder: Path) -> Difference | None:
 
 
 def shrunk(history: History, folder: Path) -> History:
-    """The same difference with less."""
+    """The same difference with fewer operations: without all that can be left out, half of them, a quarter, ... at a time."""
     first = difference(history, folder)
-
-    def fails(candidate: History) -> bool:
-        error = difference(candidate, folder)
-        return first is not None and error is not None and error.kind == first.kind
-
-    before = None
-    while first is not None and history != before:
+    length = len(history.operations)
+    while first is not None and length > 0:
         before = history
-        history = _shortened(history, fails)
-        history = next(filter(fails, _unwrapped(history)), history)
-    return history
-
-
-def _shortened(history: History, fails: Callable[[History], bool]) -> History:
-    """Without what can be left out of its lists, half of one, a quarter, ... at a time."""
-    which = 0
-    while which < len(lists := list(_lists(history.operations))):
-        length = len(lists[which])
-        while length > 0:
-            end = len(list(_lists(history.operations))[which])  # from the end on: what comes after the difference goes first
-            while end > 0:
-                made = deepcopy(history)
-                start = max(0, end - length)
-                del list(_lists(made.operations))[which][start:end]
-                if fails(made):
-                    history = made
-                end = start
-            length //= 2
-        which += 1
+        for start in reversed(range(0, len(history.operations), length)):  # what comes after the difference goes first
+            left = [*history.operations[:start], *history.operations[start + length :]]
+            error = difference(history._replace(operations=left), folder)
+            if error is not None and error.kind == first.kind:
+                history = history._replace(operations=left)
+        length = length // 2 if history == before else min(length, len(history.operations))
     return history
 
 

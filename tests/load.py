@@ -119,6 +119,23 @@ class Worker:
         return json.dumps({"keys": sorted(self.mine), "admitted": self.admitted, "operations": self.operations})
 
 
+def steps(index: Index, work: Callable[[], Any]) -> int:
+    """Hundreds of steps that SQLite takes for some work."""
+    taken = 0
+
+    def step() -> bool:
+        nonlocal taken
+        taken += 1
+        return False
+
+    index.connection.set_progress_handler(step, 100)
+    try:
+        work()
+    finally:
+        index.connection.set_progress_handler(None)
+    return taken
+
+
 def run_threads(*works: Any) -> None:
     """Run functions at once, each in a thread; raises the first error."""
     errors: list[BaseException] = []

@@ -10,26 +10,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from load import steps
 
 from neardup_db import BinaryCode, Index, MinHash, limits
 
 LINEAR = 4**1.2
 """How much more four times the documents may cost: an exponent of 1.2."""
-
-
-def steps(index: Index, run: Callable[[], Any]) -> int:
-    """How many hundred steps SQLite's virtual machine makes."""
-    made = 0
-
-    def step() -> bool:
-        nonlocal made
-        made += 1
-        return False
-
-    index.connection.set_progress_handler(step, 100)
-    run()
-    index.connection.set_progress_handler(None)
-    return made
 
 
 def lines(run: Callable[[], Any]) -> int:

@@ -30,7 +30,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 TEXTS = ["alpha bravo charlie delta", "alpha bravo charlie echo", "foxtrot golf hotel", "foxtrot golf india", "juliett kilo"]
 
 
-def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
+def interrupt_python() -> None:
+    """What Ctrl-C does at the next moment."""
+    sys.setprofile(None)
+    raise KeyboardInterrupt
+
+
+def interrupted_at(
+    moment: int, work: Callable[[], Any], interrupt: Callable[[], None] = interrupt_python, passed_over: Any = KeyboardInterrupt
+) -> bool:
     """Whether there were so many moments in some work; at this one it was interrupted, though what is called back from C may
     have swallowed that.
 
@@ -44,13 +52,12 @@ def interrupted_at(moment: int, work: Callable[[], Any]) -> bool:
         if event in ("call", "c_return") and not thrown:
             count += 1
             if count == moment:
-                sys.setprofile(None)
-                raise KeyboardInterrupt
+                interrupt()
 
     sys.setprofile(look)
     try:
         work()
-    except KeyboardInterrupt:
+    except passed_over:
         pass
     finally:
         sys.setprofile(None)

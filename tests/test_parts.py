@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 from commands import good, run
+from load import steps
 from standard import connect
 
 from neardup_db import (
@@ -628,23 +629,6 @@ def test_a_document_that_has_lost_its_only_code_gets_a_part(path: Path) -> None:
             else:
                 index.add_codes(["z"], [15], part="a")
             assert index.check().ok and index.query_code(15)[0] == Match("z", 1.0, 0, "a") and index.delete("z")
-
-
-def steps(index: Index, work: Callable[[], Any]) -> int:
-    """Hundreds of steps that SQLite takes for some work."""
-    taken = 0
-
-    def step() -> bool:
-        nonlocal taken
-        taken += 1
-        return False
-
-    index.connection.set_progress_handler(step, 100)
-    try:
-        work()
-    finally:
-        index.connection.set_progress_handler(None)
-    return taken
 
 
 def test_removing_a_code_writes_the_dismissed_pairs_of_its_key(index: Index) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from load import steps
 
 from neardup_db import BottomK, Index, MinHash, SimHash, limits
 
@@ -87,23 +88,6 @@ def test_what_expiry_leaves_of_clusters_is_what_matches(name: str) -> None:
             index.add(number, text)
         index.connection.execute("UPDATE neardup_document SET expires_at = 1 WHERE key IN ('text', 21, 22)")
         assert clusters(index) == components(index)
-
-
-def steps(index: Index, run: Any) -> int:
-    """Steps of SQLite, in thousands, that a call takes."""
-    count = 0
-
-    def step() -> bool:
-        nonlocal count
-        count += 1
-        return False
-
-    index.connection.set_progress_handler(step, 1000)
-    try:
-        run()
-    finally:
-        index.connection.set_progress_handler(None)
-    return count
 
 
 def star(scheme: Any, count: int) -> Index:

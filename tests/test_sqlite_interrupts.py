@@ -3,7 +3,6 @@ that cursor ends, the roll-back of a call among them."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import apsw
 import pytest
 from support import PAST, SETS, WORDS
 from test_ended_by_others import ERRORS, opened
-from test_interrupts import TEXTS
+from test_interrupts import TEXTS, interrupted_at
 
 from neardup_db import Index, NearDupError
 
@@ -31,28 +30,6 @@ CALLS: dict[str, Callable[[Index], Any]] = {
 
 CHANGES = {"add": (0, 1), "add_if_new": (0, 1), "replace": (0,), "add_many": (0, 6), "delete": (0, -1), "expire": (0, -1)}
 """How many documents more there may be afterwards."""
-
-
-def interrupted_at(moment: int, connection: Any, work: Callable[[], Any]) -> bool:
-    """Whether some work had so many moments; at this one another's `interrupt()` came. A moment is the begin of a function or the
-    return of a built-in one."""
-    count = 0
-
-    def look(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        if event in ("call", "c_return"):
-            count += 1
-            if count == moment:
-                connection.interrupt()
-
-    sys.setprofile(look)
-    try:
-        work()
-    except (apsw.Error, NearDupError):
-        pass
-    finally:
-        sys.setprofile(None)
-    return count >= moment
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -93,7 +70,7 @@ def test_an_interrupt_with_an_open_cursor_leaves_no_half_of_a_call(
         if begun:
             app.execute("BEGIN IMMEDIATE")
             app.execute("INSERT INTO article (body) VALUES ('before')")
-        more = interrupted_at(moment, app, partial(CALLS[name], index))
+        more = interrupted_at(moment, partial(CALLS[name], index), app.interrupt, (apsw.Error, NearDupError))
         del cursor  # the application's statement ends, and SQLite forgets the interrupt
         if begun:
             try:

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from click.testing import CliRunner, Result
+from commands import printed, refused, run
 
 from neardup_db import Index
-from neardup_db.cli import main
 from neardup_db.cli.inputs.files import InputError
 from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.source import Marks, ReadOptions
@@ -26,23 +25,6 @@ from neardup_db.cli.progress import Meter
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
 CAT = "a cat sat on the mat and looked at the birds in the old tree"
 OWL = "at night the owl flies over the silent fields and hunts for mice"
-
-
-def run(*arguments: object, stdin: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
-
-
-def good(*arguments: object, stdin: str | bytes | None = None) -> Result:
-    result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refused(*arguments: object, stdin: str | bytes | None = None) -> str:
-    """The one sentence with which a command refuses."""
-    result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.output
-    return result.stderr
 
 
 def rows(*texts: str) -> bytes:
@@ -77,10 +59,10 @@ def test_files_folders_and_patterns_are_read_in_their_order(here: Path) -> None:
     write(here / "more" / "x" / "1.jsonl.gz", gzip.compress(rows(OWL)))
     write(here / "late" / "2.jsonl", rows("two"))
     write(here / "late" / "10.jsonl", rows("ten"))
-    good("dedup", "b.jsonl", "a.jsonl", "more", "late/*.jsonl", "-o", "out.jsonl", "--clusters", "c.csv")
+    printed("dedup", "b.jsonl", "a.jsonl", "more", "late/*.jsonl", "-o", "out.jsonl", "--clusters", "c.csv")
     assert Path("out.jsonl").read_bytes() == rows(FOX, CAT, OWL, "ten", "two")
     assert [line.split(",")[1] for line in Path("c.csv").read_text().splitlines()[1:]] == ["b.jsonl:1", "a.jsonl:2"]
-    good("add", "i.db", "b.jsonl", "a.jsonl", "more", "late/*.jsonl")
+    printed("add", "i.db", "b.jsonl", "a.jsonl", "more", "late/*.jsonl")
     assert keys_of(here / "i.db") == ["10.jsonl:1", "2.jsonl:1", "a.jsonl:1", "a.jsonl:2", "b.jsonl:1", "x/1.jsonl.gz:1"]
 
 
@@ -88,11 +70,11 @@ def test_files_of_one_name_are_told_apart_by_their_paths(here: Path) -> None:
     """Keys of file and line stay different, and --source stands before them."""
     for name in ("one", "two"):
         write(here / name / "a.jsonl", rows(FOX, CAT))
-    good("add", "i.db", "one/a.jsonl", "two/a.jsonl")
+    printed("add", "i.db", "one/a.jsonl", "two/a.jsonl")
     assert keys_of(here / "i.db") == ["one/a.jsonl:1", "one/a.jsonl:2", "two/a.jsonl:1", "two/a.jsonl:2"]
-    good("add", "folders.db", "one", "two")
+    printed("add", "folders.db", "one", "two")
     assert keys_of(here / "folders.db") == keys_of(here / "i.db")
-    good("add", "named.db", "one", "two", "--source", "s")
+    printed("add", "named.db", "one", "two", "--source", "s")
     assert keys_of(here / "named.db") == [f"s/{key}" for key in keys_of(here / "i.db")]
 
 
@@ -107,7 +89,7 @@ def test_patterns_are_sorted_go_deep_and_name_folders(here: Path) -> None:
         "s*": ["s/10.jsonl", "s/2.jsonl", "s/deep/er/1.jsonl", "s-2/0.jsonl"],
         "s/[0-9].jsonl": ["s/2.jsonl"],
     }.items():
-        good("dedup", pattern, "-o", "../out.jsonl" if pattern == "**/*.jsonl" else "out.jsonl", "--force")
+        printed("dedup", pattern, "-o", "../out.jsonl" if pattern == "**/*.jsonl" else "out.jsonl", "--force")
         out = here.parent / "out.jsonl" if pattern == "**/*.jsonl" else here / "out.jsonl"
         assert out.read_bytes() == rows(*(f"text of {name}" for name in names)), pattern
         out.unlink()
@@ -117,7 +99,7 @@ def test_a_path_that_exists_is_no_pattern(here: Path) -> None:
     """A file whose name has the characters of patterns is read as it is named."""
     write(here / "a[1].jsonl", rows(FOX))
     write(here / "a1.jsonl", rows(CAT))
-    assert good("dedup", "a[1].jsonl", "-o", "-").stdout_bytes == rows(FOX)
+    assert printed("dedup", "a[1].jsonl", "-o", "-").encode() == rows(FOX)
 
 
 @pytest.mark.posix("links")
@@ -170,7 +152,7 @@ def test_folders_of_texts_are_added_together(here: Path) -> None:
     """Their keys are paths, with the folders where two texts have the same one."""
     for folder in ("texts", "texts2"):
         write(here / folder / "one", f"{folder} of {FOX}")
-    good("add", "i.db", "texts", "texts2")
+    printed("add", "i.db", "texts", "texts2")
     assert keys_of(here / "i.db") == ["texts/one", "texts2/one"]
 
 
@@ -180,7 +162,7 @@ def test_several_pipes_are_inputs(here: Path) -> None:
     for name, text in (("one.jsonl", FOX), ("two.jsonl", CAT)):
         os.mkfifo(here / name)
         threading.Thread(target=(here / name).write_bytes, args=(rows(text, FOX),)).start()
-    assert good("dedup", "one.jsonl", "two.jsonl", "-o", "-").stdout_bytes == rows(FOX, CAT)
+    assert printed("dedup", "one.jsonl", "two.jsonl", "-o", "-").encode() == rows(FOX, CAT)
 
 
 def test_an_error_in_a_later_input_names_it(here: Path) -> None:
@@ -188,7 +170,7 @@ def test_an_error_in_a_later_input_names_it(here: Path) -> None:
     write(here / "a.jsonl", rows(FOX))
     write(here / "b.jsonl", rows(CAT) + b"broken\n")
     assert "b.jsonl, line 2: not JSON" in refused("dedup", "a.jsonl", "b.jsonl", "-o", "out.jsonl")
-    told = json.loads(good("dedup", "a.jsonl", "b.jsonl", "-o", "out.jsonl", "--on-error", "skip", "--json").stdout)
+    told = json.loads(printed("dedup", "a.jsonl", "b.jsonl", "-o", "out.jsonl", "--on-error", "skip", "--json"))
     assert [(problem["file"], problem["line"]) for problem in told["problems"]] == [("b.jsonl", 2)]
 
 
@@ -203,13 +185,13 @@ def test_each_line_of_a_text_file_is_a_record(here: Path) -> None:
     write(here / "in.txt.zst", zstandard.ZstdCompressor().compress(data))
     expected = f"{FOX}\r\n\n{CAT}\n\n{OWL}".encode()
     for name in ("in.txt", "in.txt.gz", "in.txt.zst"):
-        assert good("dedup", name, "-o", "-").stdout_bytes == expected
-    assert good("dedup", "-", "--format", "lines", "-o", "-", stdin=data).stdout_bytes == expected
-    good("dedup", "in.txt", "-o", "out.txt", "--pairs", "p.jsonl")
+        assert run("dedup", name, "-o", "-").stdout_bytes == expected
+    assert run("dedup", "-", "--format", "lines", "-o", "-", stdin=data).stdout_bytes == expected
+    printed("dedup", "in.txt", "-o", "out.txt", "--pairs", "p.jsonl")
     assert Path("out.txt").read_bytes() == expected
     pair = json.loads(Path("p.jsonl").read_text())
     assert (pair["id_a"], pair["line_a"], pair["id_b"], pair["line_b"]) == ("in.txt:1", 1, "in.txt:5", 5)
-    good("add", "i.db", "in.txt", "--store-text")
+    printed("add", "i.db", "in.txt", "--store-text")
     with Index("i.db") as index:
         assert index.get("in.txt:1").text == FOX and index.get("in.txt:6").text == OWL and len(index) == 6
 
@@ -221,7 +203,7 @@ def test_short_lines_of_packed_and_plain_files_stay_apart(here: Path, mark: byte
         write(here / "plain" / f"{name}.txt", mark + line)
         write(here / "packed" / f"{name}.txt.gz", gzip.compress(mark + line))
     for pattern in ("plain/*", "packed/*", "p*/[aef]*"):
-        good("dedup", pattern, "-o", "out.txt", "--force")
+        printed("dedup", pattern, "-o", "out.txt", "--force")
         lines = Path("out.txt").read_bytes().removeprefix(mark).decode().splitlines()
         assert [line for line in lines if line] == list("134" if "[" in pattern else "12\xe934"), lines
         assert Path("out.txt").read_bytes().count(codecs.BOM_UTF8) == bool(mark)
@@ -231,10 +213,10 @@ def test_a_folder_of_texts_stays_one_unless_its_format_is_lines(here: Path) -> N
     """Of files that are named, also by a pattern, each line is a record; the files of a folder are texts without --format."""
     write(here / "texts" / "a.txt", f"{FOX}\n{CAT}")
     write(here / "texts" / "b.txt", f"{FOX}\n")
-    good("dedup", "texts", "-o", "copy")
+    printed("dedup", "texts", "-o", "copy")
     assert sorted(path.name for path in (here / "copy").iterdir()) == ["a.txt", "b.txt"]
     for arguments in (["texts", "--format", "lines"], ["texts/*.txt"]):
-        good("dedup", *arguments, "-o", "out.txt", "--force")
+        printed("dedup", *arguments, "-o", "out.txt", "--force")
         assert Path("out.txt").read_text() == f"{FOX}\n{CAT}"
     assert "must end in .txt" in refused("dedup", "texts/*.txt", "-o", "out.jsonl")
     assert "must end in .txt" in refused("dedup", "texts/a.txt", "-o", "out.csv")
@@ -273,7 +255,7 @@ def test_columns_stand_between_any_character(here: Path, given: str, between: st
     """--delimiter names it, \\t is a tab; the bytes of rows stay."""
     made = [between.join(row) for row in (["id", "text"], ["1", f'"{FOX}, {between}"'], ["2", FOX], ["3", CAT])]
     write(here / "in.csv", "\r\n".join(made))
-    good("dedup", "in.csv", "-o", "out.csv", "--delimiter", given, "--pairs", "p.csv")
+    printed("dedup", "in.csv", "-o", "out.csv", "--delimiter", given, "--pairs", "p.csv")
     assert Path("out.csv").read_bytes().decode() == "\r\n".join([*made[:2], made[3]])
     assert Path("p.csv").read_text().startswith("id_a,id_b,")
 
@@ -322,11 +304,11 @@ def test_text_in_any_encoding_is_read_as_in_utf8(here: Path, encoding: str, endi
         write(here / "plain" / f"{name}.{ending}", f"{head}{line}")
         write(here / "coded" / f"{name}.{ending}", f"{head}{line}".encode(encoding))
         write(here / "packed" / f"{name}.{ending}.gz", gzip.compress(f"{head}{line}".encode(encoding)))
-    good("dedup", "plain/*", "-o", f"plain.{ending}")
+    printed("dedup", "plain/*", "-o", f"plain.{ending}")
     for folder in ("coded", "packed"):
-        good("dedup", f"{folder}/*", "-o", f"{folder}.{ending}", "--encoding", encoding)
+        printed("dedup", f"{folder}/*", "-o", f"{folder}.{ending}", "--encoding", encoding)
         assert Path(f"{folder}.{ending}").read_bytes() == Path(f"plain.{ending}").read_bytes()
-    good("dedup", "coded/*", "-o", "shards/", "--encoding", encoding)
+    printed("dedup", "coded/*", "-o", "shards/", "--encoding", encoding)
     assert [path.name for path in sorted(Path("shards").iterdir())] == [f"{name}.{ending}" for name in "abc"]
     assert Path(f"shards/a.{ending}").read_text() == Path(f"plain/a.{ending}").read_text()
 
@@ -334,7 +316,7 @@ def test_text_in_any_encoding_is_read_as_in_utf8(here: Path, encoding: str, endi
 def test_texts_of_a_folder_are_converted(here: Path) -> None:
     for name, text in (("a", FOX), ("b", f"{FOX}!"), ("c", CAT)):
         write(here / "texts" / "in" / f"{name}.txt", text.encode("utf-16"))
-    good("dedup", "texts", "-o", "copies", "--encoding", "utf-16", "--pairs", "p.jsonl")
+    printed("dedup", "texts", "-o", "copies", "--encoding", "utf-16", "--pairs", "p.jsonl")
     copies = sorted(Path("copies", "in").iterdir())
     assert [(path.name, path.read_text()) for path in copies] == [("a.txt", FOX), ("c.txt", CAT)]
     assert json.loads(Path("p.jsonl").read_text())["id_b"] == "in/b.txt"
@@ -359,7 +341,7 @@ def test_fields_in_objects_and_several_texts(here: Path) -> None:
     ]
     write(here / "in.jsonl", "".join(json.dumps(record) + "\n" for record in made))
     fields = ("--text-field", "title", "--text-field", "doc.body", "--id-field", "doc.id")
-    good("add", "i.db", "in.jsonl", *fields, "--store-text", "--metadata", "--if-exists", "replace")
+    printed("add", "i.db", "in.jsonl", *fields, "--store-text", "--metadata", "--if-exists", "replace")
     with Index("i.db") as index:
         assert {key: index.get(key).text for key in index} == {"1": f"\n{CAT}", "b": f"{OWL}\n"}
         assert index.get("1").metadata == {"doc": {"body": FOX}} and index.get("b").metadata == {"doc": {}}
@@ -374,7 +356,7 @@ def test_fields_in_objects_and_several_texts(here: Path) -> None:
 def test_columns_are_joined_and_each_must_be_there(here: Path) -> None:
     """CSV has no objects: a dot is a part of the column's name."""
     write(here / "in.csv", f"id,a.b,c\n1,{FOX},{CAT}\n2,{FOX},{OWL}\n3,{FOX},{CAT}\n")
-    out = good("dedup", "in.csv", "-o", "-", "--text-field", "a.b", "--text-field", "c").stdout
+    out = printed("dedup", "in.csv", "-o", "-", "--text-field", "a.b", "--text-field", "c")
     assert out == f"id,a.b,c\n1,{FOX},{CAT}\n2,{FOX},{OWL}\n"
     told = refused("dedup", "in.csv", "-o", "-", "--text-field", "c", "--text-field", "d")
     assert "in.csv, line 1: no column 'd'; the header has 'id', 'a.b', 'c'" in told
@@ -383,7 +365,7 @@ def test_columns_are_joined_and_each_must_be_there(here: Path) -> None:
 def test_an_empty_name_is_no_default(here: Path) -> None:
     """A field whose name is empty is neither the id nor the text of a record."""
     write(here / "in.jsonl", json.dumps({"": "x", "a": FOX, "b": CAT}) + "\n")
-    good("add", "i.db", "in.jsonl", "--text-field", "a", "--text-field", "b", "--store-text")
+    printed("add", "i.db", "in.jsonl", "--text-field", "a", "--text-field", "b", "--store-text")
     with Index("i.db") as index:
         assert index.get("in.jsonl:1").text == f"{FOX}\n{CAT}"
 
@@ -392,11 +374,11 @@ def test_dedup_gives_ids_with_their_types(here: Path) -> None:
     """The number 1 and the text "1" differ in the outputs, however large the number; an index gets text unless told otherwise."""
     large = 10**30
     write(here / "in.jsonl", "".join(json.dumps({"id": id_, "text": FOX}) + "\n" for id_ in (1, "1", large, "a")))
-    good("dedup", "in.jsonl", "-o", "out.jsonl", "--clusters", "c.jsonl", "--pairs", "p.jsonl")
+    printed("dedup", "in.jsonl", "-o", "out.jsonl", "--clusters", "c.jsonl", "--pairs", "p.jsonl")
     assert [json.loads(line)["id"] for line in Path("c.jsonl").read_text().splitlines()] == [1, "1", large, "a"]
     pairs = {(pair["id_a"], pair["id_b"]) for pair in map(json.loads, Path("p.jsonl").read_text().splitlines())}
     assert (1, "1") in pairs or ("1", 1) in pairs
-    good("add", "i.db", "in.jsonl", "--if-exists", "ignore")
+    printed("add", "i.db", "in.jsonl", "--if-exists", "ignore")
     assert keys_of(here / "i.db") == ["1", str(large), "a"]
 
 
