@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,44 @@ def make(path: Path, **options: Any) -> Path:
         index.add("apart", OTHER)
     return path
 
+
+class Html(HTMLParser):
+    """What a browser has of a page: elements and attributes, texts by the name of their element, and the sides of differences."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.found: dict[str, list[str]] = {}
+        self.sides: list[str] = []
+        self._within: list[tuple[str, bool]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "meta":
+            is_side = ("class", "nd-side") in attrs
+            self._within.append((tag, is_side))
+            if is_side:
+                self.sides.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._within.pop()[0] == tag, "elements are closed in order"
+
+    def handle_data(self, data: str) -> None:
+        if self._within:
+            self.found.setdefault(self._within[-1][0], []).append(data)
+        if any(is_side for _, is_side in self._within):
+            self.sides[-1] += data
+
+
+ELEMENTS = {
+    "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "div", "span", "strong",
+    "table", "tr", "th", "td", "ul", "li", "details", "summary", "del", "ins",
+}  # fmt: skip
+"""What pages are made of."""
 
 PROGRAM = [sys.executable, "-c", "from neardup_db.cli import main; main()", "serve"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pages import ELEMENTS, Html
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, ParameterError, SimHash
 from neardup_db.cli import main
@@ -32,39 +32,6 @@ def path(tmp_path: Path) -> Path:
         index.add("far", "something else entirely that has nothing to do with it")
         index.add("a1", FERRY, if_exists="ignore")
     return path
-
-
-class Text(HTMLParser):
-    """Elements of a page, and its text by element."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.found: dict[str, list[str]] = {}
-        self._within: list[str] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        if tag != "meta":
-            self._within.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._within.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._within:
-            self.found.setdefault(self._within[-1], []).append(data)
-
-
-ELEMENTS = {
-    "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "div", "span", "strong",
-    "table", "tr", "th", "td", "ul", "li", "details", "summary", "del", "ins",
-}  # fmt: skip
-"""What pages are made of."""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +79,7 @@ def test_the_page_marks_the_words_and_runs_nothing(tmp_path: Path) -> None:
         index.add(b"\x00<two>", f"{OTHER} {HOSTILE}")
         found = index.explain_match(f"one {HOSTILE}", b"\x00<two>")
     for html in (found.html(), found._repr_html_()):
-        page = Text(html)
+        page = Html(html)
         assert page.tags <= ELEMENTS and not any(name.startswith("on") for name in page.attributes)
         assert {"Monday", "two"} <= set(page.found["del"]) and {"Tuesday", "three"} <= set(page.found["ins"])
         assert "cancelled on monday" in page.found["del"] and "cancelled on tuesday" in page.found["ins"]

@@ -62,24 +62,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that tells of every dialog, script error and refused or foreign request."""
-    yield from opened(browser, {"viewport": {"width": 1280, "height": 900}})
-
-
-@pytest.fixture
-def phone(browser: Any) -> Iterator[Any]:
-    yield from opened(browser, {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True})
-
-
-@pytest.fixture
-def dark(browser: Any) -> Iterator[Any]:
-    yield from opened(browser, {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"})
-
-
-def opened(browser: Any, options: dict[str, Any]) -> Iterator[Any]:
-    """A page with these options; what no page may do fails the test at its end."""
-    context = browser.new_context(**options)
+def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page, with the options of the test; a dialog, a script error, and a refused or foreign request fail the test."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **getattr(request, "param", {})})
     one = context.new_page()
     wrong: list[str] = []
 
@@ -95,6 +80,10 @@ def opened(browser: Any, options: dict[str, Any]) -> Iterator[Any]:
     assert wrong == []
     assert one.evaluate("window.ran") is None
     context.close()
+
+
+PHONE = pytest.param({"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}, id="phone")
+LIGHT, DARK = pytest.param({}, id="light"), pytest.param({"color_scheme": "dark"}, id="dark")
 
 
 def text_of(found: Any) -> list[str]:
@@ -118,7 +107,7 @@ def test_search_finds_the_planted_near_duplicate(page: Any, address: str, tmp_pa
     assert "beside=1" in page.url
 
 
-def test_the_cluster_page_marks_exactly_the_differing_words(page: Any, address: str, tmp_path: Path) -> None:
+def test_the_cluster_page_marks_exactly_the_differing_words(page: Any, address: str) -> None:
     """From the list of clusters to one of them: the changed words are struck through and underlined, and no others."""
     page.goto(address)
     page.get_by_role("link", name="wire").click()
@@ -128,7 +117,6 @@ def test_the_cluster_page_marks_exactly_the_differing_words(page: Any, address: 
     assert text_of(copy.locator("ins")) == ["southern", "three", "grocery"]
     decorations = [copy.locator(mark).first.evaluate("e => getComputedStyle(e).textDecorationLine") for mark in ("del", "ins")]
     assert decorations == ["line-through", "underline"]
-    page.screenshot(path=tmp_path / "cluster.png", full_page=True)
 
 
 def test_markup_in_documents_stays_text(page: Any, address: str) -> None:
@@ -146,7 +134,7 @@ def test_markup_in_documents_stays_text(page: Any, address: str) -> None:
     assert page.locator("body").evaluate("e => getComputedStyle(e).display") != "none"
 
 
-def test_charts_are_drawn(page: Any, address: str, tmp_path: Path) -> None:
+def test_charts_are_drawn(page: Any, address: str) -> None:
     """Four charts with a name and a description each, wide enough to read, with bars or lines in them, and their numbers."""
     page.goto(address)
     charts = page.locator("figure svg[role=img]")
@@ -160,7 +148,6 @@ def test_charts_are_drawn(page: Any, address: str, tmp_path: Path) -> None:
         assert charts.nth(number).locator("> desc").text_content()
     page.locator("figure summary").first.click()
     assert page.locator("figure").first.get_by_role("table").is_visible()
-    page.screenshot(path=tmp_path / "index.png", full_page=True)
 
 
 def test_keyboard_alone(page: Any, address: str) -> None:
@@ -225,37 +212,31 @@ CONTRASTS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["page", "dark"])
-def test_contrast(request: pytest.FixtureRequest, address: str, scheme: str) -> None:
-    """All text has a contrast of at least 4.5 to 1, in light and dark."""
-    one = request.getfixturevalue(scheme)
-    for place in (address, f"{address}/clusters/2", f"{address}/search"):
-        one.goto(place)
-        found = one.evaluate(CONTRASTS)
+@pytest.mark.parametrize("page", [LIGHT, DARK], indirect=True)
+def test_contrast(page: Any, address: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """All text has a contrast of at least 4.5 to 1, in light and dark; the system's wish for dark pages is followed."""
+    dark = "dark" in request.node.name
+    for name, place in (("index", address), ("cluster", f"{address}/clusters/2"), ("search", f"{address}/search")):
+        page.goto(place)
+        found = page.evaluate(CONTRASTS)
         assert len(found) > 5
         assert found[0][0] >= 4.5, found[:5]
+        background = page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
+        assert (sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(","))) < 150) == dark
+        page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
 
 
-def test_on_a_phone(phone: Any, address: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [PHONE], indirect=True)
+def test_on_a_phone(page: Any, address: str, tmp_path: Path) -> None:
     """390 pixels: nothing is wider than the screen, texts stand below each other, what is touched is large enough."""
     for name, place in (("index", address), ("cluster", f"{address}/clusters/2"), ("search", f"{address}/search")):
-        phone.goto(place)
-        assert phone.evaluate("document.documentElement.scrollWidth") <= 390, name
-        phone.screenshot(path=tmp_path / f"phone-{name}.png", full_page=True)
-    button = phone.get_by_role("button").bounding_box()
-    assert button["height"] >= 44
-    phone.goto(f"{address}/clusters/2")
-    left, right = (phone.locator(".nd-row:not(.nd-heads) .nd-side").nth(number).bounding_box() for number in (0, 1))
+        page.goto(place)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        page.screenshot(path=tmp_path / f"phone-{name}.png", full_page=True)
+    assert page.get_by_role("button").bounding_box()["height"] >= 44
+    page.goto(f"{address}/clusters/2")
+    left, right = (page.locator(".nd-row:not(.nd-heads) .nd-side").nth(number).bounding_box() for number in (0, 1))
     assert right["y"] >= left["y"] + left["height"] - 1
-
-
-def test_in_the_dark(dark: Any, address: str, tmp_path: Path) -> None:
-    """The system's wish for dark pages is followed."""
-    for name, place in (("index", address), ("cluster", f"{address}/clusters/2")):
-        dark.goto(place)
-        background = dark.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
-        assert sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(","))) < 150
-        dark.screenshot(path=tmp_path / f"dark-{name}.png", full_page=True)
 
 
 def test_a_problem_page(browser: Any, address: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from pages import ELEMENTS, Html
 from test_cli import run
-from test_explain import ELEMENTS, HOSTILE, Text
+from test_explain import HOSTILE
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash
 from neardup_db.show.report import report_page
@@ -38,7 +39,7 @@ def test_the_report_shows_figures_charts_and_clusters(tmp_path: Path, recorded: 
     result = run("report", path, "-o", tmp_path / "r.html", "--members", 4)
     assert (result.exit_code, result.stdout) == (0, ""), result.output
     html = (tmp_path / "r.html").read_text("utf-8")
-    found = Text(html)
+    found = Html(html)
     assert found.tags <= REPORT
     assert dict(zip(found.found["dt"], found.found["dd"], strict=True)) == {
         "Documents": "15",
@@ -64,7 +65,7 @@ def test_nothing_in_a_document_is_run(tmp_path: Path) -> None:
         for i in range(3):
             index.add(f"{i} {HOSTILE}", f"{STORY} {HOSTILE}", metadata={HOSTILE: HOSTILE}, group=HOSTILE)
         html = report_page(index, HOSTILE)
-    found = Text(html)
+    found = Html(html)
     assert found.tags <= REPORT and not any(name.startswith("on") for name in found.attributes)
     assert html.count("&lt;script&gt;") >= 9 and "default-src 'none'" in html
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")

@@ -58,7 +58,7 @@ def short_texts(name: str) -> tuple[list[str], list[tuple[int, int]]]:
 @pytest.fixture(scope="module")
 def tuned() -> Tuning:
     """The rules for the bundled sample."""
-    return neardup_db.tune(list(demo.documents())[:120])
+    return neardup_db.tune(list(demo.documents())[:80])
 
 
 # ---- the sample --------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def test_prose_is_advised_the_usual_rules(tuned: Tuning) -> None:
 
 def test_a_truth_is_found_again() -> None:
     """Where the known pairs are those of some rules and threshold, these are advised, with full recall and precision."""
-    texts = list(demo.documents())[:150]
+    texts = list(demo.documents())[:100]
     rules = RULES["words of 2"]
     sets = {key: set(shingles(text, rules)) for key, text in texts}
     truth = [(a, b) for a, b in combinations(sets, 2) if jaccard(sets[a], sets[b]) >= 0.6]
