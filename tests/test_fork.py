@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import pytest
 from load import in_child, run_threads, story
-from test_opening import CLOSED, CODE_CALLS
+from test_read_only_and_closed import CLOSED, CODE_CALLS
 
 from neardup_db import ClosedError, Index, MinHash, NearDupError
 

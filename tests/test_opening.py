@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from neardup_db import (
     MismatchError,
     NearDupError,
     ParameterError,
-    Passages,
     ReadOnlyError,
     SimHash,
     TextRules,
@@ -81,19 +79,21 @@ def test_a_path_may_have_any_name(tmp_path: Path) -> None:
 # ---- missing, empty, foreign, damaged ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [{}, {"read_only": True}, {"attach": True}], ids=str)
-def test_a_missing_file_without_a_scheme_is_refused_and_not_left(path: Path, more: dict[str, Any]) -> None:
-    """Without a scheme nothing is created, and the message says to give one."""
-    with pytest.raises(ParameterError, match="holds no index yet: give a scheme"):
-        Index(path, **more)
-    assert list(path.parent.iterdir()) == []
-
-
-def test_a_missing_file_cannot_be_created_for_reading_only(path: Path) -> None:
-    """read_only=True with a scheme creates nothing either."""
-    with pytest.raises(ParameterError, match="read_only=True cannot create it"):
-        Index(path, MinHash(), read_only=True)
-    assert not path.exists()
+@pytest.mark.parametrize(
+    ("target", "options", "told"),
+    [
+        *(("index.db", more, "holds no index yet: give a scheme") for more in ({}, {"read_only": True}, {"attach": True})),
+        ("index.db", {"scheme": MinHash(), "read_only": True}, "read_only=True cannot create it"),
+        (".", {"scheme": MinHash()}, "is a folder"),
+        ("missing/index.db", {"scheme": MinHash()}, "missing"),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused(tmp_path: Path, target: str, options: dict[str, Any], told: str) -> None:
+    """Where there is no index, and none can be made, the message says what to give; no file and no folder is left."""
+    with pytest.raises(ParameterError, match=told):
+        Index(tmp_path / target, **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_file_is_as_good_as_none(path: Path) -> None:
@@ -121,18 +121,6 @@ def test_what_cannot_be_created_leaves_nothing(path: Path, scheme: Any, text: An
     with pytest.raises(ParameterError):
         Index(path, scheme, text=text)
     assert list(path.parent.iterdir()) == []
-
-
-def test_a_folder_is_no_target(tmp_path: Path) -> None:
-    """A folder is refused as such."""
-    with pytest.raises(ParameterError, match="is a folder"):
-        Index(tmp_path, MinHash())
-
-
-def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    """Folders are not created; the message has the path."""
-    with pytest.raises(ParameterError, match="missing"):
-        Index(tmp_path / "missing" / "index.db", MinHash())
 
 
 @pytest.mark.parametrize("content", [b"hello", b"\0" * 100, b"\0" * 5000, bytes(range(256)) * 40, b"SQLite format 3\0" * 300])
@@ -457,141 +445,3 @@ def test_processes_get_the_index_of_their_parent(path: Path, method: str) -> Non
     script.write_text(POOL, "utf-8")
     run = subprocess.run([sys.executable, script, method, path], capture_output=True, text=True, timeout=100, cwd=path.parent)
     assert run.stdout.splitlines() == [str([2] * 6), str(["0", "1", "2", "3", "4", "5", "a", "b"])], run.stderr
-
-
-# ---- reading only, closed, forked --------------------------------------------------------------------------------------
-
-EXPORTS = tempfile.TemporaryDirectory()
-EXPORTED = f"{EXPORTS.name}/one.parquet"
-"""The fingerprint of one document. Made here: a forked child, of threads that it lacks, must open no index to make it."""
-
-MERGED = f"{EXPORTS.name}/one.db"
-"""An index of the same document."""
-
-with Index(MERGED, MinHash()) as _index:
-    _index.add("x", TEXT)
-    _index.export_fingerprints(EXPORTED)
-
-WRITES: dict[str, Callable[[Index], Any]] = {
-    "add": lambda index: index.add("x", TEXT),
-    "add_if_new": lambda index: index.add_if_new("x", TEXT),
-    "add_many": lambda index: index.add_many([("x", TEXT)]),
-    "import_fingerprints": lambda index: index.import_fingerprints(EXPORTED),
-    "merge": lambda index: index.merge(MERGED),
-    "update": lambda index: index.update("a", metadata=1),
-    "delete": lambda index: index.delete("a"),
-    "delete_many": lambda index: index.delete_many(["a"]),
-    "delete_group": lambda index: index.delete_group("g"),
-    "expire": lambda index: index.expire(),
-    "set_window": lambda index: index.set_window(5),
-    "keep_newest": lambda index: index.keep_newest(1),
-    "dismiss": lambda index: index.dismiss("a", "b"),
-    "undismiss": lambda index: index.undismiss("a", "b"),
-    "allow": lambda index: index.allow("chapter one of the report"),
-    "disallow": lambda index: index.disallow("chapter one of the report"),
-    "changes": lambda index: index.changes(),
-    "forget_changes": lambda index: index.forget_changes(),
-    "transaction": lambda index: index.transaction().__enter__(),
-    "rebuild": lambda index: index.rebuild(),
-    "compact": lambda index: index.compact(),
-    "follow": lambda index: index.follow("articles"),
-    "sync": lambda index: index.sync(),
-    "unfollow": lambda index: index.unfollow(),
-}
-
-READS: dict[str, Callable[[Index], Any]] = {
-    "query": lambda index: index.query(TEXT),
-    "query_many": lambda index: index.query_many([TEXT] * 100),
-    "matches": lambda index: index.matches("a"),
-    "count": lambda index: index.count(TEXT),
-    "pairs": lambda index: list(index.pairs()),
-    "passages": lambda index: index.passages(TEXT),
-    "passages_of": lambda index: index.passages_of("a", "b"),
-    "common_passages": lambda index: index.common_passages(),
-    "pairs_with": lambda index: list(index.pairs_with(index)),
-    "clusters": lambda index: index.clusters(),
-    "dismissed": lambda index: list(index.dismissed()),
-    "allowed": lambda index: index.allowed(),
-    "get": lambda index: index.get("a"),
-    "get_many": lambda index: index.get_many(["a"]),
-    "check": lambda index: index.check(),
-    "explain": lambda index: index.explain(TEXT),
-    "explain_match": lambda index: index.explain_match("a", "b"),
-    "stats": lambda index: index.stats(),
-    "__contains__": lambda index: "a" in index,
-    "__len__": lambda index: len(index),
-    "__iter__": lambda index: list(index),
-}
-
-
-@pytest.mark.parametrize("name", WRITES)
-def test_reading_only_refuses_every_write(path: Path, name: str) -> None:
-    """With read_only=True what writes is a ReadOnlyError, and what reads works."""
-    made(path)
-    with Index(path, read_only=True) as index:
-        with pytest.raises(ReadOnlyError, match="read_only"):
-            WRITES[name](index)
-        assert [one.key for one in index.query(TEXT)] == ["a"]
-
-
-@pytest.mark.parametrize("name", READS)
-def test_reading_only_reads_everything(path: Path, name: str) -> None:
-    """What only reads gives the same from an index opened for reading only."""
-    made(path, Passages(shortest=3) if "passages" in name else None)
-    with Index(path, read_only=True) as one, Index(path) as other:
-        if name in ("explain", "stats"):
-            assert READS[name](one)
-        else:
-            assert READS[name](one) == READS[name](other)
-
-
-def test_backup_needs_no_writing(path: Path, tmp_path: Path) -> None:
-    """An index opened for reading only can be copied."""
-    with Index(made(path), read_only=True) as index:
-        index.backup(tmp_path / "copy.db")
-    with Index(tmp_path / "copy.db") as copy:
-        assert list(copy) == ["a", "b"]
-
-
-CODE_CALLS: dict[str, Callable[[Index], Any]] = {
-    "add_code": lambda index: index.add_code("x", 1),
-    "add_code_if_new": lambda index: index.add_code_if_new("x", 1),
-    "add_codes": lambda index: index.add_codes(["x"], [1]),
-    "nearest": lambda index: index.nearest(TEXT, 1),
-    "nearest_code": lambda index: index.nearest_code(1, 1),
-    "query_code": lambda index: index.query_code(1),
-    "query_codes": lambda index: index.query_codes([1] * 100),
-    "count_code": lambda index: index.count_code(1),
-}
-CLOSED: dict[str, Callable[[Index], Any]] = {
-    **WRITES,
-    **READS,
-    **CODE_CALLS,
-    "backup": lambda index: index.backup("never.db"),
-    "export_fingerprints": lambda index: index.export_fingerprints("never.parquet"),
-    "connection": lambda index: index.connection,
-    "__enter__": lambda index: index.__enter__(),
-}
-OPEN_OR_NOT = {"close", "name", "scheme", "text_rules", "window"}
-
-
-def test_every_public_method_is_in_the_tables() -> None:
-    """The tests of closed and read-only indexes leave no method out."""
-    public = {name for name in dir(Index) if not name.startswith("_")}
-    assert public == {name for name in CLOSED if not name.startswith("_")} | OPEN_OR_NOT
-
-
-@pytest.mark.parametrize("name", CLOSED)
-@pytest.mark.parametrize("owned", [True, False])
-def test_a_closed_index_says_so(path: Path, name: str, owned: bool) -> None:
-    """Every method of a closed index is a ClosedError; closing again does nothing."""
-    target = path if owned else apsw.Connection(str(path))
-    index = Index(target, SimHash() if name in CODE_CALLS else MinHash())
-    index.add("a", TEXT)
-    index.close()
-    index.close()
-    with pytest.raises(ClosedError, match="closed"):
-        CLOSED[name](index)
-    assert not Path("never.db").exists()
-    shown = repr(str(path)) if owned else f"connection to {str(path)!r}"
-    assert index.name == "neardup" and repr(index).startswith(f"<neardup_db.Index {shown} ") and repr(index).endswith(", closed>")
