@@ -35,19 +35,20 @@ ROOMS = {
     "neardup_db/comparing.py": "decontaminate common_passages passages compute nearest explain containing_pairs",
     "neardup_db/frames.py": "frames dedup deduplicator",
     "neardup_db/duplicates.py": "frames dedup choices",
-    "neardup_db/store/maintenance": "check hostile_files rebuilt_elsewhere backup differential",
+    "neardup_db/store/maintenance": "check whole_index hostile_files rebuilt_elsewhere backup differential",
     "neardup_db/store/transfer": "merge fingerprint_files cli_merge differential",
     "neardup_db/store/following": "follow follow_changes follow_histories",
     "neardup_db/store/ingest": "adding index parts window arrow outcomes background codes large_batches differential",
     "neardup_db/store/clustering": "index groups rejoin crowds dismiss allow changes codes check differential",
     "neardup_db/store/query": "index groups parts many joins nearest passages explain containment dismiss window differential",
-    "neardup_db/store/layout": "opening settings index choices groups candidates check buckets parts rebuilt_elsewhere differential",
-    "neardup_db/store": "opening opening_paths robustness autocommit standard_connection interrupts faults fork checksums log "
-    "parallel_reads questions concurrency differential",
+    "neardup_db/store/layout": "opening settings whole_index choices groups candidates check buckets parts rebuilt_elsewhere "
+    "differential",
+    "neardup_db/store": "whole_index opening opening_paths robustness autocommit standard_connection interrupts faults fork "
+    "checksums log parallel_reads questions concurrency differential",
     "neardup_db/schemes": "schemes settings wrong_arguments scheme_core compute exact passages fingerprint containment",
     "neardup_db/compute": "compute schemes join fingerprint nearest",
     "neardup_db": "index adding arrow texts binary_inputs records tables compute questions text_rules groups moments codes "
-    "opening read_only_and_closed wrong_arguments messages field_names many joins window differential",
+    "whole_index opening read_only_and_closed wrong_arguments messages field_names many joins window differential",
     "csrc/text": "c text_core text_tiers unicode passages texts",
     "csrc/hashes": "c hash fingerprint compute text_core",
     "csrc/kernels": "c kernels text_tiers scheme_core buckets join_large",
