@@ -20,7 +20,7 @@ from ..query.fingerprints import ACROSS_GROUPS, OF_GROUP
 from ..query.joins import Joins
 from ..query.search import Neighbour
 from .changes import ALL, ChangeLog
-from .edges import EdgeBatch, Edges, UnionFind, choose_edges
+from .edges import EdgeBatch, Edges, UnionFind
 from .large_clusters import LargeClusters
 from .rejoining import reconnect
 
@@ -41,10 +41,10 @@ class Clusters:
         """Record the edges of a new document, or of another code of a stored one, and join the clusters that they connect."""
         if not neighbours:
             return
-        self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        label = ALONE + document_id if is_new else self.label_of(document_id)
-        labels = {label, *(neighbour.cluster_id for neighbour in neighbours)}
-        self.join(labels, large=len(neighbours) >= limits.CROWD, new_from=document_id if is_new else ALL)
+        batch = EdgeBatch(None)
+        batch.add(document_id, ALONE + document_id if is_new else self.label_of(document_id), neighbours)
+        self.edges.record(batch.edges, now)
+        self.join_many(batch.joined(), document_id if is_new else ALL)
 
     def connect_many(
         self,
@@ -96,9 +96,6 @@ class Clusters:
 
     def remove_documents(self, document_ids: Sequence[int]) -> None:
         self._label(document_ids, None)
-
-    def join(self, labels: set[int], *, large: bool = False, new_from: int = ALL) -> None:
-        self.join_many([(labels, large)], new_from)
 
     def join_many(
         self, joined: Iterable[tuple[set[int], bool]], new_from: int, crowds: dict[int, int] | None = None

@@ -72,7 +72,7 @@ def connect_codes(
     a query decides whether the code itself matches another document.
     """
     search, documents = clusters.joins.search, clusters.documents
-    sql = clusters.store.sql("SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)")
+    sql = "SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)"
     pairs = search.rows(sql, (*new, EVER)) if new else []
     newest = _older_documents(clusters, {code.fingerprint_id for code in codes}.union(row[1] for row in pairs), new, start)
     labels = documents.labels_of([*(code.document_id for code in codes), *newest.values()])

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ..query.documents import EVER, DocumentRow
+from .changes import ALL
 from .clusters import Clusters
 from .edges import edge_of
 
@@ -41,7 +42,7 @@ def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: in
             labels = {clusters.label_of(a.id), clusters.label_of(match.id)}
             if match.id in others and len(labels) == 2:
                 clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
-                clusters.join(labels)
+                clusters.join_many([(labels, False)], ALL)
     if others:
         clusters.dismissed.remove(a.id, others)
     return bool(others) if b is not None else sum(row.is_visible(now) for row in clusters.documents.rows_by_id(others))

@@ -6,7 +6,7 @@ Edges, labels and large clusters include expired documents, so none of them depe
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -51,22 +51,6 @@ class UnionFind:
         return list(members.values())
 
 
-def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Callable[[int], Any]) -> list[Edge]:
-    """The edges to record: one to the best neighbour in each cluster, and a few more. Neighbours are sorted, best first."""
-    connected: set[Any] = set()
-    edges: list[Edge] = []
-    extra: list[Edge] = []
-    for neighbour in neighbours:
-        cluster = label(neighbour.cluster_id)
-        edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
-        if cluster not in connected:
-            connected.add(cluster)
-            edges.append(edge)
-        elif len(extra) < limits.EXTRA_EDGES:
-            extra.append(edge)
-    return edges + extra
-
-
 def edge_of(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
     return max(document_id, other_id), min(document_id, other_id), similarity, distance
 
@@ -81,7 +65,18 @@ class EdgeBatch:
         self._large: set[int] = set()
 
     def add(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
-        self.edges += choose_edges(document_id, neighbours, self._labels.find)
+        """Connect a document by one edge to the best neighbour in each cluster, and a few more. Neighbours: best first."""
+        connected: set[Any] = set()
+        extra: list[Edge] = []
+        for neighbour in neighbours:
+            cluster = self._labels.find(neighbour.cluster_id)
+            edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
+            if cluster not in connected:
+                connected.add(cluster)
+                self.edges.append(edge)
+            elif len(extra) < limits.EXTRA_EDGES:
+                extra.append(edge)
+        self.edges += extra
         for neighbour in neighbours:
             self._labels.union(neighbour.cluster_id, label)
         if len(neighbours) >= limits.CROWD:
@@ -136,7 +131,7 @@ class Edges:
         First visible copies: for each neighbour, the first visible document of its fingerprint, None if all have expired.
         """
         parameters = {"first_id": first_id, "last_id": last_id, "now": now, "ever": EVER}
-        rows = self.search.rows(self.store.sql(sql_text("join_documents")), parameters)
+        rows = self.search.rows(sql_text("join_documents"), parameters)
         for (document_id, label), group in groupby(rows, itemgetter(0, 1)):
             matched = list(group)
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]

@@ -357,7 +357,7 @@ class Documents(Fingerprints):
         )
 
     def insert(self, row: tuple[Any, ...]) -> int:
-        return self._insert("document", self.store.sql(self.INSERT), row)
+        return self._insert("document", self.INSERT, row)
 
     def update(self, document_id: int, changes: dict[str, Any]) -> None:
         assignments = ", ".join(f"{name} = {_EXPIRY if name == 'expires_at' else f':{name}'}" for name in changes)

@@ -120,7 +120,7 @@ class Fingerprints:
 
     def add_fingerprint(self, group_id: int, value: bytes, value_hash: int) -> int:
         """Insert a fingerprint without candidate rows and return its id."""
-        sql = self.store.sql("INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)")
+        sql = "INSERT INTO {index}_fingerprint (group_id, value, value_hash) VALUES (?, ?, ?)"
         return self._insert("fingerprint", sql, (group_id, value, value_hash))
 
     def fingerprint_of(self, group_id: int, value: bytes | None) -> int | None:
@@ -152,8 +152,8 @@ class Fingerprints:
 
     def copy_fingerprint(self, fingerprint_id: int, document_id: int) -> int:
         """Give a document an unshared copy of its fingerprint. Returns the new id, which has no candidate rows yet."""
-        sql = self.store.sql("SELECT group_id, value, value_hash, crowd FROM {index}_fingerprint WHERE id = ?")
-        *values, crowd = self.db.rows(sql, (fingerprint_id,))[0]
+        sql = "SELECT group_id, value, value_hash, crowd FROM {index}_fingerprint WHERE id = ?"
+        *values, crowd = self.store.rows(sql, (fingerprint_id,))[0]
         copy_id = self.add_fingerprint(*values)
         self.store.execute("UPDATE {index}_fingerprint SET crowd = ? WHERE id = ?", (crowd, copy_id))
         for table, column in (("document", "id"), *([("part", "document_id")] if self.store.has_parts else [])):
@@ -192,7 +192,7 @@ class Fingerprints:
 
     def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
         """Insert a row with the table's next id and return the id."""
-        self.db.execute(sql, row)
+        self.store.execute(sql, row)
         number = self.db.connection.last_insert_rowid()
         if number > MAX_ID:
             self._last_id(table)

@@ -292,7 +292,7 @@ class Joins:
                  WHERE similarity >= ?"""
         most = None if first_id == last_id else limits.MEMBERS_MOST
         members = self._members([(first_id, last_id)], now, most, group_id)
-        matches = self.search.rows(self.store.sql(sql), (first_id, last_id, now, bound))
+        matches = self.search.rows(sql, (first_id, last_id, now, bound))
         members |= self._members(_runs(row[1] for row in matches if row[1] > last_id), now, group_id=group_id)
         return self._pairs(first_id, last_id, matches, members, 0 if self.store.scheme.takes_codes else None)
 
@@ -344,7 +344,7 @@ class Joins:
         packed = b"".join(other.packed(groups[other.group]) for other in fingerprints)
         sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
-        matches = self.search.rows(self.store.sql(sql), (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
+        matches = self.search.rows(sql, (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
         members = self._members(_runs(row[0] for row in matches), now)
         if codes is None and not self.store.has_parts:
             return CrossPairs(matches, members, others)
@@ -356,7 +356,7 @@ class Joins:
 
         large_clusters_joined: verify the pairs inside large clusters, too; `check` needs this.
         """
-        sql = self.store.sql("SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, ?, ?)")
+        sql = "SELECT fingerprint_id, other_id FROM neardup_join('{index}', ?, ?, ?, ?)"
         for first, last in self.documents.filing_ranges(4 * limits.FILING_BYTES):
             yield from self.search.rows(sql, (first, last, 3 if large_clusters_joined else 0, now))
 

@@ -44,7 +44,7 @@ def _joined(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, 
     parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
     text = search.store.frame("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
     results: list[list[Match]] = [[] for _ in range(count)]
-    for number, *match in search.stream(search.store.sql(text), parameters):
+    for number, *match in search.stream(text, parameters):
         if limit is None or len(results[number]) < limit:
             results[number].append(Match(*match))
     return results

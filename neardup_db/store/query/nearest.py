@@ -54,8 +54,8 @@ def nearest(search: Search, sketch: Sketch, group_id: int, now: int, n: int) -> 
 
 
 def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[Any, ...]]:
-    sql = search.store.sql(search.store.frame("nearest"))
-    count_sql = search.store.sql("SELECT count(*) FROM neardup_nearest('{index}', :fingerprint, :group_id, :count)")
+    sql = search.store.frame("nearest")
+    count_sql = "SELECT count(*) FROM neardup_nearest('{index}', :fingerprint, :group_id, :count)"
     count = n
     while True:
         values = {**parameters, "count": count}
@@ -70,4 +70,4 @@ def _of_sets(search: Search, parameters: dict[str, Any], least: float) -> list[t
     documents have."""
     verified = schema.sql_text(f"verify_{search.store.verification}").replace(_LOOKED_UP, _EVERY).replace("{crowd}", "")
     text = schema.sql_text("matches").replace("{verified}", verified).replace("{limit}", " LIMIT +:limit")
-    return search.rows(search.store.sql(text), {**parameters, "threshold": max(least, sys.float_info.min)})
+    return search.rows(text, {**parameters, "threshold": max(least, sys.float_info.min)})

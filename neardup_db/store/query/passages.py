@@ -57,11 +57,9 @@ def _shared(search: Search, given: dict[str, Any], shortest: int | None, limit: 
 def common_passages(search: Search, at_least: int, limit: int | None, now: int) -> list[CommonPassage]:
     """The passages that at least so many texts have, the most frequent first."""
     shortest = require_passages(search.store).shortest
-    frequent = search.store.sql(
-        """SELECT hash, group_id, count(*) FROM {index}_passage_hash
-           GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash"""
-    )
-    keys = search.store.sql("SELECT low FROM neardup_keys('{index}', ?)")
+    frequent = """SELECT hash, group_id, count(*) FROM {index}_passage_hash
+                  GROUP BY hash, group_id HAVING count(*) >= ? ORDER BY count(*) DESC, hash"""
+    keys = "SELECT low FROM neardup_keys('{index}', ?)"
     found: list[CommonPassage] = []  # in the order of the answer
     known: set[tuple[int, int]] = set()  # the hashes of what was found: a passage inside one has no others
     for hash, group_id, at_most in search.stream(frequent, (at_least,)):
@@ -74,13 +72,10 @@ def common_passages(search: Search, at_least: int, limit: int | None, now: int) 
             continue
         texts = _count(search, hash, group_id, value, now)
         if texts >= at_least:
-            bisect.insort(found, _describe(search, document_id, value, texts), key=_order)
+            described = _describe(search, document_id, value, texts)
+            bisect.insort(found, described, key=lambda passage: (-passage.texts, -passage.tokens))
             known.update((group_id, low) for (low,) in search.rows(keys, (value,)))
     return found[:limit]
-
-
-def _order(passage: CommonPassage) -> tuple[int, int]:
-    return -passage.texts, -passage.tokens
 
 
 def _common_stretch(search: Search, hash: int, group_id: int, shortest: int, now: int) -> tuple[int, bytes]:
@@ -91,7 +86,7 @@ def _common_stretch(search: Search, hash: int, group_id: int, shortest: int, now
              WHERE h.hash = :hash AND h.group_id = :group_id AND {visible}
              GROUP BY h.fingerprint_id ORDER BY h.fingerprint_id LIMIT :most"""
     sampled = {"hash": hash, "group_id": group_id, "now": now, "most": 1 + _SAMPLED}
-    rows = search.rows(search.store.sql(sql), sampled)
+    rows = search.rows(sql, sampled)
     if not rows:  # all have expired
         return 0, b""
     (document_id, first), *others = rows
@@ -104,7 +99,7 @@ def _common_stretch(search: Search, hash: int, group_id: int, shortest: int, now
         sharing += inside
     common = (2 * sharing >= len(others)) & (sharing > 0)
     edges = np.flatnonzero(common[1:] != common[:-1]).tolist()
-    keys = search.store.sql("SELECT 1 FROM neardup_keys('{index}', ?) WHERE low = ?")
+    keys = "SELECT 1 FROM neardup_keys('{index}', ?) WHERE low = ?"
     for start, end in zip(edges[::2], edges[1::2], strict=True):
         stretch = value[4 * start : 4 * end]
         if end - start >= shortest and search.rows(keys, (stretch, hash)):
@@ -120,7 +115,7 @@ def _count(search: Search, hash: int, group_id: int, passage: bytes, now: int) -
                  AND EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id AND {visible})"""
     shortest = min(len(passage) // 4, native.lib.ND_SHORTEST_MAX)
     places = {"hash": hash, "group_id": group_id, "passage": passage, "shortest": shortest, "now": now}
-    return search.rows(search.store.sql(sql), places)[0][0]
+    return search.rows(sql, places)[0][0]
 
 
 def _describe(search: Search, document_id: int, value: bytes, texts: int) -> CommonPassage:

@@ -243,15 +243,15 @@ class Search:
         except UnicodeDecodeError as error:
             raise undecodable(error) from error
 
-    def rows(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+    def rows(self, template: str, parameters: Any) -> list[tuple[Any, ...]]:
         try:
-            return self.db.rows(sql, parameters)
+            return self.store.rows(template, parameters)
         except apsw.SQLError as error:
             raise self._damaged(error) from error
 
-    def stream(self, sql: str, parameters: Any) -> Generator[tuple[Any, ...], None, None]:
+    def stream(self, template: str, parameters: Any) -> Generator[tuple[Any, ...], None, None]:
         try:
-            yield from self.db.stream(sql, parameters)
+            yield from self.store.stream(template, parameters)
         except apsw.SQLError as error:
             raise self._damaged(error) from error
 
