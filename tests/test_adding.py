@@ -18,6 +18,7 @@ from neardup_db import (
     BitSampling,
     BottomK,
     CorruptIndexError,
+    DiskFullError,
     DuplicateKeyError,
     Index,
     KeyNotFoundError,
@@ -211,12 +212,13 @@ def test_single_texts_are_stored_as_those_of_a_batch(scheme: Any, rules: TextRul
 
 @pytest.mark.parametrize("table", ["document", "fingerprint"])
 def test_ids_that_are_used_up_are_an_error(table: str) -> None:
-    """Where the next id would be above all that the file may have, add raises CorruptIndexError, and nothing is stored."""
+    """Where the next id would be above all that the file may have, add raises an error, and nothing is stored. Of the last id there
+    is SQLite says that the database is full."""
     with Index(":memory:", MinHash()) as index:
         index.add(1, "one two three four")
-        for seq in (2**62, 2**63 - 1):
+        for seq, error in ((2**62, CorruptIndexError), (2**63 - 1, (CorruptIndexError, DiskFullError))):
             index.connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (seq, f"neardup_{table}"))
-            with pytest.raises(CorruptIndexError, match=f"the highest id of the table of {table}s"):
+            with pytest.raises(error, match=f"the highest id of the table of {table}s|database or disk is full"):
                 index.add(2, "five six seven eight nine")
             assert list(index) == [1]
 
