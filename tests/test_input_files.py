@@ -13,7 +13,7 @@ from commands import run
 
 from neardup_db import Index
 from neardup_db.cli.inputs.encodings import refuse_utf16
-from neardup_db.cli.inputs.files import InputError
+from neardup_db.cli.inputs.files import FileError
 
 TEXT = "the quick brown fox jumps over the lazy dog near the river bank"
 LINES = "".join(json.dumps({"id": key, "text": f"{TEXT} {key}"}) + "\n" for key in "ab")
@@ -70,9 +70,9 @@ def test_what_is_no_utf16() -> None:
     for head in (b"", b"a", b"a\0", b"\0" * 64, "ab".encode("utf-32-le"), b"a\0b\0c", b"{}\n"):
         try:
             refuse_utf16(head, "x")
-        except InputError:
+        except FileError:
             assert head == b"a\0b\0c"
-    with pytest.raises(InputError, match="utf-16-be"):
+    with pytest.raises(FileError, match="utf-16-be"):
         refuse_utf16("{}".encode("utf-16-be"), "x")
 
 

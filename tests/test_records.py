@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from neardup_db.cli.inputs.files import InputError
+from neardup_db.cli.inputs.files import FileError
 from neardup_db.cli.inputs.lines import RecordError
 from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.records import format_of
@@ -161,7 +161,7 @@ def test_csv_rows_of_another_width_are_errors(tmp_path: Path) -> None:
 def test_an_unknown_column_is_named_with_those_there_are(tmp_path: Path) -> None:
     """A field that the header does not have is an error at once, even when records are skipped."""
     path = write(tmp_path / "in.csv", "id,body\na,one\n")
-    with pytest.raises(InputError, match="no column 'text'; the header has 'id', 'body'"):
+    with pytest.raises(FileError, match="no column 'text'; the header has 'id', 'body'"):
         read(path, on_error="skip")
 
 
@@ -191,7 +191,7 @@ def test_lone_surrogates_in_keys_become_replacement_characters(tmp_path: Path) -
 )
 def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     """Damaged packing and unknown names are errors that say so, never skipped."""
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(FileError, match=message):
         read(write(tmp_path / name, data), on_error="skip")
 
 

@@ -23,7 +23,7 @@ from test_dedup import texts
 
 from neardup_db import Index, MinHash, limits
 from neardup_db.cli import main
-from neardup_db.cli.inputs.files import InputError, Inputs, NamedFile
+from neardup_db.cli.inputs.files import FileError, Inputs, NamedFile
 from neardup_db.cli.inputs.source import ChangedError, Marks, ReadOptions
 from neardup_db.cli.inputs.tables import TableSource
 from neardup_db.cli.progress import Meter
@@ -361,9 +361,9 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
         return read(out)
 
     assert marked()["duplicate_of"].to_pylist() == [None, "row 1", "row 1"]
-    with pytest.raises(InputError, match="the row row 1 is kept in place of others and has no id"):
+    with pytest.raises(FileError, match="the row row 1 is kept in place of others and has no id"):
         marked(id=[None, 2, 3])
-    with pytest.raises(InputError, match="there is a column 'cluster' already"):
+    with pytest.raises(FileError, match="there is a column 'cluster' already"):
         marked(cluster=[1, 2, 3])
 
 
@@ -446,7 +446,7 @@ def test_fields_that_are_asked_for_can_be_compared(tmp_path: Path, name: str) ->
     asked = ("at", "day", "score", "doc.n", "s")
     rows = [(5, 7, 1.25, 3, "x"), (None, 8, None, None, "y")]
     assert [record.fields for record in source(path, other_fields=asked)] == [dict(zip(asked, row, strict=True)) for row in rows]
-    with pytest.raises(InputError, match="no column 'x'; it has 'text'"):
+    with pytest.raises(FileError, match="no column 'x'; it has 'text'"):
         list(source(path, other_fields=("x",)))
 
 

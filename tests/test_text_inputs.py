@@ -17,7 +17,7 @@ import zstandard
 from commands import printed, refused, run
 
 from neardup_db import Index
-from neardup_db.cli.inputs.files import InputError
+from neardup_db.cli.inputs.files import FileError
 from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.source import Marks, ReadOptions
 from neardup_db.cli.progress import Meter
@@ -451,7 +451,7 @@ def test_marks_are_columns_behind_those_of_a_row(tmp_path: Path, ending: str, be
 )
 def test_records_that_cannot_be_marked_are_refused(tmp_path: Path, name: str, data: str, message: str) -> None:
     """A field is never written twice, nor into what has no fields."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(FileError) as caught:
         marked([write(tmp_path / name, data)], [True] * 2, "out")
     assert message in str(caught.value)
 

@@ -130,17 +130,15 @@ def _add(
         with index.transaction() if options["one_transaction"] else contextlib.nullcontext():
             report = feed(index, source, meter, arguments, committed=committed, **choices)
     except BaseException as error:
-        add_afterword(error, _resume_hint(0 if options["one_transaction"] else sum(ended), options["if_exists"]))
+        if options["one_transaction"] or not sum(ended):
+            add_afterword(error, "nothing was added")
+        else:
+            are = f"{count_text(sum(ended), 'record')} {'is' if sum(ended) == 1 else 'are'} committed"
+            again = " with --if-exists ignore" if options["if_exists"] == "error" else " again"
+            add_afterword(error, f"{are}, and the same command{again} goes on")
         raise
     wordless = f"SELECT count(*) FROM {index.name}_document WHERE id > ? AND fingerprint_id IS NULL"
     return report, index.connection.execute(wordless, (newest,)).get
-
-
-def _resume_hint(committed: int, if_exists: str) -> str:
-    if not committed:
-        return "nothing was added"
-    again = "the same command again goes on" if if_exists != "error" else "the same command with --if-exists ignore goes on"
-    return f"{count_text(committed, 'record')} {'is' if committed == 1 else 'are'} committed, and {again}"
 
 
 def _lines(report: AddReport, records: int, skipped: int, wordless: int, nothing: str, speed: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Match
 from .indexes import open_existing
-from .inputs.source import ABSENT, InputRecord, Source, field_value
+from .inputs.source import ABSENT, InputRecord, Source, field_value, joined_names
 from .inputs.tables import TableSource
 from .output import escaped, print_note
 from .wording import told_as
@@ -82,14 +82,10 @@ def check_fields(source: Source, keep: KeepRule, group: str | None, added: Seque
     for option, field in needed:
         if not first or any(field_value(record.fields, field) is not ABSENT for record in first):
             continue
+        has = f"has {joined_names(first[0].fields)}"
         if source.format != "jsonl":
-            raise ParameterError(f"{source.name}: {option}: there is no column {field!r}; a record {_fields(first[0])}")
-        print_note(f"{source.name}: {option}: none of the first records has a field {field!r}; the first one {_fields(first[0])}")
-
-
-def _fields(record: InputRecord) -> str:
-    names = [repr(name) for name in record.fields]
-    return f"has {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "has no others than id and text"
+            raise ParameterError(f"{source.name}: {option}: there is no column {field!r}; a record {has}")
+        print_note(f"{source.name}: {option}: none of the first records has a field {field!r}; the first one {has}")
 
 
 # ---- which record stays --------------------------------------------------------------------------------------------------

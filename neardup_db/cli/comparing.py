@@ -179,21 +179,19 @@ class Comparison:
         """Whether each record shares a bucket with another and matches no other index, bool[n]."""
         known = self._plan.known
         with contextlib.closing(Buckets(self._scheme, self._rules, self._plan.copy.folder)) as buckets:
-            self._fill(buckets, known)
+
+            def take(texts: list[str] | LocatedTexts) -> None:
+                if known is not None:
+                    known.search(texts)
+                buckets.add(texts)
+
+            self._counts.read(self._source, take, known.stop if known is not None else lambda: None)
             self.wordless = buckets.wordless
             warning = buckets.token_counts.warning(self._rules.shingle)
             if warning is not None:
                 warnings.warn(warning, ShortTextsWarning, stacklevel=1)
             shared = buckets.shared()
         return shared if known is None else shared & ~known.flags
-
-    def _fill(self, buckets: Buckets, known: KnownRecords | None) -> None:
-        def take(texts: list[str] | LocatedTexts) -> None:
-            if known is not None:
-                known.search(texts)
-            buckets.add(texts)
-
-        self._counts.read(self._source, take, known.stop if known is not None else lambda: None)
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
         is_named = self._plan.mark or self._plan.pairs is not None or self._plan.clusters is not None

@@ -16,7 +16,6 @@ from ..arrays import np
 from ..comparing import RunFilter
 from ..errors import ParameterError
 from ..index import Index
-from ..located import LocatedTexts
 from ..schemes import Passages
 from ..text import TextRules
 from ..values import Passage
@@ -110,7 +109,8 @@ class _Search:
         self.names: list[str | int] = []
         self.too_short = self.skipped = 0
         self._index = index
-        self._filter = RunFilter(index.scheme.native, index.text_rules.native)
+        self.filter = RunFilter(index.scheme.native, index.text_rules.native)
+        """`meet` says which texts may share a passage with a test text, bool[n]: all that do, and very few others."""
 
     def read_tests(self, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> None:
         """Their numbers, from 0, are the keys of the index."""
@@ -128,16 +128,12 @@ class _Search:
             below.mkdir()
             source = open_source([path], reading, below)
             for piece in in_pieces(source, limits.SKETCHED_RECORDS):
-                self._filter.add([record.text for record in piece])
+                self.filter.add([record.text for record in piece])
                 for record in piece:
                     self.names.append(record.key)
                     yield len(self.names) - 1, record.text
             note_problems(source.name, source.replaced, source.skipped, source.problems)
             self.skipped += source.skipped
-
-    def candidates(self, texts: list[str] | LocatedTexts) -> Any:
-        """Which texts may share a passage with a test text, bool[n]: all that do, and very few others."""
-        return self._filter.meet(texts)
 
     def passages(self, text: str) -> list[Passage]:
         """`key` is the number of the test text."""
@@ -161,7 +157,7 @@ def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contami
     targets = [path for path in (report, output) if path is not None]
     with replacing(*targets) as new:
         places = dict(zip(targets, new, strict=True))
-        found = summary.read(source, search.candidates, lambda: None)
+        found = summary.read(source, search.filter.meet, lambda: None)
         candidates = np.concatenate(found) if found else np.zeros(0, bool)
         with contextlib.ExitStack() as stack:
             if report is not None:

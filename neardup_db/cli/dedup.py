@@ -202,8 +202,10 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
     """A record's number is its position + 1."""
     removed = np.zeros(summary.records, bool)
     removed[found.gone - 1] = True
-    marks = _marks(plan, index, summary.records) if plan.mark else None
-    if marks is not None:
+    marks = None
+    if plan.mark:
+        zeros, against = np.zeros(summary.records, np.int64), None if plan.known is None else plan.known.names
+        marks = Marks(zeros, zeros.copy(), np.zeros(summary.records), lambda numbers: _ids(index, numbers), against)
         for number, members in enumerate(found.clusters(), 1):
             marks.cluster[np.array(members) - 1] = number
         marks.duplicate_of[found.gone - 1], marks.similarity[found.gone - 1] = found.kept, found.similarity
@@ -221,13 +223,8 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
     return removed, marks
 
 
-def _marks(plan: Plan, index: Index, records: int) -> Marks:
-    def names(numbers: Sequence[int]) -> list[Any]:
-        found = index.get_many(numbers)
-        return [document.metadata["id"] for document in found if document is not None]
-
-    against = None if plan.known is None else plan.known.names
-    return Marks(np.zeros(records, np.int64), np.zeros(records, np.int64), np.zeros(records), names, against)
+def _ids(index: Index, numbers: Sequence[int]) -> list[Any]:
+    return [document.metadata["id"] for document in index.get_many(numbers) if document is not None]
 
 
 # ---- the outputs -------------------------------------------------------------------------------------------------------

@@ -82,13 +82,13 @@ def export(index: Index, out: Path | None, output: Path | None, force: bool) -> 
         if format_of(output) not in (None, "jsonl"):
             what = "-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet"
             raise click.UsageError(f"{output}: {what}")
-        check_output(output, force, indexes.index_files(index))
+        check_output(output, force, indexes.index_files())
         count = _write_lines(index, output)
     yield {"exported": count}, () if output == STDOUT else f"{count_text(count, 'document')} exported"
 
 
 def _write_lines(index: Index, out: Path) -> int:
-    count, total, size_bytes = 0, max(len(index), 1), indexes.index_files(index)[0].stat().st_size
+    count, total, size_bytes = 0, max(len(index), 1), indexes.index_files()[0].stat().st_size
     with written(out) as file, Meter("Export", size_bytes) as meter:
         for document in _documents(index, "true", ()):
             file.write(f"{json_line(document)}\n".encode())
@@ -115,7 +115,11 @@ def _documents(index: Index, condition: str, parameters: Iterable[Key]) -> Itera
         for row in index.connection.execute(sql, (*parameters, clock.now_ms())):
             document = dict(zip(_NAMES, row, strict=True))
             if document["metadata"] is not None:
-                document["metadata"] = _parsed(document["key"], document["metadata"])
+                try:
+                    document["metadata"] = json.loads(document["metadata"])
+                except (TypeError, ValueError, RecursionError) as error:
+                    what = f"the metadata of the document {escaped(document['key'])} is damaged ({error})"
+                    raise CorruptIndexError(f"{what}: run neardup check --repair, or restore a backup") from error
             if document["code"] is not None:
                 document["code"] = document["code"].hex()
             if document["codes"] is not None:
@@ -135,14 +139,6 @@ def _codes(index: Index) -> str:
     """NULL for documents with one unnamed code."""
     table = f"SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '{index.name}_part'"
     return _CODES.replace("{name}", index.name) if index.connection.execute(table).fetchone() else "NULL"
-
-
-def _parsed(key: Key, metadata: str) -> Any:
-    try:
-        return json.loads(metadata)
-    except (TypeError, ValueError, RecursionError) as error:
-        what = f"the metadata of the document {escaped(key)} is damaged ({error})"
-        raise CorruptIndexError(f"{what}: run neardup check --repair, or restore a backup") from error
 
 
 @common.command("import")

@@ -71,7 +71,7 @@ def explain(
         yield query, aligned(flat_rows(query))
         return
     if html is not None:
-        check_output(html, force, indexes.index_files(index))
+        check_output(html, force, indexes.index_files())
     first, second = (common.parse_key(key, key_type) for key in subject)
     texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
     match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])

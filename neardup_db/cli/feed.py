@@ -17,18 +17,14 @@ from .output import as_json_value, count_text
 from .progress import Meter
 from .wording import in_command_terms
 
+_COUNTS = ("added", "replaced", "ignored", "skipped", "matched")
+
 
 def sum_of_reports(first: AddReport, second: AddReport, before: int) -> AddReport:
     """The second starts after the first `before` records."""
     later = (replace(problem, record=before + problem.record) for problem in second.problems)
-    return AddReport(
-        added=first.added + second.added,
-        replaced=first.replaced + second.replaced,
-        ignored=first.ignored + second.ignored,
-        skipped=first.skipped + second.skipped,
-        matched=first.matched + second.matched,
-        problems=(*first.problems, *later)[:MOST_PROBLEMS],
-    )
+    counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
+    return AddReport(**counts, problems=(*first.problems, *later)[:MOST_PROBLEMS])
 
 
 def feed(

@@ -26,8 +26,9 @@ def is_new(path: Path) -> bool:
     return not path.exists() or path.stat().st_size == 0
 
 
-def index_files(index: Index) -> list[Path]:
-    path = Path(index.connection.filename)
+def index_files() -> list[Path]:
+    """The paths of INDEX and its log."""
+    path: Path = click.get_current_context().params["index_path"]
     return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
 
 

@@ -18,7 +18,7 @@ from .common import Results
 from .inputs.lines import RecordError
 from .inputs.opening import open_source
 from .inputs.source import InputRecord, Source, in_pieces
-from .output import aligned, as_json_value, escaped, note_problems, print_note, similarity_text, without_words
+from .output import aligned, as_json_value, escaped, note_problems, print_note, without_words
 from .outputs import scratch_folder
 from .wording import in_command_terms
 
@@ -68,7 +68,8 @@ def query(
     lines = []
     for match in matches:
         part = "" if match.part is None else f"  part {escaped(match.part)}"
-        lines.append(f"{similarity_text(match.similarity, match.distance)}  {escaped(match.key)}{part}")
+        distance = "" if match.distance is None else f"  {match.distance:4d} bits"
+        lines.append(f"{match.similarity:.4f}{distance}  {escaped(match.key)}{part}")
     yield {"matches": matches}, lines
     return 0 if matches else 1
 

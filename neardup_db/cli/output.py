@@ -163,10 +163,6 @@ def as_json_value(value: Any) -> Any:
     return as_json_value(value.tolist()) if hasattr(value, "tolist") else value
 
 
-def similarity_text(similarity: float, distance: int | None) -> str:
-    return f"{similarity:.4f}" if distance is None else f"{similarity:.4f}  {distance:4d} bits"
-
-
 def aligned(rows: Iterable[tuple[str, Any]]) -> list[str]:
     """Two columns."""
     shown = list(rows)

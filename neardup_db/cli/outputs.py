@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import NearDupError, ParameterError
 from ..system import real_path, take_mode, take_owner
-from .inputs.files import STDOUT, is_stream, packing_of, zstandard_for
+from .inputs.files import STDOUT, FileError, is_stream, packing_of, zstandard_for
 from .output import add_afterword, afterword, print_note
 
 
@@ -49,17 +49,17 @@ def check_output(path: Path, force: bool, inputs: Iterable[Path] = (), folder: b
     if folder is not None:
         check_kind(path, folder)
     if path.suffix.lower() in _UNWRITTEN_PACKINGS:
-        raise ParameterError(f"{path}: {path.suffix} is not written: name it .gz or .zst, or leave {path.suffix} out")
+        raise FileError(f"{path}: {path.suffix} is not written: name it .gz or .zst, or leave {path.suffix} out")
     if path.exists():
         check_apart(path, inputs)
         if is_stream(path):
             return
         if not (path.is_dir() or path.is_file()):
-            raise ParameterError(f"{path} is neither a file nor a folder: name another output")
+            raise FileError(f"{path} is neither a file nor a folder: name another output")
         if not force:
-            raise ParameterError(f"{path} exists already: name another output, or add --force to replace it")
+            raise FileError(f"{path} exists already: name another output, or add --force to replace it")
     if not path.absolute().parent.is_dir():
-        raise ParameterError(f"{path}: the folder {path.absolute().parent} does not exist; create it first")
+        raise FileError(f"{path}: the folder {path.absolute().parent} does not exist; create it first")
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
@@ -68,14 +68,14 @@ def check_apart(path: Path, inputs: Iterable[Path]) -> None:
     status, folder = path.stat(), path.resolve() if path.is_dir() else None
     for other in filter(Path.exists, inputs):
         if os.path.samestat(status, other.stat()):
-            raise ParameterError(f"{path} is the input{'' if other == path else f' {other}'}: name another output")
+            raise FileError(f"{path} is the input{'' if other == path else f' {other}'}: name another output")
         if folder is not None and folder in other.resolve().parents:
-            raise ParameterError(f"{path} holds the input {other}: name another output")
+            raise FileError(f"{path} holds the input {other}: name another output")
 
 
 def check_kind(path: Path, folder: bool) -> None:
     if path.exists() and path.is_dir() != folder:
-        raise ParameterError(f"{path} is not a folder: name a folder" if folder else f"{path} is a folder: name a file in it")
+        raise FileError(f"{path} is not a folder: name a folder" if folder else f"{path} is a folder: name a file in it")
 
 
 @contextlib.contextmanager

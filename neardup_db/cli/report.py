@@ -58,7 +58,7 @@ def report(
             drawings = {svg / f"{chart_name}.svg": chart.file() for chart_name, chart in found.items() if chart.drawing}
         for path in (output, *drawings):
             if path is not None:
-                check_output(path, force, indexes.index_files(index))
+                check_output(path, force, indexes.index_files())
         if output is not None:
             write_page(output, report_page(index, title or index_path.name, clusters, members))
         for path, drawing in drawings.items():

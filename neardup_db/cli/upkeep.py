@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
-from ..errors import ParameterError
 from ..index import Index
 from ..parameters import WindowSize, check_path
 from ..values import AnyGroup, Key, Part
 from . import common, indexes
 from .common import Results
-from .inputs.files import STDOUT, is_stream
+from .inputs.files import STDOUT, FileError, is_stream
 from .output import count_text, escaped, print_note
 from .outputs import check_output, replacing, room_for
 from .wording import duration_text, in_command_terms, told_as
@@ -109,12 +108,8 @@ def rebuild(index: Index, compact: bool, **options: Any) -> Results:
     )
     if compact:
         index.compact()
-    documents = len(index)
-    yield {"documents": documents}, f"rebuilt: {count_text(documents, 'document')}, {_size(index):,} bytes"
-
-
-def _size(index: Index) -> int:
-    return Path(index.connection.filename).stat().st_size
+    documents, size = len(index), indexes.index_files()[0].stat().st_size
+    yield {"documents": documents}, f"rebuilt: {count_text(documents, 'document')}, {size:,} bytes"
 
 
 @common.index_command()
@@ -149,9 +144,9 @@ def backup(index: Index, out: Path, force: bool) -> Results:
     neardup backup articles.db backups/articles.db
     """
     if out == STDOUT or is_stream(out):
-        raise ParameterError(f"{out}: an index cannot be written to a stream; name a file")
+        raise FileError(f"{out}: an index cannot be written to a stream; name a file")
     check_path(str(out))
-    check_output(out, force, indexes.index_files(index))
+    check_output(out, force, indexes.index_files())
     _refuse_log(out)
     with room_for(out), replacing(out) as (new,):
         index.backup(new)
@@ -164,7 +159,7 @@ def _refuse_log(out: Path) -> None:
     """SQLite would apply the log to the copy."""
     log = Path(f"{out.resolve()}-wal")
     if log.exists():
-        raise ParameterError(
+        raise FileError(
             f"{out} is in use, or was left by a crash: its log {log} is there, and would damage the copy; close what uses it, "
             "open and close it once, or name another output"
         )
@@ -180,7 +175,7 @@ def compact(index: Index) -> Results:
     \b
     neardup compact articles.db
     """
-    freed, size = index.compact(), _size(index)
+    freed, size = index.compact(), indexes.index_files()[0].stat().st_size
     line = f"{count_text(freed, 'byte')} given back; the file has {size:,} bytes now"
     yield {"freed_bytes": freed, "bytes": size}, line
 

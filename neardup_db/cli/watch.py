@@ -96,15 +96,11 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
         passing = stack.enter_context(Passing(index, mark))
         arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end, reading.encoding)))
         stack.enter_context(stopped_by_signals(arrivals))
-        source = StreamSource(arrivals, reading, key, note_problem)
+        source = StreamSource(arrivals, reading, key, lambda problem: print_note(f"{problem}; skipped"))
         passing.run(source)
     counts = passing.counts
     counts.skipped, counts.problems = source.skipped, source.problems
     _report(counts, source, time.monotonic() - started, as_json)
-
-
-def note_problem(problem: Problem) -> None:
-    print_note(f"{problem}; skipped")
 
 
 class Passing:

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from ..errors import NearDupError
-from .inputs.files import InputError
+from .inputs.files import FileError
 
 _PHRASES = (
     ("give if_exists='replace' or 'ignore'", "add --if-exists replace or --if-exists ignore"),
@@ -117,7 +117,7 @@ def told_as(path: Path | None = None, **names: str) -> Iterator[None]:
     """Errors of the package come out in command terms, and name the file. names: parameters that the command calls otherwise."""
     try:
         yield
-    except InputError:
+    except FileError:
         raise
     except (NearDupError, apsw.Error) as error:
         message = _renamed(str(error), names) if names else str(error)

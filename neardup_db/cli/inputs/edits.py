@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from .files import InputError
+from .files import FileError
 from .records import RecordSource
 
 Edit = Callable[[Sequence[int]], Callable[[int, bytes], bytes]]
@@ -51,7 +51,7 @@ def marking(add: AddFields, columns: Callable[[Sequence[int]], Mapping[str, Sequ
 
 def require_fields(source: RecordSource) -> None:
     if source.format not in ("jsonl", "csv", "tsv"):
-        raise InputError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
+        raise FileError(f"{source.name}: marks are fields, and these records have none: leave out --mark")
 
 
 def adding_fields(source: RecordSource, added: Sequence[str]) -> tuple[bytes, AddFields]:
@@ -88,5 +88,5 @@ def adding_fields(source: RecordSource, added: Sequence[str]) -> tuple[bytes, Ad
     try:
         refuse_present(source.columns)
     except ValueError as error:
-        raise InputError(f"{source.name}, line 1: {error}") from error
+        raise FileError(f"{source.name}, line 1: {error}") from error
     return add_columns(source.header, dict(zip(added, added, strict=True))) if source.columns else b"", add_columns

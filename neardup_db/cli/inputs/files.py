@@ -41,8 +41,8 @@ _HEAD_BYTES = 64
 """The number of leading bytes that identify the file type."""
 
 
-class InputError(ParameterError):
-    """An input file cannot be read. The message names the file and, if possible, the line."""
+class FileError(ParameterError):
+    """A file cannot be read, or not be written there. The message names the file and, if possible, the line."""
 
 
 class NamedFile(NamedTuple):
@@ -76,7 +76,7 @@ def packing_by_content(path: Path) -> str | None:
 def _packing_of_head(head: bytes, name: str) -> str | None:
     for magic, packing in _OTHER_MAGIC.items():
         if head.startswith(magic) and (packing != "bzip2" or head[4:10] == b"1AY&SY"):
-            raise InputError(f"{name}: this is {packing} data, which is not supported: unpack it, or pack it with gzip or zstd")
+            raise FileError(f"{name}: this is {packing} data, which is not supported: unpack it, or pack it with gzip or zstd")
     return next((packing for magic, packing in _MAGIC.items() if head.startswith(magic)), None)
 
 
@@ -84,7 +84,7 @@ def zstandard_for(path: Path) -> ModuleType:
     try:
         import zstandard
     except ImportError as error:
-        raise InputError(
+        raise FileError(
             f"{path}: .zst files need the package zstandard; install it with: pip install 'neardup-db[zstd]'"
         ) from error
     return zstandard
@@ -108,7 +108,7 @@ class _ZstdReader(io.RawIOBase):
             self._input = self._input or self._packed.read(_ZSTD_BYTES)
             if not self._input:
                 if self._frame is not None:
-                    raise InputError(f"{self._name}: the packed data ends early: copy the file again")
+                    raise FileError(f"{self._name}: the packed data ends early: copy the file again")
                 return 0
             self._unpack()
         size = min(len(buffer), len(self._output))
@@ -120,7 +120,7 @@ class _ZstdReader(io.RawIOBase):
             self._input += self._packed.read(max(0, _HEAD_BYTES - len(self._input)))
             if self._zstandard.get_frame_parameters(self._input).window_size > _ZSTD_WINDOW_BYTES:
                 why = "it was packed with a window of more than 128 MB (zstd --long)"
-                raise InputError(f"{self._name}: {why}: pack it without --long, or unpack it")
+                raise FileError(f"{self._name}: {why}: pack it without --long, or unpack it")
             self._frame = self._zstandard.ZstdDecompressor().decompressobj()
         self._output = memoryview(self._frame.decompress(self._input))
         self._input = self._frame.unused_data
@@ -195,11 +195,11 @@ class InputFile:
         if type(error) is OSError and error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, self.name) from error
         if isinstance(error, gzip.BadGzipFile):
-            raise InputError(f"{self.name}: not gzip data ({error}); unpack it or give it the right name") from error
+            raise FileError(f"{self.name}: not gzip data ({error}); unpack it or give it the right name") from error
         if isinstance(error, (EOFError, zlib.error)):
-            raise InputError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
+            raise FileError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
         if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
-            raise InputError(f"{self.name}: not zstd data, or damaged ({error}); unpack it or copy the file again") from error
+            raise FileError(f"{self.name}: not zstd data, or damaged ({error}); unpack it or copy the file again") from error
 
     def close(self) -> None:
         self._stream.close()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ... import limits
 from ...values import Key
-from .files import InputError
+from .files import FileError
 
 END = object()
 """Returned after the last line or row."""
@@ -28,7 +28,7 @@ class Problem:
         return f"{self.file}, line {self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
 
 
-class RecordError(InputError):
+class RecordError(FileError):
     """Reading can continue with the next record."""
 
     def __init__(self, problem: Problem) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .encodings import UTF8, converted
-from .files import STDIN, InputError, Inputs, NamedFile, is_stream, packing_by_content, spool
+from .files import STDIN, FileError, Inputs, NamedFile, is_stream, packing_by_content, spool
 from .passes import TextSource
 from .records import FORMATS, format_of, format_of_file
 from .source import ReadOptions
@@ -39,12 +39,12 @@ def paths_named(sources: Sequence[Path]) -> list[Path]:
             fitting = sorted(map(Path, set(glob.glob(str(source), recursive=True))), key=lambda path: path.parts)
             fitting = [path for path in fitting if "**" not in source.parts or not path.is_dir()]
             if not fitting:
-                raise InputError(f"{source}: no file fits this pattern{_remedy_for_an_address(source)}")
+                raise FileError(f"{source}: no file fits this pattern{_remedy_for_an_address(source)}")
             paths += fitting
         else:
-            raise InputError(f"{source}: no such file or folder{_remedy_for_an_address(source)}")
+            raise FileError(f"{source}: no such file or folder{_remedy_for_an_address(source)}")
     if STDIN in paths and len(paths) > 1:
-        raise InputError("standard input (-) cannot be combined with other inputs: read it alone, or name its data as a file")
+        raise FileError("standard input (-) cannot be combined with other inputs: read it alone, or name its data as a file")
     return paths
 
 
@@ -77,7 +77,7 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
     """Keys are assigned later, when all files are known."""
     if path == STDIN or is_stream(path):
         if options.format is None and format_of_file(path) is None:
-            raise InputError(f"{_display_name(path)} has no name that shows its format; add --format {'|'.join(FORMATS)}")
+            raise FileError(f"{_display_name(path)} has no name that shows its format; add --format {'|'.join(FORMATS)}")
         nameless = path == STDIN or Path("/dev") in path.absolute().parents  # the 63 of /dev/fd/63 is no useful name
         spooled = spool(path, folder / f"input-{number}")
         below = Path("stdin" if nameless else path.name)
@@ -111,7 +111,7 @@ def _refuse_twice(groups: Sequence[Sequence[NamedFile]]) -> None:
         for path, file in here.items():
             if path in seen:
                 same = "" if file.name == seen[path].name else f", as {seen[path].name},"
-                raise InputError(f"{file.name} is given twice{same}: name it once, or its records are duplicates of themselves")
+                raise FileError(f"{file.name} is given twice{same}: name it once, or its records are duplicates of themselves")
         seen.update(here)
 
 
@@ -122,11 +122,11 @@ def _format_of(name: str, paths: Sequence[Path], groups: Sequence[Sequence[Named
         for file in group:
             kind = format_of(file.given) if path.is_dir() else format_of_file(file.given)
             if kind is None and not path.is_dir():
-                raise InputError(f"{file.name}: its name does not show the format; add --format {'|'.join(FORMATS)}")
+                raise FileError(f"{file.name}: its name does not show the format; add --format {'|'.join(FORMATS)}")
             examples.setdefault(kind or "folder", file)
     if len(examples) > 1:
         listed = " and ".join(sorted((file.below if len(paths) == 1 else file.given).as_posix() for file in examples.values()))
-        raise InputError(
+        raise FileError(
             f"{name}: the files are of different kinds ({listed}): choose files of one kind, for example with "
             f"--glob '*.jsonl', or name the format of all of them with --format {'|'.join(FORMATS)}"
         )

@@ -14,7 +14,7 @@ from ...arrays import np
 from ..outputs import open_output
 from .edits import Edit, adding_fields, marking
 from .encodings import BOM
-from .files import InputError, InputFile, Inputs, packing_of
+from .files import FileError, InputFile, Inputs, packing_of
 from .lines import RecordError
 from .records import RecordSource
 from .source import ChangedError, InputRecord, Marks, Piece, Place, ReadOptions
@@ -132,7 +132,7 @@ class TextSource(RecordSource):
                     try:
                         last = raw if change is None else change(i, raw)
                     except ValueError as error:
-                        raise InputError(f"{opened.name}, line {line}: {error}") from error
+                        raise FileError(f"{opened.name}, line {line}: {error}") from error
                     file.write(last)
                     is_later, before = True, opened
                     meter.advance(self.position)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .encodings import BOM, HEAD_BYTES, known_kind, refuse_utf16, why_not_text
-from .files import InputError, InputFile, Inputs
+from .files import FileError, InputFile, Inputs
 from .lines import END, LineFile, Lines, Problem, RecordError, Rows, too_long
 from .source import (
     ABSENT,
@@ -64,16 +64,13 @@ class RecordSource(Source):
         super().__init__(inputs, options)
         self._text_field: Any = options.text_fields[0] if len(options.text_fields) == 1 else None
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
-        self._require_fitting()
-
-    def _require_fitting(self) -> None:
-        options, called = self.options, _NAMELESS.get(self.format)
+        called = _NAMELESS.get(self.format)
         if called and (options.text_fields != ("text",) or options.id_field is not None):
-            raise InputError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
+            raise FileError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
         if called and options.integer_keys:
-            raise InputError(f"{self.name}: {called} have no ids, as --key-type int needs: use --key-type text")
+            raise FileError(f"{self.name}: {called} have no ids, as --key-type int needs: use --key-type text")
         if options.delimiter is not None and self.format not in ("csv", "tsv"):
-            raise InputError(f"{self.name}: --delimiter is for CSV and TSV: leave it out, or add --format csv")
+            raise FileError(f"{self.name}: --delimiter is for CSV and TSV: leave it out, or add --format csv")
 
     def _start(self) -> None:
         super()._start()
@@ -125,7 +122,7 @@ class RecordSource(Source):
         why = known_kind(head) if has_fields else why_not_text(head)
         if why is not None:
             others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
-            raise InputError(f"{file.name}: {why}{others}")
+            raise FileError(f"{file.name}: {why}{others}")
 
     def read_again(self, file: InputFile, number: int, place: Place, size: int) -> InputRecord:
         """Reread the record at a place in an `opened` file. Raises RecordError if it is missing."""
@@ -218,14 +215,14 @@ class RecordSource(Source):
         needed = [*self.options.text_fields, *([] if self.options.id_field is None else [self.options.id_field])]
         for field in (*needed, *(self.options.other_fields or ())):
             if (count := names.count(field)) > 1:
-                raise InputError(f"{self._called}, line 1: {count} columns are called {field!r}: rename all but one")
+                raise FileError(f"{self._called}, line 1: {count} columns are called {field!r}: rename all but one")
         for field in needed:
             if field not in names:
-                raise InputError(f"{self._called}, line 1: no column {field!r}; the header has {joined_names(names)}; {remedy}")
+                raise FileError(f"{self._called}, line 1: no column {field!r}; the header has {joined_names(names)}; {remedy}")
         self._columns[self._file] = names
         if self.options.one_header and names != self.columns:
             first = self._named[self.files[0]].name
-            raise InputError(
+            raise FileError(
                 f"{self._called}, line 1: the columns are {joined_names(names)}, those of {first} {joined_names(self.columns)}: "
                 "files with different columns cannot be combined; choose files with the same columns"
             )
@@ -241,7 +238,7 @@ class RecordSource(Source):
                 raw = file.read(self.options.max_bytes + 1)
         except ChangedError:
             raise
-        except (InputError, OSError) as error:
+        except (FileError, OSError) as error:
             raise self._error(0, str(error).removeprefix(f"{path}: ")) from error
         if len(raw) > self.options.max_bytes:
             raise self._error(0, too_long(self.options.max_bytes))

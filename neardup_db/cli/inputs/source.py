@@ -14,11 +14,8 @@ from ...located import LocatedTexts
 from ...parameters import quoted
 from ...values import MOST_PROBLEMS, Key
 from .encodings import UTF8
-from .files import InputError, Inputs, state_of
+from .files import FileError, Inputs, state_of
 from .lines import Problem, RecordError
-
-DEFAULT_MAX_BYTES = 64_000_000
-"""The default limit for a line, a CSV row or a text file."""
 
 
 class Place(NamedTuple):
@@ -28,7 +25,7 @@ class Place(NamedTuple):
     start: int
 
 
-class ChangedError(InputError):
+class ChangedError(FileError):
     pass
 
 
@@ -112,7 +109,7 @@ class ReadOptions:
     delimiter: str | None = None
     encoding: str = UTF8
     on_error: str = "raise"
-    max_bytes: int = DEFAULT_MAX_BYTES
+    max_bytes: int = 64_000_000
     glob: str = "*"
     source_name: str | None = None
     one_header: bool = False
@@ -182,7 +179,7 @@ class Source(ABC):
             state = state_of(path.stat()) if state is None else state
         except FileNotFoundError as error:
             if path not in self._states:
-                raise InputError(f"{name}: no such file or folder") from error
+                raise FileError(f"{name}: no such file or folder") from error
             raise ChangedError(f"{name} was removed while it was read: run it again when no program writes to it") from error
         if self._states.setdefault(path, state) != state:
             raise ChangedError(f"{name} changed while it was read: run it again when no program writes to it")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .encodings import BOM, UTF8, Converter
-from .files import STDIN, InputError, Inputs, NamedFile
+from .files import STDIN, FileError, Inputs, NamedFile
 from .lines import Problem
 from .records import RecordSource
 from .source import InputRecord, ReadOptions
@@ -131,9 +131,12 @@ class StreamSource(RecordSource):
 
     def __init__(self, arrivals: Arrivals, options: ReadOptions, key: str, report: Callable[[Problem], None]) -> None:
         if options.format is not None and options.format not in FORMATS:
-            raise InputError(f"standard input: {options.format} cannot be read as a stream: give --format {'|'.join(FORMATS)}")
+            raise FileError(f"standard input: {options.format} cannot be read as a stream: give --format {'|'.join(FORMATS)}")
         self._arrivals, self._report = arrivals, report
-        format_ = options.format or _format_of(arrivals)
+        format_ = options.format
+        if format_ is None:
+            is_json = arrivals.head(_FIRST_LINE).removeprefix(BOM).lstrip(b" \t").startswith(b"{")
+            format_ = "jsonl" if is_json else "lines"
         super().__init__(Inputs(arrivals.name, format_, []), options)
         self._named = {STDIN: NamedFile(STDIN, arrivals.name, Path("stdin"), STDIN, key)}
         self._file, self._called, self._key_name = STDIN, arrivals.name, key
@@ -147,7 +150,3 @@ class StreamSource(RecordSource):
         super().add_problem(problem)
         if len(self.problems) > count:
             self._report(problem)
-
-
-def _format_of(arrivals: Arrivals) -> str:
-    return "jsonl" if arrivals.head(_FIRST_LINE).removeprefix(BOM).lstrip(b" \t").startswith(b"{") else "lines"

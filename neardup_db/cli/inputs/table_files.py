@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import limits
-from .files import InputError, packing_by_content
+from .files import FileError, packing_by_content
 
 TABLE_FORMATS = ("parquet", "arrow")
 """Table formats. "arrow" is Arrow IPC, as file or stream."""
@@ -29,7 +29,7 @@ def pyarrow_for(name: str) -> Any:
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:
-        raise InputError(f"{name}: Parquet and Arrow files need pyarrow: pip install 'neardup-db[arrow]'") from error
+        raise FileError(f"{name}: Parquet and Arrow files need pyarrow: pip install 'neardup-db[arrow]'") from error
     return pyarrow
 
 
@@ -60,8 +60,8 @@ class TableFile:
         except (self._pa.ArrowException, OSError, MemoryError, OverflowError) as error:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             if "crypt" in said:
-                raise InputError(f"{self.name}{where}: is encrypted ({said}): decrypt it first") from error
-            raise InputError(f"{self.name}{where}: no {self.kind}, or damaged ({said}): copy or write the file again") from error
+                raise FileError(f"{self.name}{where}: is encrypted ({said}): decrypt it first") from error
+            raise FileError(f"{self.name}{where}: no {self.kind}, or damaged ({said}): copy or write the file again") from error
 
 
 def open_table(path: Path, name: str, format: str) -> ParquetFile | IpcFile:
@@ -69,11 +69,11 @@ def open_table(path: Path, name: str, format: str) -> ParquetFile | IpcFile:
     with open(path, "rb") as opened:
         head = opened.read(8)
     if packing_by_content(path) is not None:
-        raise InputError(f"{name}: packed tables are not supported: unpack it first; Parquet and Arrow compress their data")
+        raise FileError(f"{name}: packed tables are not supported: unpack it first; Parquet and Arrow compress their data")
     if not head:
-        raise InputError(f"{name}: the file is empty; a table without rows still has a schema")
+        raise FileError(f"{name}: the file is empty; a table without rows still has a schema")
     if head.startswith(_FEATHER_1):
-        raise InputError(f"{name}: Feather version 1, which is not supported: write it again as version 2, or as Parquet")
+        raise FileError(f"{name}: Feather version 1, which is not supported: write it again as version 2, or as Parquet")
     source = pa.OSFile(os.fsencode(path))
     return ParquetFile(pa, name, source) if format == "parquet" else IpcFile(pa, name, source, head.startswith(_IPC_FILE))
 
@@ -93,7 +93,7 @@ class ParquetFile(TableFile):
             self.schema = self._file.schema_arrow
 
     def require_readable(self) -> None:
-        """Raises InputError if the first row cannot be read, as in an encrypted file."""
+        """Raises FileError if the first row cannot be read, as in an encrypted file."""
         if self._file.metadata.num_row_groups:  # asking the footer about an encrypted column would abort the process
             with self.readable(", row group 0"):
                 next(self._file.iter_batches(1, row_groups=[0]), None)
@@ -112,7 +112,7 @@ class ParquetFile(TableFile):
                     with self.readable(f", row group {i}"):
                         batch = next(batches, None)
                     if batch is None or not len(batch):
-                        raise InputError(f"{self.name}, row group {i}: fewer rows than the footer says: copy the file again")
+                        raise FileError(f"{self.name}, row group {i}: fewer rows than the footer says: copy the file again")
                     row_bytes = max(row_bytes, batch.nbytes / len(batch))  # dictionary-encoded texts are larger in memory
                     self.rows += len(batch)
                     self.share = self.rows / metadata.num_rows
@@ -121,16 +121,12 @@ class ParquetFile(TableFile):
             self.share = self.rows / max(metadata.num_rows, 1)
 
     def output(self, path: Path, schema: Any) -> Any:
-        return ParquetOutput(self._pa, path, schema, self._codec())
-
-    def _codec(self) -> str:
-        """The codec of the largest column."""
-        if not self._file.metadata.num_row_groups:
-            return "snappy"
-        group = self._file.metadata.row_group(0)
-        columns = map(group.column, range(group.num_columns))
-        codec: str = max(columns, key=lambda column: column.total_uncompressed_size).compression
-        return "none" if codec == "UNCOMPRESSED" else codec
+        codec = "snappy"
+        if self._file.metadata.num_row_groups:  # the codec of the largest column
+            group = self._file.metadata.row_group(0)
+            columns = map(group.column, range(group.num_columns))
+            codec = max(columns, key=lambda column: column.total_uncompressed_size).compression
+        return ParquetOutput(self._pa, path, schema, "none" if codec == "UNCOMPRESSED" else codec)
 
 
 class ParquetOutput:

@@ -15,7 +15,7 @@ from ...arrays import np
 from ...located import LocatedTexts, fitting
 from ...values import Key
 from .encodings import UTF8
-from .files import InputError, Inputs
+from .files import FileError, Inputs
 from .lines import Problem, RecordError, too_long
 from .source import ChangedError, InputRecord, Marks, Piece, ReadOptions, Source, clean_key, integer_key
 from .table_files import IpcFile, ParquetFile, open_table, pyarrow_for
@@ -42,14 +42,14 @@ class Rows(NamedTuple):
 
 class TableSource(Source):
     """A table source (see `Source`). All files have one format of TABLE_FORMATS and one schema. `left_out` holds the positions,
-    from 0, of the rows skipped by the last iteration or by `sketched`."""
+    from 0, of the rows skipped by the last iteration or by `pieces`."""
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
         super().__init__(inputs, options)
         if not self.files:
-            raise InputError(f"{self.name}: no files; choose some with --glob")
+            raise FileError(f"{self.name}: no files; choose some with --glob")
         if options.delimiter is not None or options.encoding != UTF8:
-            raise InputError(f"{self.name}: --delimiter and --encoding are for text, not for tables: leave them out")
+            raise FileError(f"{self.name}: --delimiter and --encoding are for text, not for tables: leave them out")
         self.pa = pyarrow_for(self.name)
         self.schema = self._common_schema()
         self._texts = [self._column(field, _is_text, "strings", "--text-field") for field in options.text_fields]
@@ -77,7 +77,7 @@ class TableSource(Source):
             return
         field = next((field for field in (*schema, *first) if field not in list(first) or field not in list(schema)), None)
         kind = "" if field is None else f"the column {field.name!r} ({field.type}{'' if field.nullable else ', not null'})"
-        raise InputError(
+        raise FileError(
             f"{self._named[self.files[0]].name} and {self._named[path].name} differ in {kind or 'the order of their columns'}: "
             "choose files with --glob, or write them with one schema"
         )
@@ -85,12 +85,12 @@ class TableSource(Source):
     def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
         way = _column_path(self.pa, list(self.schema), name)
         if way is None:
-            raise InputError(f"{self.name}: no column {name!r}; it has {self._column_names()}. {_REMEDY}")
+            raise FileError(f"{self.name}: no column {name!r}; it has {self._column_names()}. {_REMEDY}")
         if self.schema.names.count(way[0]) > 1:
-            raise InputError(f"{self.name}: {self.schema.names.count(way[0])} columns are called {way[0]!r}: rename all but one")
+            raise FileError(f"{self.name}: {self.schema.names.count(way[0])} columns are called {way[0]!r}: rename all but one")
         kind = self.type_of(way)
         if not fits(self.pa, kind):
-            raise InputError(
+            raise FileError(
                 f"{self.name}: the column {name!r} is {kind}, not {kinds}; the columns are {self._column_names()}. Cast it, or "
                 f"name another with {option}"
             )
@@ -124,11 +124,11 @@ class TableSource(Source):
         self.require_state(path)
         try:
             yield open_table(path, self._named[path].name, self.format)
-        except (InputError, UnicodeDecodeError) as error:
+        except (FileError, UnicodeDecodeError) as error:
             self.require_state(path)
-            if isinstance(error, InputError):
+            if isinstance(error, FileError):
                 raise
-            raise InputError(f"{self._named[path].name}: damaged, a column name is not UTF-8 ({error})") from error
+            raise FileError(f"{self._named[path].name}: damaged, a column name is not UTF-8 ({error})") from error
         self.require_state(path)
 
     @property
@@ -205,17 +205,6 @@ class TableSource(Source):
                 usable[i] = False
         return usable
 
-    def sketched(self) -> Iterator[LocatedTexts]:
-        self._start()
-        required = self._with_ids if self.options.id_field is not None else []
-        for rows, texts in self.text_rows(limits.SKETCHED_RECORDS, columns=required):
-            usable = self.usable(rows, texts)
-            if not usable.all():
-                texts = texts.at_indexes(usable)
-            if not self._is_utf8(rows.batch):
-                self.replaced += sum(isinstance(text, bytes) for text in texts)
-            yield texts
-
     def _is_utf8(self, batch: Any) -> bool:
         try:
             for way in self._texts:
@@ -234,7 +223,7 @@ class TableSource(Source):
         self._start()
         if self.id_column is None and self.options.integer_keys:
             why = f"no column of ids, as --key-type int needs; it has {self._column_names()}. {_REMEDY}"
-            raise InputError(f"{self.name}: {why}")
+            raise FileError(f"{self.name}: {why}")
         numbers = itertools.count(1)
         for rows, texts in self.text_rows(limits.PIECE_RECORDS):
             yield from self.records(rows, texts, self.usable(rows, texts), numbers)
@@ -267,7 +256,7 @@ class TableSource(Source):
         return integer_key(value, f"the column {column!r}")
 
     def _fields(self, batch: Any) -> dict[str, list[Any]]:
-        """The other fields of a batch as JSON values, or as comparable values if requested by name. Raises InputError for a
+        """The other fields of a batch as JSON values, or as comparable values if requested by name. Raises FileError for a
         column that JSON cannot represent."""
         names = self._other_columns()
         if not names:
@@ -283,7 +272,7 @@ class TableSource(Source):
         with arrow.Source("columns", self.pa.RecordBatch.from_arrays(list(columns.values()), list(columns))) as source:
             for (name, column), kind in zip(columns.items(), source.types, strict=True):
                 if not arrow.is_json(kind):
-                    raise InputError(f"{self.name}: the column {name!r} is {column.type}, not {arrow.METADATA}")
+                    raise FileError(f"{self.name}: the column {name!r} is {column.type}, not {arrow.METADATA}")
             (chunk,) = source.chunks()
             return {**decimals, **{name: column.values(0, len(batch)) for name, column in zip(columns, chunk, strict=True)}}
 
@@ -300,7 +289,14 @@ class TableSource(Source):
     # ---- copying -------------------------------------------------------------------------------------------------------
 
     def pieces(self) -> Iterator[Piece]:
-        for texts in self.sketched():
+        self._start()
+        required = self._with_ids if self.options.id_field is not None else []
+        for rows, texts in self.text_rows(limits.SKETCHED_RECORDS, columns=required):
+            usable = self.usable(rows, texts)
+            if not usable.all():
+                texts = texts.at_indexes(usable)
+            if not self._is_utf8(rows.batch):
+                self.replaced += sum(isinstance(text, bytes) for text in texts)
             yield Piece(texts, int(texts.sizes.sum()))
 
     def chosen(self, wanted: Any) -> Iterator[InputRecord]:
@@ -362,7 +358,7 @@ class TableSource(Source):
         schema = self.schema
         for name in marks.columns([]):
             if name in schema.names:
-                raise InputError(f"{self.name}: there is a column {name!r} already, which --mark adds: rename it first")
+                raise FileError(f"{self.name}: there is a column {name!r} already, which --mark adds: rename it first")
             schema = schema.append(pa.field(name, kinds.get(name, pa.string())))
         return schema
 
@@ -372,7 +368,7 @@ class TableSource(Source):
         if schema.field("duplicate_of").type == pa.string():
             columns["duplicate_of"] = [None if key is None else str(key) for key in columns["duplicate_of"]]
         elif unnamed := next((key for key in columns["duplicate_of"] if isinstance(key, str)), None):
-            raise InputError(
+            raise FileError(
                 f"{self.name}: the row {unnamed} is kept in place of others and has no id, so 'duplicate_of' cannot name it: "
                 f"fill the column {'.'.join(self.id_column or ())!r}, or name another with --id-field"
             )
@@ -387,7 +383,7 @@ class TableSource(Source):
         try:
             yield
         except self.pa.ArrowException as error:
-            raise InputError(f"{self.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
+            raise FileError(f"{self.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
 
 
 def _column_of(array: Any) -> arrow.Column:
