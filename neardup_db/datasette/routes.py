@@ -1,9 +1,12 @@
-"""Routes of the pages, their permissions, and error pages."""
+"""Routes of the pages, their permissions, style and headers, and error pages."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,11 +16,11 @@ from markupsafe import Markup
 
 from ..errors import NearDupError, ParameterError
 from ..index import Index
+from ..show.style import CSS
 from ..values import Key
 from . import contents
 from .contents import MAX_NUMBER, Problem
 from .foreign import TIME_LIMIT_S, Cursor, index_names, reading
-from .policy import HEADERS, STYLE
 
 PLUGIN = "neardup-db"
 """The plugin's name in Datasette's configuration."""
@@ -38,6 +41,22 @@ DECISIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "withdraw": (0, lambda index, number: index.disallow(id=number)),
 }
 """By button: the number of its keys, and the method. "withdraw" takes the number of an allowed text."""
+
+
+STYLE = CSS + "\n" + Path(__file__).with_name("pages.css").read_text("utf-8")
+
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode("utf-8")).digest()).decode("ascii")
+
+HEADERS = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",
+}
+"""The browser runs no scripts on these pages, whatever a document contains, and loads nothing for them."""
 
 
 class Place(NamedTuple):
