@@ -29,26 +29,6 @@ ND_TARGET_AVX2 static __m256i load_first(__m256i lanes, const uint32_t *address)
 
 /* ---- MinHash ------------------------------------------------------------------------------------------------------------ */
 
-/* (h ^ h >> 32) * ND_PREMIX_FACTOR modulo 2^64, from three products of 32 bits. */
-ND_TARGET_AVX2 static __m256i fold(__m256i hash)
-{
-    const __m256i low = _mm256_set1_epi64x(ND_PREMIX_FACTOR & 0xffffffff), high = _mm256_set1_epi64x(ND_PREMIX_FACTOR >> 32);
-    __m256i shifted = _mm256_srli_epi64(hash, 32), folded = _mm256_xor_si256(hash, shifted);
-    __m256i crossed = _mm256_add_epi64(_mm256_mul_epu32(folded, high), _mm256_mul_epu32(shifted, low));
-    return _mm256_add_epi64(_mm256_mul_epu32(folded, low), _mm256_slli_epi64(crossed, 32));
-}
-
-ND_TARGET_AVX2 static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
-{
-    const __m256i odd_lanes = _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7);
-    size_t j = 0;
-    for (; j + 4 <= count; j += 4) {
-        __m256i folded = _mm256_permutevar8x32_epi32(fold(fold(load(hashes + j))), odd_lanes);
-        _mm_storeu_si128((__m128i *)(x + j), _mm256_castsi256_si128(folded));
-    }
-    nd_kernels_scalar.premix(hashes + j, count - j, x + j);
-}
-
 /* Eight slots a register, four registers at once: the multiplication takes about ten cycles, so that four independent ones are
  * under way while the minima stay in registers over all of x. Plain loop:
  *     for every slot i, every x[j]: minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset) */
@@ -294,7 +274,6 @@ ND_TARGET_AVX2 static size_t count_common(const uint8_t *a, size_t a_count, cons
 
 const nd_kernels nd_kernels_avx2 = {
     .name = "avx2",
-    .premix = premix,
     .minhash_update = minhash_update,
     .count_bits = count_bits,
     .count_bits64 = count_bits64,

@@ -37,7 +37,6 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
 {
 #define LAY(member) over->member = table->member != NULL ? table->member : over->member
     LAY(name);
-    LAY(premix);
     LAY(minhash_update);
     LAY(count_bits);
     LAY(count_bits64);

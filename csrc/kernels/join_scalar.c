@@ -1,24 +1,11 @@
 /* join_scalar.c: the kernels of the joins in portable C. This file says what the other tiers must return. */
 #include "kernels/kernels.h"
 
-/* Set bits of a word. x86-64 without POPCNT has no instruction for it: sums of 2, 4 and 8 neighbouring bits, then of all bytes. */
-static uint64_t population(uint64_t word)
-{
-#if ND_HAVE_X86
-    word -= word >> 1 & 0x5555555555555555;
-    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
-    word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f;
-    return word * 0x0101010101010101 >> 56;
-#else
-    return (uint64_t)__builtin_popcountll(word);
-#endif
-}
-
 static uint64_t distance_of(const nd_near *near, size_t row, size_t column)
 {
     uint64_t distance = 0;
     for (size_t w = 0; w < near->plane_count; w++)
-        distance += population(near->planes[w * near->stride + row] ^ near->planes[w * near->stride + column]);
+        distance += nd_population(near->planes[w * near->stride + row] ^ near->planes[w * near->stride + column]);
     return distance;
 }
 
@@ -46,7 +33,7 @@ static size_t may_overlap(const uint64_t *query, size_t words, uint64_t excess, 
         for (size_t lane = 0; lane < ND_SET_LANES; lane++) {
             uint64_t own = rows[words * ND_SET_LANES + lane], most = own < excess ? own : excess;
             for (size_t w = 0; w < words; w++)
-                most += population(query[w] & rows[w * ND_SET_LANES + lane]);
+                most += nd_population(query[w] & rows[w * ND_SET_LANES + lane]);
             if (most >= needed[block])
                 out[found++] = (uint32_t)(block * ND_SET_LANES + lane);
         }

@@ -90,8 +90,6 @@ typedef struct nd_shingles {
  * to nd_kernels_lay in dispatch.c too. */
 typedef struct nd_kernels {
     const char *name; /* tables of one name make one tier */
-    /* x[j] = fold(fold(hashes[j])) >> 32, fold(h) = (h ^ h >> 32) * ND_PREMIX_FACTOR modulo 2^64 */
-    void (*premix)(const uint64_t *hashes, size_t count, uint32_t *x);
     /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
     void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
         size_t count, uint32_t *minima);
@@ -136,6 +134,19 @@ typedef struct nd_kernels {
 static inline uint64_t nd_fold(uint64_t hash)
 {
     return (hash ^ hash >> 32) * ND_PREMIX_FACTOR;
+}
+
+/* Set bits of a word. x86-64 without POPCNT has no instruction for it: sums of 2, 4 and 8 neighbouring bits, then of all bytes. */
+static inline uint64_t nd_population(uint64_t word)
+{
+#if ND_HAVE_X86
+    word -= word >> 1 & 0x5555555555555555;
+    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
+    word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f;
+    return word * 0x0101010101010101 >> 56;
+#else
+    return (uint64_t)__builtin_popcountll(word);
+#endif
 }
 
 extern const nd_kernels nd_kernels_scalar;

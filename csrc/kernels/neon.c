@@ -8,26 +8,6 @@
 
 /* ---- MinHash ------------------------------------------------------------------------------------------------------------ */
 
-/* The halves of four hashes, and of four times (h ^ h >> 32) * ND_PREMIX_FACTOR modulo 2^64. */
-static inline uint32x4x2_t fold(uint32x4x2_t hash)
-{
-    const uint32_t low = (uint32_t)ND_PREMIX_FACTOR, high = (uint32_t)(ND_PREMIX_FACTOR >> 32);
-    uint32x4_t folded = veorq_u32(hash.val[0], hash.val[1]);
-    uint64x2_t first = vmull_n_u32(vget_low_u32(folded), low), second = vmull_n_u32(vget_high_u32(folded), low);
-    uint32x4_t carried = vcombine_u32(vshrn_n_u64(first, 32), vshrn_n_u64(second, 32));
-    uint32x4_t product_high = vmlaq_n_u32(vmlaq_n_u32(carried, folded, high), hash.val[1], low);
-    return (uint32x4x2_t){{vcombine_u32(vmovn_u64(first), vmovn_u64(second)), product_high}};
-}
-
-/* Halves of four hashes are taken apart as they are loaded. */
-static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
-{
-    size_t j = 0;
-    for (; j + 4 <= count; j += 4)
-        vst1q_u32(x + j, fold(fold(vld2q_u32((const uint32_t *)(const void *)(hashes + j)))).val[1]);
-    nd_kernels_scalar.premix(hashes + j, count - j, x + j);
-}
-
 /* Four slots a register, eight registers at once: a, b and the minima of 32 slots stay in registers over all of x. */
 static void update_32(const uint32_t *a, const uint32_t *b, uint32_t offset, const uint32_t *x, size_t count, uint32_t *minima)
 {
@@ -246,7 +226,6 @@ static size_t equal_slots32(const uint8_t *a, const uint8_t *b, size_t count)
 
 const nd_kernels nd_kernels_neon = {
     .name = "neon",
-    .premix = premix,
     .minhash_update = minhash_update,
     .count_bits = count_bits,
     .count_bits64 = count_bits64,

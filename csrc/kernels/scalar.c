@@ -1,12 +1,6 @@
 /* scalar.c: every kernel in portable C. This file says what the kernels of the other tiers must return, to the bit. */
 #include "kernels/kernels.h"
 
-static void premix(const uint64_t *hashes, size_t count, uint32_t *x)
-{
-    for (size_t j = 0; j < count; j++)
-        x[j] = (uint32_t)(nd_fold(nd_fold(hashes[j])) >> 32);
-}
-
 static void minhash_update(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
     size_t count, uint32_t *minima)
 {
@@ -53,23 +47,14 @@ static void add_weights(const uint8_t *digests, size_t count, size_t stride, siz
         }
 }
 
-/* Set bits of a word without the instruction for it: sums of 2, 4 and 8 neighbouring bits, then of all bytes. */
-static uint64_t population(uint64_t word)
-{
-    word -= word >> 1 & 0x5555555555555555;
-    word = (word & 0x3333333333333333) + (word >> 2 & 0x3333333333333333);
-    word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f;
-    return word * 0x0101010101010101 >> 56;
-}
-
 static uint64_t hamming(const uint8_t *a, const uint8_t *b, size_t size)
 {
     uint64_t distance = 0;
     size_t i = 0;
     for (; i + 8 <= size; i += 8)
-        distance += population(nd_load64(a + i) ^ nd_load64(b + i));
+        distance += nd_population(nd_load64(a + i) ^ nd_load64(b + i));
     for (; i < size; i++)
-        distance += population((uint64_t)(a[i] ^ b[i]));
+        distance += nd_population((uint64_t)(a[i] ^ b[i]));
     return distance;
 }
 
@@ -132,7 +117,6 @@ static size_t count_common(const uint8_t *a, size_t a_count, const uint8_t *b, s
 
 const nd_kernels nd_kernels_scalar = {
     .name = "scalar",
-    .premix = premix,
     .minhash_update = minhash_update,
     .count_bits = count_bits,
     .count_bits64 = count_bits64,

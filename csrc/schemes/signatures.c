@@ -133,15 +133,12 @@ void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t
     const nd_kernels *kernels = nd_kernels_active();
     /* Signed order is unsigned order of numbers moved by 2^31: one kernel for both families. */
     const uint32_t offset = family == ND_FAMILY_JAVA32 ? 0x80000000u : 0;
-    const unsigned shift = family == ND_FAMILY_MIXED ? 32 : 0;
+    const unsigned shift = family == ND_FAMILY_JAVA32 ? 0 : 32;
     uint32_t x[ND_HASH_BLOCK];
     for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
         size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
-        if (family == ND_FAMILY_AFFINE32)
-            kernels->premix(hashes + start, size, x);
-        else
-            for (size_t i = 0; i < size; i++)
-                x[i] = (uint32_t)(hashes[start + i] >> shift);
+        for (size_t i = 0; i < size; i++)
+            x[i] = (uint32_t)((family == ND_FAMILY_AFFINE32 ? nd_fold(nd_fold(hashes[start + i])) : hashes[start + i]) >> shift);
         kernels->minhash_update(a, b, offset, num_perm, x, size, minima);
     }
 }

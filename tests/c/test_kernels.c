@@ -13,24 +13,6 @@ static uint64_t *words(size_t count)
     return (uint64_t *)(void *)skewed(8 * count, 0);
 }
 
-static void check_premix(const nd_kernels *kernels)
-{
-    for (size_t n = 0; n < LENGTHS; n++) {
-        uint64_t *hashes = words(lengths[n]);
-        uint32_t *x = malloc(4 * lengths[n] + 1);
-        CHECK(x != NULL);
-        for (size_t j = 0; j < lengths[n]; j += 3)
-            hashes[j] |= UINT64_MAX << draw() % 64;
-        kernels->premix(hashes, lengths[n], x);
-        for (size_t j = 0; j < lengths[n]; j++) {
-            uint64_t folded = (hashes[j] ^ hashes[j] >> 32) * 0x9E3779B97F4A7C15u;
-            CHECK(x[j] == (uint32_t)((folded ^ folded >> 32) * 0x9E3779B97F4A7C15u >> 32));
-        }
-        free(hashes);
-        free(x);
-    }
-}
-
 /* 0, then 32 bits of random bytes: minima are never reached before the update and may be. */
 static void check_minhash_update(const nd_kernels *kernels)
 {
@@ -201,7 +183,6 @@ int main(void)
     for (int i = 0; i < nd_isa_count(); i++) {
         CHECK(nd_isa_force(nd_isa_at(i)) == ND_OK);
         const nd_kernels *kernels = nd_kernels_active();
-        check_premix(kernels);
         check_minhash_update(kernels);
         check_count_bits(kernels);
         check_count_bits64(kernels);
