@@ -22,7 +22,6 @@ from support import PAST, SETS, WORDS
 
 from neardup_db import Index, SimHash
 from neardup_db.limits import READERS_MAX
-from neardup_db.store.layout import definitions
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """What interrupts a finalizer is not raised, and Python says so."""
@@ -182,23 +181,6 @@ def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str
     assert moment > 50
 
 
-def test_settings_that_were_read_in_part_are_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild that is interrupted while it takes over the new settings is forgotten whole."""
-
-    def interrupted(*_: Any) -> int:
-        monkeypatch.setattr(definitions, "optional_tables", optional_tables)
-        raise KeyboardInterrupt
-
-    with Index(path) as index:
-        optional_tables = definitions.optional_tables
-        monkeypatch.setattr(definitions, "optional_tables", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index.rebuild(SimHash(max_distance=3))
-        assert index.check().problems == () and index.query(TEXTS[0])[0].key == "0"
-        index.add("new", TEXTS[1])
-        assert index.check().problems == ()
-
-
 QUESTIONS: dict[str, Callable[[Index], Any]] = {
     "query": lambda index: index.query(TEXTS[0]),
     "query in a group": lambda index: index.query(TEXTS[0], group="g"),
@@ -272,33 +254,3 @@ def test_creating_is_interrupted(tmp_path: Path, more_rounds: bool, long_run: bo
             assert index.check().problems == ()
         path.unlink()
     assert moment > 50
-
-
-def test_an_interrupt_where_a_load_begins_to_commit_takes_it_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While somebody holds the exception, and all frames with it, the transaction is over and the index goes on."""
-
-    class Interrupted:
-        """A transaction whose end is interrupted once, before it does anything."""
-
-        def __init__(self, transaction: Any) -> None:
-            self.transaction, self.ends = transaction, 0
-
-        def __enter__(self) -> None:
-            self.transaction.__enter__()
-
-        def __exit__(self, *error: Any) -> Any:
-            self.ends += 1
-            if self.ends == 1:
-                raise KeyboardInterrupt
-            return self.transaction.__exit__(*error)
-
-    with Index(path) as index:
-        before = list(index)
-        with monkeypatch.context() as patch:
-            writing = index._store.writing
-            patch.setattr(index._store, "writing", lambda **how: Interrupted(writing(**how)))
-            with pytest.raises(KeyboardInterrupt) as held:
-                index.add_many([("new", "one two three")])
-        assert list(index) == before and held.value is not None
-        index.add("newer", "one two three")
-        assert index.check().ok

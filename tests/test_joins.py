@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import numpy as np
 import pytest
 from buckets import rows
 from support import CASES, PAST, Case, Model
-from test_scheme_core import keys
 
 from neardup_db import (
     BinaryCode,
@@ -120,31 +118,6 @@ def test_filing_is_the_table(tmp_path: Path, name: str) -> None:
             assert sorted(entries) == sorted(row[:4] for row in db.execute(sql))
             assert all(row[4] == row[0] + 2**20 - 1 for row in db.execute(sql))
         assert db.execute("SELECT count(*) FROM neardup_filing('neardup', 5, 4)").get == 0
-
-
-def test_filing_by_keys_is_filing_by_values(tmp_path: Path) -> None:
-    """The rows that follow from keys given to neardup_filing are those of the values; keys of another number are refused."""
-    words = [f"w{i}" for i in range(40)]
-    groups = ("a", "b", None)
-    records = [{"key": i, "text": " ".join(words[i % 7 : 9 + i % 5 + i % 7]), "group": groups[i % 3]} for i in range(90)]
-    with Index(tmp_path / "a.db", MinHash(threshold=0.8, exact=True)) as index:
-        index.add_many(records)  # equal texts, several groups: by keys
-        assert index.check().ok
-        db, scheme = index.connection, index.scheme
-        values = db.execute("SELECT id, group_id, value FROM neardup_fingerprint ORDER BY id").fetchall()
-        assert [row[0] for row in values] == list(range(1, len(values) + 1))
-        rows = []
-        for _, group_id, value in values:
-            lows = [low for _, low, _ in keys(scheme.native, value, False)]
-            rows.append([group_id, *lows, *lows[-1:] * (scheme.bands - len(lows))])
-        given = np.array(rows, "<i8").tobytes()
-        call = "SELECT group_id, low, crowd, fingerprint_id FROM neardup_filing('neardup', ?, ?"
-        assert db.execute(f"{call}, ?)", (1, len(rows), given)).fetchall() == db.execute(f"{call})", (1, len(rows))).fetchall()
-        for first, last, wrong in ((1, len(rows) - 1, given), (2, 1, b""), (1, 1, given[:8]), (1, len(rows), "text"), (1, 1, 5)):
-            with pytest.raises(apsw.SQLError, match="neardup_filing: keys must be a blob of 13 64-bit numbers"):
-                db.execute(f"{call}, ?)", (first, last, wrong)).fetchall()
-    with Index(":memory:", SimHash()) as index, pytest.raises(apsw.SQLError, match="of an index of bands"):
-        index.connection.execute("SELECT * FROM neardup_filing('neardup', 1, 1, zeroblob(16))").fetchall()
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -19,7 +19,6 @@ from commands import good, refused, run
 from support import FAR, LATER, PAST, SETS, WORDS
 
 from neardup_db import (
-    BinaryCode,
     BottomK,
     DuplicateKeyError,
     Index,
@@ -369,15 +368,6 @@ def test_outcomes_of_many_transactions_packed(tmp_path: Path, more: tuple[str, .
     assert [(one["key"], one["line"], one["outcome"]) for one in told] == [(str(n), n + 1, "added") for n in range(20)]
 
 
-def test_outcomes_of_codes(tmp_path: Path) -> None:
-    """The distance is told in bits."""
-    codes = records_file(tmp_path, {"id": "a", "text": "00" * 8}, {"id": "b", "text": "00" * 7 + "01"})
-    out = tmp_path / "out.jsonl"
-    scheme = ("--scheme", "binarycode", "--bits", 64, "--max-distance", 3)
-    good("add", tmp_path / "a.db", codes, *scheme, "--outcomes", out)
-    assert [(one["match"], one["distance"]) for one in lines_of(out)] == [(None, None), ("a", 1)]
-
-
 def test_after_an_error_the_committed_records_are_told(tmp_path: Path) -> None:
     """The file has exactly the records that the index has, and the message names it; if none is committed there is no file."""
     posts = records_file(tmp_path, *({"id": str(n), "text": f"text number {n}"} for n in range(5)), "{\n")
@@ -439,11 +429,3 @@ def test_rows_of_a_table_are_told_by_their_row(tmp_path: Path) -> None:
     told = sorted(lines_of(out), key=lambda one: one["line"])
     outcomes = [(one["line"], one["key"], one["outcome"]) for one in told]
     assert outcomes == [(1, "a", "added"), (2, None, "skipped"), (3, "c", "added")]
-
-
-def test_binary_code_index_of_the_same_bits(codes: Index) -> None:
-    """A record of wrong size is skipped with its key."""
-    told = Notes()
-    codes.add_codes(["a", "b"], [b"\0" * 8, b"\0" * 7], on_error="skip", on_outcome=told)
-    assert [one[:2] for one in told] == [("a", "added"), ("b", "skipped")]
-    assert isinstance(codes.scheme, BinaryCode)

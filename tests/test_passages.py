@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import apsw
 import numpy as np
@@ -27,7 +26,6 @@ from neardup_db import (
     Passages,
     ShortTextsWarning,
     TextRules,
-    limits,
     load,
 )
 from neardup_db.compute import shingle_hashes
@@ -438,21 +436,6 @@ def test_texts_as_bytes_and_with_lone_surrogates() -> None:
 # ---- loads -----------------------------------------------------------------------------------------------------------------
 
 
-def passes(index: Index, records: Any) -> int:
-    """How often a load of these records writes to the candidate table."""
-    writes = 0
-
-    def trace(statement: str) -> bool:
-        nonlocal writes
-        writes += statement.startswith("INSERT OR FAIL INTO neardup_passage_hash")
-        return True
-
-    index.connection.set_exec_trace(lambda cursor, statement, bindings: trace(statement))
-    index.add_many(records)
-    index.connection.set_exec_trace(None)
-    return writes
-
-
 def test_a_phrase_that_all_share_and_that_is_no_passage_connects_nothing() -> None:
     """Texts with one footer that is shorter than a passage stay apart in a load; those with a longer one are one cluster."""
     footer = " ".join(f"footer{word}" for word in range(18))
@@ -480,12 +463,3 @@ def test_texts_that_share_almost_a_passage_match_by_the_word_before_it(threshold
             index.add_many(records[load::loads])
         assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [list(range(word, 600, 37)) for word in range(37)]
         assert index.check().problems == ()
-
-
-def test_a_load_writes_the_candidate_table_as_often_as_its_rows_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
-    monkeypatch.setattr(limits, "FILING_BYTES", 1 << 20)
-    texts = [" ".join(f"w{number}-{word}" for word in range(100)) for number in range(400)]
-    with Index(":memory:", Passages()) as index:
-        assert passes(index, enumerate(texts)) == 1
-        assert 5 <= passes(index, [(1000 + number, f"{text} " * 100) for number, text in enumerate(texts[:100])]) <= 20

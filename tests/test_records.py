@@ -15,7 +15,6 @@ import zstandard
 from neardup_db.cli.inputs.files import FileError
 from neardup_db.cli.inputs.lines import RecordError
 from neardup_db.cli.inputs.opening import open_source
-from neardup_db.cli.inputs.records import format_of
 from neardup_db.cli.inputs.source import ReadOptions, Source
 from neardup_db.cli.inputs.stream import Arrivals, StreamSource
 from neardup_db.cli.outputs import replacing
@@ -38,35 +37,12 @@ def read(path: Path, **options: object) -> list[tuple[object, str]]:
 JSONL = '{"id": "a", "text": "one"}\n{"id": "b", "text": "two", "lang": "en"}\n'
 
 
-def test_json_lines_give_keys_texts_and_other_fields(tmp_path: Path) -> None:
-    """A line of JSON is one record; the other fields stay in `fields`, and raw is the line itself."""
-    records = list(opened(write(tmp_path / "in.jsonl", JSONL)))
-    assert [(record.key, record.text, record.number, record.line) for record in records] == [
-        ("a", "one", 1, 1),
-        ("b", "two", 2, 2),
-    ]
-    assert records[1].fields == {"lang": "en"}
-    assert b"".join(record.raw for record in records) == JSONL.encode()
-
-
 def test_several_packed_pieces_are_one_file(tmp_path: Path) -> None:
     """Frames and members written one after another are read to the last."""
     lines = JSONL.encode().splitlines(keepends=True)
     packed = b"".join(zstandard.ZstdCompressor().compress(line) for line in lines)
     assert len(read(write(tmp_path / "in.jsonl.zst", packed))) == 2
     assert len(read(write(tmp_path / "in.jsonl.gz", b"".join(map(gzip.compress, lines))))) == 2
-
-
-def test_csv_rows_keep_their_bytes(tmp_path: Path) -> None:
-    """Quoted line ends, doubled quotes and CRLF are read right, and raw is the row as it stands."""
-    header, first, second = b"id,text\r\n", b'a,"one\r\n ""two"""\r\n', b"b,three"
-    source = opened(write(tmp_path / "in.csv", header + first + second))
-    records = list(source)
-    assert source.header == header
-    assert [(record.key, record.text, record.raw, record.line) for record in records] == [
-        ("a", 'one\r\n "two"', first, 2),
-        ("b", "three", second, 4),
-    ]
 
 
 def test_a_folder_gives_its_files(tmp_path: Path) -> None:
@@ -117,14 +93,6 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None
     assert source.skipped == 1 and [problem.line for problem in source.problems] == [2]
 
 
-def test_a_key_that_is_no_integer_is_an_error(tmp_path: Path) -> None:
-    """--key-type int refuses text and integers beyond 64 bits."""
-    for value in ('"x"', str(1 << 63)):
-        path = write(tmp_path / "in.jsonl", f'{{"id": {value}, "text": "one"}}\n')
-        with pytest.raises(RecordError, match="--key-type"):
-            read(path, integer_keys=True)
-
-
 def test_a_line_beyond_the_limit_is_an_error_and_not_memory(tmp_path: Path) -> None:
     """A line of exactly the limit passes, one byte more does not; the lines after it are read."""
     line = '{"text": "' + "x" * 50 + '"}\n'
@@ -135,49 +103,12 @@ def test_a_line_beyond_the_limit_is_an_error_and_not_memory(tmp_path: Path) -> N
     assert read(path, max_bytes=len(line) - 1, on_error="skip") == [("in.jsonl:2", "y")]
 
 
-def test_a_csv_row_beyond_the_limit_is_an_error(tmp_path: Path) -> None:
-    """A quote that is never closed ends at the limit, not at the end of memory."""
-    path = write(tmp_path / "in.csv", 'id,text\na,"one\n' + "x\n" * 1000)
-    with pytest.raises(RecordError, match="line 2: longer than 100 bytes"):
-        read(path, max_bytes=100)
-    with pytest.raises(RecordError, match="line 2: not a valid row"):
-        read(path)
-
-
-def test_long_csv_fields_are_read(tmp_path: Path) -> None:
-    """A field longer than the csv module's own limit is no error."""
-    path = write(tmp_path / "in.csv", "id,text\na," + "x" * 300_000 + "\n")
-    assert len(read(path)[0][1]) == 300_000
-
-
 def test_csv_rows_of_another_width_are_errors(tmp_path: Path) -> None:
     """A row with too few or too many columns is named by its line; empty lines are none."""
     path = write(tmp_path / "in.csv", "id,text\na,one\n\nb\nc,three\n")
     with pytest.raises(RecordError, match="line 4: 1 columns, the header has 2"):
         read(path)
     assert [key for key, _ in read(path, on_error="skip")] == ["a", "c"]
-
-
-def test_an_unknown_column_is_named_with_those_there_are(tmp_path: Path) -> None:
-    """A field that the header does not have is an error at once, even when records are skipped."""
-    path = write(tmp_path / "in.csv", "id,body\na,one\n")
-    with pytest.raises(FileError, match="no column 'text'; the header has 'id', 'body'"):
-        read(path, on_error="skip")
-
-
-def test_byte_order_marks_and_invalid_utf8(tmp_path: Path) -> None:
-    """A byte order mark is dropped, a wrong byte becomes U+FFFD and is counted, the raw bytes stay."""
-    data = b'\xef\xbb\xbf{"id": "a", "text": "caf\xe9"}\n'
-    source = opened(write(tmp_path / "in.jsonl", data))
-    record = next(iter(source))
-    assert (record.key, record.text, record.raw) == ("a", "caf\ufffd", data)
-    assert source.replaced == 1
-    assert read(write(tmp_path / "in.csv", b"\xef\xbb\xbfid,text\na,b\n")) == [("a", "b")]
-
-
-def test_lone_surrogates_in_keys_become_replacement_characters(tmp_path: Path) -> None:
-    """A key is always text that UTF-8 can hold."""
-    assert read(write(tmp_path / "in.jsonl", '{"id": "a\\ud800", "text": "x"}\n'))[0][0] == "a\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -193,20 +124,6 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path, name: str, data: byte
     """Damaged packing and unknown names are errors that say so, never skipped."""
     with pytest.raises(FileError, match=message):
         read(write(tmp_path / name, data), on_error="skip")
-
-
-def test_formats_follow_the_name() -> None:
-    """The packing's suffix is looked through."""
-    names = {
-        "a.jsonl": "jsonl",
-        "a.ndjson.gz": "jsonl",
-        "A.CSV": "csv",
-        "a.tsv.zst": "tsv",
-        "a.gz": None,
-        "a": None,
-        "a.txt": None,
-    }
-    assert {name: format_of(Path(name)) for name in names} == names
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])

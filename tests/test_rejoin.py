@@ -128,21 +128,6 @@ def test_replacing_equal_copies_does_not_cost_their_square(scheme: Any) -> None:
     assert counts[1] < 7 * counts[0]
 
 
-def test_removing_some_of_many_copies_keeps_the_rest_together() -> None:
-    """Whatever copies go, one by one or many at once, the others are one cluster, with those that match them."""
-    rng = random.Random(5)
-    with Index(":memory:", MinHash(threshold=0.5)) as index:
-        text = "this page does not exist on our server please try again or write to us"
-        keys = list(range(60))
-        for key in keys:
-            index.add(key, text if key % 3 else text + " soon")
-        while len(keys) > 2:
-            rng.shuffle(keys)
-            index.delete_many([keys.pop() for _ in range(min(len(keys) - 2, rng.randrange(1, 6)))])
-            assert clusters(index) == {frozenset(keys)}
-        assert index.check().problems == ()
-
-
 def test_joining_two_clusters_costs_the_smaller_one() -> None:
     """Joining a small older cluster with a younger one takes about the same steps if that is four times as large."""
     counts = []

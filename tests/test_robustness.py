@@ -22,7 +22,6 @@ from neardup_db import (
     Index,
     MinHash,
     MismatchError,
-    NearDupError,
     SimHash,
 )
 
@@ -296,15 +295,6 @@ def test_what_is_sorted_goes_into_temporary_files(tmp_path: Path, monkeypatch: p
         index.add_codes(range(1000), range(1000))
         index.compact()
         assert index.check().ok
-
-
-def test_a_closed_index_says_so_at_once() -> None:
-    """Lazy listings too."""
-    index = Index(":memory:", MinHash())
-    index.close()
-    for call in (index.pairs, index.__iter__):
-        with pytest.raises(NearDupError, match="closed"):
-            call()
 
 
 def test_the_caller_s_own_errors_leave_a_transaction_as_they_are() -> None:

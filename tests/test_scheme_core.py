@@ -90,49 +90,6 @@ REPEATED = HASHES + HASHES[:50]
 # ---- parameters
 
 
-WRONG: list[tuple[int, dict[str, Any], str]] = [
-    (lib.ND_SCHEME_SIMHASH, {"bits": 12}, "bits is 12"),
-    (lib.ND_SCHEME_SIMHASH, {"bits": 0}, "bits is 0"),
-    (lib.ND_SCHEME_SIMHASH, {"bits": 4104}, "bits is 4104"),
-    (lib.ND_SCHEME_SIMHASH, {"max_distance": -1}, "max_distance is -1"),
-    (lib.ND_SCHEME_SIMHASH, {"max_distance": 65}, "max_distance is 65"),
-    (lib.ND_SCHEME_SIMHASH, {"max_distance": 64}, "max_distance is 64"),
-    (lib.ND_SCHEME_SIMHASH, {"blocks": 3}, "blocks is 3"),
-    (lib.ND_SCHEME_SIMHASH, {"blocks": 65}, "blocks is 65"),
-    (lib.ND_SCHEME_SIMHASH, {"bits": 8, "blocks": 9}, "blocks is 9"),
-    (lib.ND_SCHEME_SIMHASH, {"max_distance": 8, "blocks": 20}, "more than 4096 tables"),
-    (lib.ND_SCHEME_SIMHASH, {"plan": lib.ND_PLAN_BANDS}, "plan is 3"),
-    (lib.ND_SCHEME_BINARYCODE, {"chunks": 0}, "chunks is 0"),
-    (lib.ND_SCHEME_BINARYCODE, {"chunks": 257}, "chunks is 257"),
-    (lib.ND_SCHEME_BINARYCODE, {"chunks": 3}, "wider than 64 bits: use at least 4"),
-    (lib.ND_SCHEME_BINARYCODE, {"chunks": 4}, "probe more than 2000000 values"),
-    (lib.ND_SCHEME_BITSAMPLING, {"family": 1}, "family is 1"),
-    (lib.ND_SCHEME_MINHASH, {"num_perm": 0}, "num_perm is 0"),
-    (lib.ND_SCHEME_MINHASH, {"num_perm": 70000}, "num_perm is 70000"),
-    (lib.ND_SCHEME_MINHASH, {"threshold": 0.0}, "threshold is 0"),
-    (lib.ND_SCHEME_MINHASH, {"threshold": 1.25}, "threshold is 1.25"),
-    (lib.ND_SCHEME_MINHASH, {"threshold": float("nan")}, "threshold is nan"),
-    (lib.ND_SCHEME_MINHASH, {"rows": 0}, "rows is 0"),
-    (lib.ND_SCHEME_MINHASH, {"bands": 22}, "bands is 22; with 6 rows and num_perm 128 it must be from 1 to 21"),
-    (lib.ND_SCHEME_MINHASH, {"bands": 2**30, "rows": 100}, "bands is 1073741824"),
-    (lib.ND_SCHEME_MINHASH, {"slot_bits": 8}, "slot_bits is 8"),
-    (lib.ND_SCHEME_MINHASH, {"family": 2}, "family is 2"),
-    (lib.ND_SCHEME_MINHASH, {"evidence": lib.ND_EVIDENCE_HASHES}, "evidence is 2"),
-    (lib.ND_SCHEME_MINHASH, {"plan": lib.ND_PLAN_SCAN}, "plan is 0"),
-    (lib.ND_SCHEME_BOTTOMK, {"k": 0}, "k is 0"),
-    (lib.ND_SCHEME_BOTTOMK, {"measure": 2}, "measure is 2"),
-    (lib.ND_SCHEME_BOTTOMK, {"threshold": -0.5}, "threshold is -0.5"),
-    (lib.ND_SCHEME_BOTTOMK, {"plan": lib.ND_PLAN_BANDS}, "plan is 3"),
-]
-
-
-@pytest.mark.parametrize(("kind", "changes", "expected"), WRONG)
-def test_wrong_parameters_are_named_with_their_value(kind: int, changes: dict[str, Any], expected: str) -> None:
-    """A parameter out of its range gives a sentence that says which and what it is."""
-    message = complaint(scheme(kind, **changes))
-    assert message is not None and expected in message
-
-
 def test_messages_fit_the_buffer() -> None:
     """A short buffer gets the beginning of the sentence, terminated; an unknown kind is refused too."""
     native = ffi.new("nd_scheme *", {"kind": 9})

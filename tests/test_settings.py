@@ -46,7 +46,7 @@ DAMAGED: list[tuple[str, str, Any, str, str | None]] = [
     ("minhash", "threshold", "0.8", REMEDY, None),  # SQL compares with no threshold here
     ("minhash", "bands", 0, *RANGE),
     ("minhash", "bands", 10_000, "is 10000; .* it must be from 1 to 25; restore", "cannot be|must be"),
-    ("minhash", "seed", -1, *RANGE),
+    *(("minhash", name, value, *RANGE) for name, value in (("num_perm", 0), ("rows", 0), ("slot_bits", 8), ("seed", -1))),
     *(("codes", "bits", value, *RANGE) for value in ("16", 12, 2**40, -8)),
     *(("codes", "max_distance", value, "", "must be|is 4") for value in (4, 5000)),
     *(("codes", "blocks", value, "", "must be|is") for value in (0, 100)),

@@ -13,7 +13,6 @@ from typing import Any
 import apsw
 import pytest
 import xxhash
-from buckets import block_buckets
 from by_hand import TEXT_RULES, refused, sql_file
 
 NOW = 1_700_000_000_000
@@ -230,47 +229,6 @@ def test_search_for_each_row(db: apsw.Connection) -> None:
 
 
 # ---- keys ------------------------------------------------------------------------------------------------------------------
-
-
-def test_keys_and_probes_of_blocks(db: apsw.Connection) -> None:
-    """Two blocks of four bits, distance 1: the bucket of either half, 2 ** 20 rows."""
-    create(db, "c", {"scheme": "binarycode", "plan": "blocks", "bits": 8, "max_distance": 1, "blocks": 2})
-    lows = [0xA << 20, 1 << 50 | 0x7 << 20]
-    assert db.execute("SELECT * FROM neardup_keys('c', x'a7')").fetchall() == list(enumerate(lows))
-    expected = [(table, low, low + 2**20 - 1) for table, low in enumerate(lows)]
-    assert db.execute("SELECT * FROM neardup_probe('c', x'a7')").fetchall() == expected
-    assert db.execute("SELECT * FROM neardup_probe('c', x'a7', NULL, 0)").fetchall() == expected
-
-
-def test_keys_of_a_group_and_of_wide_blocks(db: apsw.Connection) -> None:
-    """The group is an argument of both; what is wider than 30 bits is hashed."""
-    create(db, "c", {"scheme": "binarycode", "plan": "blocks", "bits": 128, "max_distance": 1, "blocks": 2})
-    code = b"abcdefghijklmnop"
-    for group in (0, 1, 2**62):
-        lows = block_buckets(int.from_bytes(code, "big"), 128, 2, 1, group)
-        assert db.execute("SELECT low FROM neardup_keys('c', ?, ?)", (code, group)).fetchall() == [(low,) for low in lows]
-        assert db.execute("SELECT low FROM neardup_probe('c', ?, NULL, ?)", (code, group)).fetchall() == [(low,) for low in lows]
-    assert "group_id" in refused(db, "SELECT * FROM neardup_keys('c', ?, 'a')", code)
-    assert "group_id" in refused(db, "SELECT * FROM neardup_probe('c', ?, NULL, 1.5)", code)
-
-
-def test_keys_and_probes_of_chunks(db: apsw.Connection) -> None:
-    """Distance 2 in two chunks: radius 1 in the first, 0 in the second."""
-    create(db, "c", {"scheme": "binarycode", "plan": "chunks", "bits": 16, "max_distance": 2, "chunks": 2})
-    assert db.execute("SELECT * FROM neardup_keys('c', x'01ff')").fetchall() == [(0, 1 << 20), (1, 1 << 50 | 255 << 20)]
-    probes = db.execute("SELECT * FROM neardup_probe('c', x'01ff')").fetchall()
-    assert {row[1] for row in probes if row[0] == 0} == {v << 20 for v in (1, *(1 ^ 1 << bit for bit in range(8)))}
-    assert all(high == low + 2**20 - 1 for _, low, high in probes)
-
-
-def test_keys_of_bands_are_those_of_neardup_bands(db: apsw.Connection) -> None:
-    """The same buckets by index and by numbers."""
-    create(db, "t", MINHASH | TEXT_RULES)
-    value = signature(db, "one two three four")
-    by_number = db.execute("SELECT DISTINCT bucket FROM neardup_bands(?, 40, 3) ORDER BY 1", (value,)).fetchall()
-    assert db.execute("SELECT low FROM neardup_keys('t', ?)", (value,)).fetchall() == by_number
-    assert db.execute("SELECT low FROM neardup_probe('t', ?)", (value,)).fetchall() == by_number
-    assert db.execute("SELECT * FROM neardup_probe('t', NULL)").fetchall() == []
 
 
 def test_similarity_of_stored_values(db: apsw.Connection) -> None:

@@ -9,7 +9,6 @@ import ctypes.util
 import gc
 import os
 import random
-import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -27,7 +26,6 @@ from neardup_db import (
     BusyError,
     ClosedError,
     DuplicateKeyError,
-    FormatError,
     Index,
     Match,
     MinHash,
@@ -170,15 +168,6 @@ def test_limits_and_hooks_of_the_applications(app: Any) -> None:
     app.set_authorizer(None)
     index.add("a", TEXT)
     assert list(index) == ["a"] and index.check().problems == ()
-
-
-def test_no_hook_of_sqlite_is_taken() -> None:
-    """SQLite has one place for each hook: none of its functions is called by what runs on an application's connection."""
-    sources = Path(__file__).parents[1] / "csrc"
-    for file in (*sources.glob("python/standard/*.c"), sources / "python" / "rows.c", *sources.glob("sqlite/*.c")):
-        code = re.sub(r"/\*.*?\*/", "", file.read_text("utf-8"), flags=re.DOTALL)
-        hooks = r"sqlite3_(\w+_hook|set_authorizer|progress_handler|trace\w*|busy_\w+)"
-        assert re.findall(hooks, code) == [], file.name
 
 
 HOOKED = """
@@ -439,16 +428,6 @@ def test_a_connection_that_nobody_has_is_closed(path: Path) -> None:
     assert open_files(path) == []
 
 
-def test_closing_the_index_leaves_the_connection_open(app: Any) -> None:
-    """The connection is the application's; the index can be opened on it again and again."""
-    for number in range(30):
-        with Index(app, MinHash()) as index:
-            index.add(number, TEXT)
-        with pytest.raises(ClosedError):
-            len(index)
-    assert app.execute("SELECT count(*) FROM neardup_document").fetchone() == (30,)
-
-
 def test_extensions_can_be_loaded_as_before(app: Any) -> None:
     """Opening leaves the connection as open, or as closed, to other extensions as it was."""
     for allowed in (False, True):
@@ -502,15 +481,6 @@ def test_what_cannot_be_on_a_connection(path: Path, app: Any) -> None:
     assert reader.query(TEXT) == [Match("a", 1.0, None)]
     with pytest.raises(ReadOnlyError):
         reader.add("b", TEXT)
-
-
-def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
-    """As by its path: a FormatError, and the file stays as it is."""
-    path.write_bytes(b"no database, but longer than the header of one, which has a hundred bytes" * 9)
-    before = path.read_bytes()
-    with closing(connect(path)) as app, pytest.raises(FormatError):
-        Index(app, MinHash())
-    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_locked_is_busy(path: Path) -> None:

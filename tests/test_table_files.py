@@ -633,33 +633,3 @@ def test_no_object_for_each_row(tmp_path: Path, name: str) -> None:
         passes.write(np.arange(rows) % 2 == 0, out, out, meter)
     assert rows == 50_000 and tracemalloc.get_traced_memory()[1] < 3 << 20  # 60 bytes a row
     tracemalloc.stop()
-
-
-def test_row_groups_without_a_wanted_row_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading some records again reads their row groups, and only their ids and texts."""
-    path = write(tmp_path / "in.parquet", stories([f"{i} {ONE}" for i in range(40)]), 10)
-    passes = source(path)
-    assert sum(len(piece.texts) for piece in passes.pieces()) == 40
-    asked, usual = [], pq.ParquetFile.iter_batches
-
-    def iter_batches(file: pq.ParquetFile, rows: int, **options: Any) -> Any:
-        asked.append((options["row_groups"], options["columns"]))
-        return usual(file, rows, **options)
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
-    wanted = np.zeros(40, bool)
-    wanted[[3, 5, 31]] = True
-    records = list(passes.chosen(wanted))
-    told = [(record.number, record.key, record.text) for record in records]
-    assert told == [(n, f"k{n - 1}", f"{n - 1} {ONE}") for n in (4, 6, 32)]
-    assert asked == [([0], ["text", "id"]), ([3], ["text", "id"])]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_positions_go_up_to_the_size(tmp_path: Path, name: str) -> None:
-    """`position` grows from pass to pass up to the bytes on disk."""
-    paths = [write(tmp_path / f"{i}{FORMATS[name]}", stories(texts(40)), 10) for i in range(2)]
-    opened = source(*paths)
-    for rows in (opened, opened.pieces()):
-        seen = [opened.position for _ in rows]
-        assert seen == sorted(seen) and seen[0] > 0 and seen[-1] <= opened.size_bytes == opened.position

@@ -547,17 +547,3 @@ def test_tokens_of_more_than_four_gigabytes_are_refused() -> None:
     sizes = ffi.new("size_t[]", [2**32])
     assert lib.nd_text_set_tokens(CORE.work, new_rules(Rules()), b"", sizes, 1) == lib.ND_ERROR_CAPACITY
     assert lib.nd_text_token_count(CORE.work) == 0
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"normalize": -1}, {"normalize": 3}, {"fold": 3}, {"tokens": 2}, {"nonword": 3}, {"short_text": 2}, {"strip_accents": 2},
-        {"hash": 7}, {"hash": -1}, {"shingle": 0}, {"shingle": 1001}, {"hash": MD5, "hash_seed": 1},
-        {"hash": FNV64, "hash_seed": 5}, {"min_tokens": -1}, {"min_tokens": 1_000_001},
-    ],
-)  # fmt: skip
-def test_rules_out_of_range_are_refused(wrong: dict[str, int]) -> None:
-    """Each field of the rules has its range; a seed is for XXH3-64 alone."""
-    with pytest.raises(AssertionError, match=str(lib.ND_ERROR_PARAMETER)):
-        new_rules(Rules(**wrong))  # type: ignore[arg-type]
