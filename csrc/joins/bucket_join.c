@@ -3,7 +3,8 @@
 
 #include "joins/bucket_run.h"
 
-#define WALKED 8.0 /* rows that are read in the time of one look-up */
+#define WALKED 8.0        /* rows that are read in the time of one look-up */
+#define WALKED_TEXTS 16.0 /* where the keys are made of a whole text */
 
 nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode, size_t most, const nd_bucket_reader *reader)
 {
@@ -333,7 +334,7 @@ int nd_bucket_prefers_walk(const nd_scheme *scheme, const uint8_t *value, size_t
         rows = (double)nd_keys_count(keys) * (double)filed;
     if (nd_scheme_probe_keys(scheme, 0, value, size, keys) == ND_OK)
         probes = (double)nd_keys_count(keys) * (double)count;
-    *walk = rows < WALKED * probes;
+    *walk = rows < (scheme->plan == ND_PLAN_WINNOW ? WALKED_TEXTS : WALKED) * probes;
     nd_keys_free(keys);
     return ND_OK;
 }
