@@ -18,7 +18,7 @@ Self = TypeVar("Self", bound="Immutable")
 class Immutable:
     """Base of `TextRules` and the schemes: frozen, compared by parameters, with a `repr` that can be evaluated."""
 
-    parameters: ClassVar[dict[str, Parameter[Any]]] = {}
+    _parameters: ClassVar[dict[str, Parameter[Any]]] = {}
     """All parameters by name, in the order of their rows in a file: those of the constructor, and others that it chooses."""
 
     names: ClassVar[tuple[str, ...]] = ()
@@ -34,7 +34,7 @@ class Immutable:
         declared = {name: one for name, one in vars(cls).items() if isinstance(one, Parameter)}
         for name in declared:
             delattr(cls, name)
-        cls.parameters = {**cls.parameters, **declared}
+        cls._parameters = {**cls._parameters, **declared}
         cls.names = getattr(vars(cls).get("__init__"), "names", cls.names)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -60,7 +60,7 @@ class Immutable:
         return restore, (type(self), state, dict(self.given))
 
     def _identity(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self.parameters)
+        return tuple(getattr(self, name) for name in self._parameters)
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
@@ -99,7 +99,7 @@ def checked(init: Init) -> Init:
         bound = signature.bind(self, *args, **kwargs)
         written = {name: value for name, value in bound.arguments.items() if name != "self"}
         bound.apply_defaults()
-        parameters = {name: self.parameters[name] for name in wrapper.names}  # type: ignore[attr-defined]
+        parameters = {name: self._parameters[name] for name in wrapper.names}  # type: ignore[attr-defined]
         self._set(**{name: one.checked(name, bound.arguments[name]) for name, one in parameters.items()})
         init(*bound.args, **bound.kwargs)
         given = {name: getattr(self, name) for name, value in written.items() if value not in parameters[name].chosen_for}

@@ -242,7 +242,7 @@ class TextRules(Immutable):
 
     def settings(self) -> dict[str, Any]:
         """These rules as rows of the setting table. Raises ParameterError for a callable without an importable name."""
-        return {"text." + name: one.to_file(name, getattr(self, name)) for name, one in self.parameters.items()}
+        return {"text." + name: one.to_file(name, getattr(self, name)) for name, one in self._parameters.items()}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], given: TextRules | None = None) -> TextRules:
@@ -250,7 +250,7 @@ class TextRules(Immutable):
 
         Raises MismatchError if `given` lacks a callable that the file names, CorruptIndexError for an invalid setting.
         """
-        state = {name: stored(settings, "text." + name, one.from_file) for name, one in cls.parameters.items()}
+        state = {name: stored(settings, "text." + name, one.from_file) for name, one in cls._parameters.items()}
         for name in ("tokens", "filter", "hash"):
             if isinstance(state[name], str) and state[name].startswith(_CALLABLE):
                 state[name] = _callable_of(given, name, state[name][len(_CALLABLE) :])

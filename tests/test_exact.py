@@ -401,5 +401,5 @@ def test_the_value_of_an_exact_index_is_the_sorted_hashes(name: str, count: int,
     rules = TextRules.words(shingle=1, hash=name)
     words = [f"w{i}" for i in range(count)]
     expected = np.unique(shingle_hashes(" ".join(words), rules).astype("<u8"))
-    value = MinHash(exact=True, family=family).for_index(rules).values([" ".join(words + words)], rules).values[0]
+    value = MinHash(exact=True, family=family).for_index(rules).values([" ".join(words + words)], rules).split()[0]
     assert value == packed(expected.tolist())

@@ -35,7 +35,7 @@ def unsigned(name: str, values: Any) -> Array:
 def hashes_of(hashes: Any) -> npt.NDArray[np.uint64]:
     """Hashes as contiguous uint64[n]; longer digests are cut to 8 bytes."""
     if is_digests(hashes):
-        first = digests_of(hashes)[:, :8]
+        first = byte_rows("hashes", hashes)[:, :8]
         padded = np.zeros((len(first), 8), np.uint8)
         padded[:, 8 - first.shape[1] :] = first
         return padded.reshape(-1).view(">u8").astype(np.uint64)
@@ -48,19 +48,18 @@ def is_digests(hashes: Any) -> bool:
     return isinstance(hashes, Sequence) and len(hashes) > 0 and isinstance(hashes[0], bytes)
 
 
-def digests_of(hashes: Any) -> npt.NDArray[np.uint8]:
-    """Hashes as contiguous digests uint8[n, size], big-endian."""
-    if not is_digests(hashes):
-        array = unsigned("hashes", hashes)
-        if array.dtype not in (np.uint32, np.uint64):
-            raise ParameterError(f"hashes are {array.dtype}: give uint64, uint32 or uint8[n, size]")
-        size = array.dtype.itemsize
-        return np.ascontiguousarray(array.astype(f">u{size}")).view(np.uint8).reshape(len(array), size)
-    if not isinstance(hashes, np.ndarray):
-        return joined("hashes", hashes)
-    if hashes.dtype != np.uint8 or hashes.shape[1] < 4:
-        raise ParameterError(f"digests are {kind_of(hashes)}: give uint8[n, size] of at least 4 bytes")
-    return np.ascontiguousarray(hashes)
+def byte_rows(
+    name: str, values: Any, kinds: Sequence[str] = ("uint64", "uint32"), sizes: range = range(4, 1 << 16)
+) -> npt.NDArray[np.uint8]:
+    """Hashes or codes as contiguous uint8[n, size], big-endian."""
+    rows = values if is_digests(values) else unsigned(name, values)
+    if not isinstance(rows, np.ndarray):
+        return joined(name, rows)
+    if rows.dtype.name not in (kinds if rows.ndim == 1 else ("uint8",)) or (rows.ndim == 2 and rows.shape[1] not in sizes):
+        remedy = f"give {' or '.join(kinds)} [n], or uint8[n, size] of {sizes[0]} to {sizes[-1]} bytes"
+        raise ParameterError(f"{name} is {kind_of(values)}: {remedy}")
+    size = rows.dtype.itemsize
+    return np.ascontiguousarray(rows if rows.ndim == 2 else rows.astype(f">u{size}").view(np.uint8).reshape(len(rows), size))
 
 
 def joined(name: str, items: Sequence[Any]) -> npt.NDArray[np.uint8]:
@@ -118,19 +117,6 @@ def code_data(name: str, code: Any) -> bytes:
     if isinstance(code, str):
         return hex_bytes(code, name)
     raise ParameterError(f"{name} is {kind_of(code)}: give an int, bytes, hex digits or uint8[size]")
-
-
-def code_rows(name: str, codes: Any) -> npt.NDArray[np.uint8]:
-    if isinstance(codes, np.ndarray) and codes.ndim == 2:
-        if codes.dtype != np.uint8 or not 1 <= codes.shape[1] <= 512:
-            raise ParameterError(f"{name} is {kind_of(codes)}: give uint64[n], or uint8[n, size] with size up to 512")
-        return codes
-    if not isinstance(codes, np.ndarray) and is_digests(codes):
-        return joined(name, codes)
-    array = unsigned(name, codes)
-    if array.dtype != np.uint64:
-        raise ParameterError(f"{name} is {kind_of(codes)}: give uint64[n] or uint8[n, size]")
-    return np.ascontiguousarray(array.astype(">u8")).view(np.uint8).reshape(len(array), 8)
 
 
 def bits_of(code: Any, bits: int | None) -> tuple[int, int]:

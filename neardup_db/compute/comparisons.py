@@ -11,7 +11,7 @@ from ..arrays import np, npt
 from ..errors import ParameterError
 from ..parameters import check_fraction, check_integer
 from ..schemes.codes import code_bytes
-from .arguments import ascending, code_data, code_rows, is_integer, joined_sets
+from .arguments import ascending, byte_rows, code_data, is_integer, joined_sets
 
 
 def hamming_distance(a: Any, b: Any) -> int:
@@ -121,11 +121,12 @@ def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others
     >>> find_all([0b0000, 0b0111, 0b0001], 2, others=[0b1111]).tolist()
     [[1, 0]]
     """
-    rows = code_rows("codes", codes)
+    kinds, sizes = ("uint64",), range(1, 513)
+    rows = byte_rows("codes", codes, kinds, sizes)
     split = len(rows)
     bits = 8 * rows.shape[1]
     if others is not None:
-        more = code_rows("others", others)
+        more = byte_rows("others", others, kinds, sizes)
         if more.shape[1] != rows.shape[1]:
             raise ParameterError(f"codes have {bits} bits and others {8 * more.shape[1]}: pairs are of codes of one size")
         rows = np.concatenate([rows, more])

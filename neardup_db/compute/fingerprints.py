@@ -10,7 +10,7 @@ from ..errors import ParameterError
 from ..parameters import check_choice, check_integer, check_seed
 from ..schemes.base import FAMILIES, Family, rules_of
 from ..text import HashName, TextRules
-from .arguments import BITS_MAX, digests_of, hashes_of, unsigned, weights_of
+from .arguments import BITS_MAX, byte_rows, hashes_of, unsigned, weights_of
 
 
 def shingles(text: str | bytes, rules: TextRules | None = None) -> list[str]:
@@ -66,7 +66,7 @@ def simhash(hashes: Any, bits: int = 64, weights: Any = None) -> npt.NDArray[np.
     >>> simhash([0xFF00000000000000, 0xF000000000000000, 0xF0F0000000000000]).tobytes().hex()
     'f000000000000000'
     """
-    digests = digests_of(hashes)
+    digests = byte_rows("hashes", hashes)
     count, size = digests.shape
     bits = check_integer("bits", bits, 8, 8 * size, f"the hashes have {8 * size} bits")
     if bits % 8:

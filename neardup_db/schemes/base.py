@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -33,19 +32,6 @@ EXPECTED_MAX = 1 << 40
 
 _C_NAMES = {"scheme": "kind"}
 _NOT_IN_C = ("recall", "expected", "exact")
-
-
-@dataclass(frozen=True, slots=True)
-class TextValues:
-    """Stored values of texts, in their order: None for a text without shingles."""
-
-    values: list[bytes | None]
-    token_counts: list[int]
-    hashes: Any = None
-    """XXH3-64 of each value, int64[n]; None unless asked for."""
-    keys: Any = None
-    """Bucket keys of each value: int64[n, most], the last one repeated as padding. None unless requested, and for small values,
-    whose keys are cheap to compute again."""
 
 
 class Scheme(Immutable, ABC):
@@ -92,13 +78,13 @@ class Scheme(Immutable, ABC):
 
     def settings(self) -> dict[str, Any]:
         """All parameters as rows of the setting table: 'scheme', 'plan' and each field of `nd_scheme` that the scheme uses."""
-        rows = {name: one.to_file(name, getattr(self, name)) for name, one in self.parameters.items()}
+        rows = {name: one.to_file(name, getattr(self, name)) for name, one in self._parameters.items()}
         return {"scheme": self.name, **{name: value for name, value in rows.items() if value is not None}}
 
     @classmethod
     def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
         """The scheme of a file. Raises CorruptIndexError if a setting is missing or out of range."""
-        scheme = restore(cls, {name: stored(settings, name, one.from_file) for name, one in cls.parameters.items()})
+        scheme = restore(cls, {name: stored(settings, name, one.from_file) for name, one in cls._parameters.items()})
         try:
             scheme.native  # noqa: B018 (checks the rest)
         except ParameterError as error:
@@ -124,7 +110,7 @@ class Scheme(Immutable, ABC):
     def changed(self: Self, **changes: Any) -> Self:
         """A copy with other parameters. Computed defaults that depend on these are computed again unless given."""
         other = {name for name, value in changes.items() if value != getattr(self, name)}
-        again = {name: None for name in self.names if other.intersection(self.parameters[name].chosen_by)}
+        again = {name: None for name in self.names if other.intersection(self._parameters[name].chosen_by)}
         return super().changed(**{**again, **changes})
 
     @property
@@ -148,11 +134,9 @@ class Scheme(Immutable, ABC):
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    def values(self, texts: Sequence[str | bytes], rules: TextRules, *, to_file: bool = False) -> TextValues:
-        """The stored values of texts. to_file: compute their hashes and keys too."""
-        values = values_of(self.native, texts, self.rules_for(rules))
-        made = TextValues(values.split(), values.tokens.tolist())
-        return replace(made, hashes=values.hashes(), keys=self.keys_of(values)) if to_file else made
+    def values(self, texts: Sequence[str | bytes], rules: TextRules) -> NativeValues:
+        """The stored values of texts."""
+        return values_of(self.native, texts, self.rules_for(rules))
 
     def value_maker(self, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
         """A function from one text to (stored value, token count), as a query needs it."""
@@ -169,7 +153,8 @@ class Scheme(Immutable, ABC):
         return native.sketch_of_value(self.native, value, token_count)
 
     def keys_of(self, values: NativeValues) -> Any:
-        """The `TextValues.keys` of values."""
+        """Bucket keys of each value: int64[n, most], the last one repeated as padding. None for small values, whose keys cost
+        little."""
         return None
 
     def is_value(self, value: bytes) -> bool:

@@ -130,7 +130,7 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
 
 def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
     """The distinct shingle hashes of each text, ascending: 40 bits each."""
-    values = _WHOLE.values(texts, rules).values
+    values = _WHOLE.values(texts, rules).split()
     return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values]
 
 
@@ -140,7 +140,7 @@ def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> li
 
 
 def median_words(texts: Sequence[str]) -> int:
-    counts = _WHOLE.values(texts, TextRules.words(shingle=1)).token_counts
+    counts = _WHOLE.values(texts, TextRules.words(shingle=1)).tokens.tolist()
     return sorted(counts)[len(counts) // 2]
 
 

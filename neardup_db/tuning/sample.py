@@ -60,11 +60,11 @@ class Sample:
 
     def _sample_pairs(self) -> None:
         batch, self._batch, self._batch_size = self._batch, [], 0
-        values = _SMALLEST.values([text for _, text in batch], self._rules).values
-        hashes = np.frombuffer(b"".join(value for value in values if value is not None), "<u8")
+        values = _SMALLEST.values([text for _, text in batch], self._rules)
+        hashes = np.frombuffer(values.data, "<u8")
         numbers = np.arange(len(hashes), dtype=np.uint64) + np.uint64(self._first + self.count)
         ranks, others = iter(_mixed(hashes).tolist()), iter(_mixed(numbers).tolist())
-        for (key, text), value in zip(batch, values, strict=True):
+        for (key, text), value in zip(batch, values.split(), strict=True):
             self.count += 1
             if value is None:
                 self.empty += 1

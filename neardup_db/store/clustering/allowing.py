@@ -25,7 +25,7 @@ from .codes import index_and_connect
 
 def sketch_of(store: Store, text: str | bytes) -> Sketch:
     """The sketch of a text, ignoring allowed texts."""
-    return Sketch(store.scheme.values([text], store.rules).values[0], None, store.epoch)
+    return Sketch(store.scheme.values([text], store.rules).split()[0], None, store.epoch)
 
 
 def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...parameters import storable
 from ...values import Key
@@ -64,10 +64,10 @@ class StoredDocuments:
             return []
         if self.store.store_text:
             return [_differs(row, stored) or storable(row.text or "") != stored.text for row, stored in pairs]
-        values: Any = self.store.scheme.values([row.text or "" for row, _ in pairs], self.store.rules)
+        values = self.store.scheme.values([row.text or "" for row, _ in pairs], self.store.rules)
         return [
             _differs(row, stored) or value != stored.value or count != stored.token_count
-            for (row, stored), value, count in zip(pairs, values.values, values.token_counts, strict=True)
+            for (row, stored), value, count in zip(pairs, values.split(), values.tokens.tolist(), strict=True)
         ]
 
 

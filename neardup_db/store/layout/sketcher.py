@@ -30,8 +30,9 @@ class Sketcher:
 
     def texts(self, texts: Sequence[str | bytes], *, to_file: bool = False) -> Sketches:
         """Sketches of texts; to_file: with hashes and keys for storing many."""
-        values = self.scheme.values(texts, self.rules, to_file=to_file)
-        return self._exempt_all(Sketches(values.values, values.token_counts, self.epoch, values.hashes, values.keys))
+        values = self.scheme.values(texts, self.rules)
+        more = (values.hashes(), self.scheme.keys_of(values)) if to_file else ()
+        return self._exempt_all(Sketches(values.split(), values.tokens.tolist(), self.epoch, *more))
 
     def text(self, text: str | bytes) -> Sketch:
         value_of = self._value_of

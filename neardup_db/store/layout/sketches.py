@@ -44,7 +44,7 @@ class Sketches(NamedTuple):
     epoch: int
     hashes: Any = None
     keys: Any = None
-    """As in `TextValues`."""
+    """As from `Scheme.keys_of`."""
     exempt_values: Mapping[int, bytes] = {}
     """As in `Sketch`, by position."""
 

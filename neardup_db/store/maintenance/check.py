@@ -315,7 +315,7 @@ class Checker:
                  LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id {aside}
                  WHERE d.id > ? AND d.text IS NOT NULL ORDER BY d.id LIMIT +?"""
         for rows in self.store.pages(sql, limits.CHECKED_TEXTS):
-            values = self.store.scheme.values([row[1] for row in rows], self.store.rules).values
+            values = self.store.scheme.values([row[1] for row in rows], self.store.rules).split()
             changed += [row[0] for row, value in zip(rows, values, strict=True) if row[2] != value]
         yield from with_examples("documents whose text is not the one that was fingerprinted", changed)
 

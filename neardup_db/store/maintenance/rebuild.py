@@ -71,7 +71,7 @@ def _refingerprint_allowed(store: Store, scheme: Scheme, rules: TextRules) -> No
             f"the new scheme or text rules need new fingerprints, but {len(missing)} allowed texts have no stored text: "
             "disallow() them first, and allow() the texts again afterwards"
         )
-    values = scheme.values([text for _, text in rows], rules).values
+    values = scheme.values([text for _, text in rows], rules).split()
     update = "UPDATE {index}_allowed SET value = ? WHERE id = ?"
     delete = "DELETE FROM {index}_allowed WHERE id = ?"
     for (number, _), value in zip(rows, values, strict=True):
@@ -89,7 +89,7 @@ def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any
     done = 0
     for page in store.pages(page_sql, limits.REBUILT_PAGE):
         values = store.scheme.values([text for _, _, text in page], store.rules)
-        for (document_id, group_id, _), value, count in zip(page, values.values, values.token_counts, strict=True):
+        for (document_id, group_id, _), value, count in zip(page, values.split(), values.tokens.tolist(), strict=True):
             store.execute(update, (documents.fingerprint_of(group_id, value), count, document_id))
         done += len(page)
         step(done)

@@ -113,7 +113,7 @@ class Repair:
         for document_id, group_id, *stored in chain.from_iterable(store.pages(sql, limits.CHECKED_TEXTS)):
             fingerprint_id = self._fingerprint(group_id, *stored)
             if fingerprint_id is None and (text := documents.text(document_id)) is not None:
-                fingerprint_id = documents.fingerprint_of(group_id, store.scheme.values([text], store.rules).values[0])
+                fingerprint_id = documents.fingerprint_of(group_id, store.scheme.values([text], store.rules).split()[0])
             elif fingerprint_id is None:
                 lost.append(repr(documents.key(document_id)))
             if fingerprint_id != stored[0]:

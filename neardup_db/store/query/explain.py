@@ -140,6 +140,6 @@ def _text(store: Store, search: Search, name: str, key: Key, documents: Document
     stored = search.documents.text(documents.id)
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
-    if given != stored and store.scheme.values([given], store.rules).values[0] != search.documents.value_of(documents):
+    if given != stored and store.scheme.values([given], store.rules).split()[0] != search.documents.value_of(documents):
         raise ParameterError(f"{name} is not the text of {key!r}: its fingerprint is not the stored one")
     return given
