@@ -212,8 +212,8 @@ def test_single_texts_are_stored_as_those_of_a_batch(scheme: Any, rules: TextRul
 
 @pytest.mark.parametrize("table", ["document", "fingerprint"])
 def test_ids_that_are_used_up_are_an_error(table: str) -> None:
-    """Where the next id would be above all that the file may have, add raises an error, and nothing is stored. Of the last id there
-    is SQLite says that the database is full."""
+    """Where the next id would be above all that the file may have, add raises an error, and nothing is stored. Of the last id
+    there is SQLite says that the database is full."""
     with Index(":memory:", MinHash()) as index:
         index.add(1, "one two three four")
         for seq, error in ((2**62, CorruptIndexError), (2**63 - 1, (CorruptIndexError, DiskFullError))):
