@@ -14,7 +14,7 @@ import apsw
 from . import clock
 from .editing import EditMethods
 from .errors import ClosedError, NearDupError
-from .parameters import Durability, WindowSize, check_callable, check_flag, check_kind
+from .parameters import Durability, WindowSize, check_callable
 from .schemes.base import Scheme
 from .store.database.connection import Database
 from .store.database.errors import translated
@@ -76,9 +76,16 @@ class Index(EditMethods):
     ) -> None:
         self._closed = True
         store = open_store(
-            target, scheme, text=text, name=name, store_text=store_text, record_matches=record_matches, sums=checksums,
-            window=window, durability=durability, read_only=read_only, attach=attach, timeout=timeout,
-        )  # fmt: skip
+            target,
+            Choices.checked(
+                scheme, text, store_text=store_text, record_matches=record_matches, checksums=checksums, window=window
+            ),
+            name=name,
+            durability=durability,
+            read_only=read_only,
+            attach=attach,
+            timeout=timeout,
+        )
         super().__init__(store)
         self._warned = False
         if isinstance(target, (str, bytes, os.PathLike)):
@@ -189,15 +196,10 @@ class Index(EditMethods):
         []
         [Cluster(representative='a1', keys=('a1', 'a2'))]
         """
-        check_kind("scheme", scheme, Scheme, "a scheme, e.g. MinHash(threshold=0.8)")
-        check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
-        for name, value in (("store_text", store_text), ("record_matches", record_matches)):
-            if value is not None:
-                check_flag(name, value)
+        changes = Choices.checked(scheme, text, store_text=store_text, record_matches=record_matches)
         check_callable("progress", progress)
         self._store.db.require_open()
         with self._store.db.large_cache(), self._store.writing():
-            changes = Choices(scheme, text, store_text, record_matches)
             rebuild(self._readers.own.clusters, changes, clock.now_ms(), progress or (lambda done: None))
         self._checkpoint()
 

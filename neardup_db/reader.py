@@ -281,7 +281,7 @@ class Reader(PassageMethods):
             if sketch.epoch != reader.store.epoch:
                 sketch = question.sketch(reader.store)
             group_id = reader.documents.group_id(group)
-            return explain_query(reader.store, reader.search, question, sketch, group_id, clock.now_ms(), fingerprint_s)
+            return explain_query(reader.search, question, sketch, group_id, clock.now_ms(), fingerprint_s)
 
     def explain_match(
         self, key_a: Key, key_b: Key, *, text_a: str | bytes | None = None, text_b: str | bytes | None = None
@@ -303,7 +303,7 @@ class Reader(PassageMethods):
         with self._readers.reading() as reader:
             now = clock.now_ms()
             found = reader.document_row(key_a, now), reader.document_row(key_b, now)
-            return explain_pair(reader.store, reader.search, (key_a, key_b), found, given, now)
+            return explain_pair(reader.search, (key_a, key_b), found, given, now)
 
     def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
         similarities, sketches = [], {}

@@ -203,7 +203,7 @@ class StoreReaders:
             self._db.close()
             return
         with self._db.lock():
-            if not self._db.in_own_transaction:
+            if not self._db.depth:
                 self._close_readers()
             try:
                 self._db.close()

@@ -5,35 +5,24 @@ may have held a lock of SQLite's."""
 from __future__ import annotations
 
 import ctypes
-from typing import Protocol
+from typing import Any
 from weakref import WeakSet
 
 import apsw
 
-from ..._python import ReentrantLock
 from ...errors import NearDupError
 from ...native import EXTENSION
 from ...system import in_children
 
-
-class Holder(Protocol):
-    mutex: ReentrantLock
-
-    @property
-    def connection(self) -> apsw.Connection | None: ...
-
-    @property
-    def is_closed(self) -> bool: ...
-
-
-_holders: WeakSet[Holder] = WeakSet()
+_holders: WeakSet[Any] = WeakSet()
+"""Objects with a connection and the mutex that is locked while it is used."""
 _inherited = False
 """True if this process was forked with open connections and has not been separated since."""
 _in_use = False
 """True if this process was forked while another thread used a connection."""
 
 
-def watch(holder: Holder) -> None:
+def watch(holder: Any) -> None:
     """Preserve the holder's connection in every forked child."""
     _holders.add(holder)
 

@@ -20,9 +20,6 @@ from .statements import Connection
 APPLICATION_ID = 0x4E445550
 """The application id of files created by this package ("NDUP")."""
 
-_SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
-
-
 def extension_path() -> str:
     """Path of the SQLite extension, for `load_extension` in any SQLite client: `neardup.so`, on macOS `neardup.dylib`, on Windows
     `neardup.dll`.
@@ -172,7 +169,7 @@ def _configured(connection: apsw.Connection, durability: str, timeout: float) ->
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # plans do not depend on values, so none is prepared twice
         connection.execute(
-            f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}; PRAGMA temp_store = {_temp_store()}; "
+            f"PRAGMA synchronous = {durability}; PRAGMA temp_store = {_temp_store()}; "
             f"PRAGMA fullfsync = {durability == 'full'}; PRAGMA checkpoint_fullfsync = ON; "  # macOS: flushes the disk's cache
             f"PRAGMA cache_size = {cache_size(connection)}; PRAGMA cache_spill = -{limits.SPILL_KIB}; "
             f"PRAGMA journal_size_limit = {2 * limits.LOG_PAGES * 4096}; PRAGMA cell_size_check = ON; "

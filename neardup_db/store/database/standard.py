@@ -40,11 +40,6 @@ class Loadable(Protocol):
     def enable_load_extension(self, enable: bool, /) -> Any: ...
 
 
-class Ends(Protocol):
-    def committed(self) -> None: ...
-    def rolled_back(self) -> None: ...
-
-
 def module_of(connection: object) -> Any:
     """The module of a connection, sqlite3 or pysqlite3 under any name; None for other objects. Methods are taken from its own
     Connection class, because subclasses may override them."""
@@ -121,7 +116,7 @@ class StandardConnection:
                 f"(SQLITE_THREADSAFE=1): {REMEDIES}"
             )
         self._handle.register()
-        self._watching: list[Ends] = []
+        self._watching: list[Any] = []
         self.mutex = ReentrantLock()
         """The lock for using the connection, shared by all its indexes."""
         self.execute = self._handle.execute
@@ -206,11 +201,11 @@ class StandardConnection:
         self.report_end()
         return self._handle.in_transaction
 
-    def watch(self, ends: Ends) -> None:
+    def watch(self, ends: Any) -> None:
         """Register for the end of each transaction with changes. SQLite's single hook belongs to the application."""
         self._watching.append(ends)
 
-    def unwatch(self, ends: Ends) -> None:
+    def unwatch(self, ends: Any) -> None:
         self._watching = [other for other in self._watching if other is not ends]
 
     def refuse_commits(self) -> object:

@@ -78,8 +78,8 @@ class Transactions:
         """The name of the file in messages."""
         self.mutex = connection.mutex if isinstance(connection, StandardConnection) else ReentrantLock()
         """The lock for using the connection."""
-        self._loads: dict[int, list[weakref.WeakMethod[Callable[[bool], None]]]] = {}
-        """By thread, the functions that flush its loads."""
+        self._loads: dict[int, weakref.WeakMethod[Callable[[bool], None]]] = {}
+        """By thread, the function that flushes its innermost load: an outer one has nothing pending."""
         self.undo = Undo()
         self.undo.watch(connection)
         self._task: object | None = None
@@ -166,15 +166,15 @@ class Transactions:
         """Call `flush(to_write)` before this thread uses the connection inside the context. It stores pending records, or
         raises an error if `to_write`."""
         thread = threading.get_ident()
-        before = [load for load in self._loads.get(thread, ()) if load() is not None]
+        before = self._loads.get(thread)
         try:
-            self._loads[thread] = [*before, weakref.WeakMethod(flush)]
+            self._loads[thread] = weakref.WeakMethod(flush)
             yield
         finally:
-            if before:
-                self._loads[thread] = before
-            else:
+            if before is None:
                 self._loads.pop(thread, None)
+            else:
+                self._loads[thread] = before
 
     @property
     def is_loading(self) -> bool:
@@ -183,10 +183,10 @@ class Transactions:
     def flush_pending(self, *, to_write: bool = False) -> None:
         """Store this thread's pending records. to_write: raise NearDupError unless the load itself writes."""
         if self._loads:
-            for load in self._loads.get(threading.get_ident(), ()):
-                flush = load()
-                if flush is not None:  # None: an interrupted load
-                    flush(to_write)
+            load = self._loads.get(threading.get_ident())
+            flush = None if load is None else load()
+            if flush is not None:  # None: an interrupted load
+                flush(to_write)
 
     def is_idle(self) -> bool:
         """True if no transaction is open, after flushing this thread's pending records."""
@@ -302,10 +302,6 @@ class Transactions:
     @property
     def depth(self) -> int:
         return self._depth if self.mutex.mine else 0
-
-    @property
-    def in_own_transaction(self) -> bool:
-        return self._depth > 0
 
     @property
     def in_callers_transaction(self) -> bool:

@@ -43,7 +43,8 @@ class Lane:
 
     def start(self, work: Work, size: int) -> None:
         """Submit work that holds `size` bytes; waits while too much is pending. Raises the error of earlier work."""
-        self._read_reports()
+        while not self._reports.empty():
+            self._handle_report(self._reports.get())
         while self._is_full(size) and self._error is None and not self._ended:
             self._handle_report(self._reports.get())
         if self._error is not None:
@@ -66,10 +67,6 @@ class Lane:
             self._handle_report(self._reports.get())
         if self._error is not None:
             raise self._error
-
-    def _read_reports(self) -> None:
-        while not self._reports.empty():
-            self._handle_report(self._reports.get())
 
     def _handle_report(self, report: BaseException | str) -> None:
         if isinstance(report, BaseException):

@@ -127,9 +127,13 @@ class Writer:
         return Target(existing, None if whole else codes, replaced, if_exists == "ignore")
 
     def _prepare_target(self, record: Record, target: Target, now: int) -> None:
-        """Remove a replaced document and create the table of codes, before neighbours are queried."""
+        """Remove a replaced document or code and create the table of codes, before neighbours are queried: removing may split
+        clusters."""
         if target.existing is not None and target.codes is None:
             self.clusters.remove([target.existing.id], now)
+        elif target.existing is not None and target.codes is not None and target.replaced is not None:
+            remaining = [code for code in target.codes if code != target.replaced]
+            self._remove_code(target.existing, remaining, target.replaced, now)
         if record.part is not None and not self.store.has_parts:
             self.store.add_table(Parts.TABLE)
 
@@ -189,23 +193,19 @@ class Writer:
         self, record: Record, sketch: Sketch, document: DocumentRow, target: Target, neighbours: list[Neighbour], now: int
     ) -> Outcome:
         fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
-        if target.replaced is not None:
-            self._replace(document, target.codes or [], target.replaced, fingerprint_id, now)
-        else:
-            if not target.codes and document.fingerprint_id is not None:
-                self.documents.parts.add(document.id, None, document.fingerprint_id)
-            self.documents.parts.add(document.id, record.part, fingerprint_id)
-            if document.fingerprint_id is None:  # lost by damage
-                self._set_fingerprint(document, fingerprint_id)
+        codes, replaced = target.codes, target.replaced
+        if not codes and document.fingerprint_id is not None:
+            self.documents.parts.add(document.id, None, document.fingerprint_id)
+        self.documents.parts.add(document.id, record.part, fingerprint_id, None if replaced is None else replaced.id)
+        if document.fingerprint_id is None or (codes and replaced == codes[0]):  # None: lost by damage
+            self._set_fingerprint(document, fingerprint_id)
         self.clusters.dismissed.separate([document.id])
         if self.store.notes_changes:
             self.clusters.changes.note_keys([(document.id, record.key)])
         self._update(document.id, record)
         if self.store.record_matches:
-            if target.replaced is not None:  # clusters may have split
-                neighbours = self._neighbours(record, sketch, target, now)
             self.clusters.connect(document.id, neighbours, now, is_new=False)
-        return "added" if target.replaced is None else "replaced"
+        return "added" if replaced is None else "replaced"
 
     def _fingerprint(self, sketch: Sketch, value: bytes, group_id: int) -> int:
         value_hash = signed_hash(value) if sketch.value_hash is None else sketch.value_hash
@@ -221,17 +221,6 @@ class Writer:
         changes = {name: value for name, value in values.items() if value is not None}
         if changes:
             self.documents.update(document_id, changes)
-
-    def _replace(
-        self, document: DocumentRow, codes: list[StoredPart], replaced: StoredPart, fingerprint_id: int, now: int
-    ) -> None:
-        """Replace a code. Its document's cluster is split before the new code is stored, which may match documents of other
-        clusters."""
-        if fingerprint_id == replaced.fingerprint_id:
-            return
-        self._remove_code(document, [code for code in codes if code != replaced], replaced, now)
-        self.documents.parts.add(document.id, replaced.part, fingerprint_id, replaced.id)
-        self._set_fingerprint(document, fingerprint_id if replaced == codes[0] else codes[0].fingerprint_id)
 
     def _remove_code(self, document: DocumentRow, remaining: list[StoredPart], removed: StoredPart, now: int) -> None:
         """Delete a code and all recorded matches of its document; the caller finds matches again from the other codes."""

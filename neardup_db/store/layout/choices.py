@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import MismatchError
+from ...parameters import check_flag, check_kind
 from ...schemes.base import Scheme
 from ...text import TextRules
 from .window import Window
@@ -21,6 +22,14 @@ class Choices:
     record_matches: bool | None = None
     checksums: bool | None = None
     window: Window | None = None
+
+    @classmethod
+    def checked(cls, scheme: Any, text: Any, *, window: Any = None, **flags: Any) -> Choices:
+        """The arguments of a caller. Raises ParameterError for one of another kind."""
+        check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode(), Passages()")
+        check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
+        checked = {name: None if value is None else check_flag(name, value) for name, value in flags.items()}
+        return cls(scheme, text, **checked, window=None if window is None else Window.from_argument(window))
 
     def require(self, name: str, settings: dict[str, Any], scheme: Scheme, rules: TextRules) -> None:
         """Raise MismatchError if the file has other settings. name: the index. scheme, rules: those of the settings."""

@@ -14,11 +14,9 @@ from ...errors import CorruptIndexError, FormatError, NearDupError, ParameterErr
 from ...parameters import (
     MEMORY,
     Durability,
-    WindowSize,
     check_choice,
     check_flag,
     check_index_name,
-    check_kind,
     check_target,
     check_timeout,
 )
@@ -34,7 +32,6 @@ from ..database.standard import Loadable, module_of, standard_connection
 from . import definitions, schema
 from .choices import Choices
 from .state import Store
-from .window import Window
 
 Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection | Loadable
 """A path, ":memory:", or a connection of the application."""
@@ -42,21 +39,15 @@ Target = str | bytes | os.PathLike[str] | os.PathLike[bytes] | apsw.Connection |
 
 def open_store(
     target: Target,
-    scheme: Scheme | None = None,
+    choices: Choices,
     *,
-    text: TextRules | None = None,
     name: str,
-    store_text: bool | None = None,
-    record_matches: bool | None = None,
-    sums: bool | None = None,
-    window: WindowSize | None = None,
     durability: Durability = "full",
     read_only: bool,
     attach: bool = False,
     timeout: float,
 ) -> Store:
     """Open an index. A failure closes everything opened before."""
-    choices = _choices(scheme, text, store_text, record_matches, sums, window)
     check_index_name(name)
     check_choice("durability", durability, get_args(Durability))
     check_timeout(timeout)
@@ -88,7 +79,7 @@ def open_other_reader(path: str, index: Store) -> Store:
     writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
     rules = index.rules if index.rules.custom else None
     try:
-        return open_store(path, text=rules, name=index.name, read_only=not writable, timeout=index.db.timeout)
+        return open_store(path, Choices(rules=rules), name=index.name, read_only=not writable, timeout=index.db.timeout)
     except FormatError as error:
         message = str(error).replace(_NO_SCHEME, "Open the one that you mean with Index(path, name=...)")
         raise FormatError(f"{path!r}: {message}") from error
@@ -192,14 +183,6 @@ def _enable_readers(db: Database, file: os.stat_result) -> None:
     db.open_reader = reader
     if not db.read_only:
         db.connection.set_wal_hook(Log(db.timeout).committed)
-
-
-def _choices(scheme: Any, text: Any, store_text: Any, record_matches: Any, sums: Any, window: Any) -> Choices:
-    check_kind("scheme", scheme, Scheme, "one of SimHash(), MinHash(), BottomK(), BitSampling(), BinaryCode(), Passages()")
-    check_kind("text", text, TextRules, "a TextRules, e.g. TextRules.words(shingle=3)")
-    flags = (("store_text", store_text), ("record_matches", record_matches), ("checksums", sums))
-    checked: dict[str, Any] = {name: None if value is None else check_flag(name, value) for name, value in flags}
-    return Choices(scheme, text, **checked, window=None if window is None else Window.from_argument(window))
 
 
 def _settings_of_new(choices: Choices) -> tuple[Scheme, TextRules]:

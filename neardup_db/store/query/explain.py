@@ -10,7 +10,6 @@ from ...compute import shingles
 from ...errors import ParameterError
 from ...values import Explanation, Key, MatchExplanation, Passage
 from ..layout.sketches import Sketch
-from ..layout.state import Store
 from .documents import DocumentRow
 from .passages import passages_of_documents
 from .query_spec import QuerySpec
@@ -18,8 +17,9 @@ from .search import Search
 
 
 def explain_query(
-    store: Store, search: Search, spec: QuerySpec, sketch: Sketch, group_id: int, now: int, fingerprint_s: float
+    search: Search, spec: QuerySpec, sketch: Sketch, group_id: int, now: int, fingerprint_s: float
 ) -> Explanation:
+    store = search.store
     parameters = search.parameters(sketch, group_id, now, spec)
     parameters["share"] = None if spec.measure is None else parameters["threshold"]
     verify = search._verify(spec.measure)
@@ -58,7 +58,6 @@ def explain_query(
 
 
 def explain_pair(
-    store: Store,
     search: Search,
     keys: tuple[Key, Key],
     documents: tuple[DocumentRow, DocumentRow],
@@ -66,6 +65,7 @@ def explain_pair(
     now: int,
 ) -> MatchExplanation:
     """Compare two stored documents by their fingerprints, candidate rows and texts; `given`: texts that are not stored."""
+    store = search.store
     a, b = (one._replace(fingerprint_id=number) for one, number in zip(documents, search.closest(*documents), strict=True))
     similarity, distance, is_match = 0.0, None, False
     probes = 0
@@ -83,7 +83,7 @@ def explain_pair(
             met = store.table.shared_rows(parameters)
         is_match = bool(met) and similarity >= bound and (distance is None or distance <= radius)
     dismissed = store.dismisses and search.dismissed.is_dismissed(a.id, b.id)
-    texts = [_text(store, search, *side) for side in zip(("text_a", "text_b"), keys, documents, given, strict=True)]
+    texts = [_text(search, *side) for side in zip(("text_a", "text_b"), keys, documents, given, strict=True)]
     shared = only_a = only_b = None
     if texts[0] is not None and texts[1] is not None and store.scheme.takes_text:
         sets = [dict.fromkeys(shingles(text, store.rules)) for text in texts if text is not None]
@@ -135,9 +135,9 @@ def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> 
     return None
 
 
-def _text(store: Store, search: Search, name: str, key: Key, documents: DocumentRow, given: str | None) -> str | None:
+def _text(search: Search, name: str, key: Key, documents: DocumentRow, given: str | None) -> str | None:
     """The stored text of a document, else the given one. Raises ParameterError if its fingerprint is not the stored one."""
-    stored = search.documents.text(documents.id)
+    store, stored = search.store, search.documents.text(documents.id)
     if given is None or not store.scheme.takes_text:
         return stored if given is None else given
     if given != stored and store.scheme.values([given], store.rules).split()[0] != search.documents.value_of(documents):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -21,6 +20,7 @@ from ..database.errors import damaged
 from ..layout.candidates import MAX_ID
 from .dismissed import NONE
 from .fingerprints import ACROSS_GROUPS, OF_GROUP
+from .many import packed_values
 from .parts import nearest_codes
 from .search import Search
 
@@ -45,6 +45,7 @@ class Members(Mapping[int, list[Member]]):
 
     def __init__(self, columns: Sequence[tuple[Any, ...]]) -> None:
         """columns: fingerprint, id, key, label, sorted by fingerprint."""
+        self._columns = columns
         self._numbers, self.ids, self._keys, self._labels = columns
 
     @classmethod
@@ -74,10 +75,7 @@ class Members(Mapping[int, list[Member]]):
 
     def __or__(self, other: Members) -> Members:
         """These members followed by members of later fingerprints."""
-        return Members([mine + theirs for mine, theirs in zip(self._columns(), other._columns(), strict=True)])
-
-    def _columns(self) -> Sequence[tuple[Any, ...]]:
-        return self._numbers, self.ids, self._keys, self._labels
+        return Members([mine + theirs for mine, theirs in zip(self._columns, other._columns, strict=True)])
 
     def shared_fingerprints(self) -> list[int]:
         return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
@@ -196,10 +194,6 @@ class OtherFingerprint(NamedTuple):
     id: int
     group: Key | None
     value: bytes
-
-    def packed(self, group_id: int) -> bytes:
-        """The format of neardup_join, with the id of the group in this index."""
-        return struct.pack("<qqq", self.id, group_id, len(self.value)) + self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +335,8 @@ class Joins:
     ) -> CrossPairs:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         groups = {name: self.documents.group_id(name) for name in {other.group for other in fingerprints}}
-        packed = b"".join(other.packed(groups[other.group]) for other in fingerprints)
+        ids, names, values = zip(*fingerprints, strict=True)
+        packed = packed_values(ids, [groups[name] for name in names], values)
         sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
         matches = self.search.rows(sql, (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))

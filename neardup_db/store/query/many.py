@@ -41,7 +41,9 @@ def answers(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, 
 def _joined(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, now: int) -> list[list[Match]]:
     count, limit = len(sketches.values), spec.limit
     parameters = search.parameters(sketches.sketch_at(0), group_id, now, spec)
-    parameters.update(asked=_packed(sketches, group_id), last_id=count - 1, limit=limit)
+    numbers = [number for number, value in enumerate(sketches.values) if value is not None]  # not those of empty texts
+    asked = packed_values(numbers, group_id, [value for value in sketches.values if value is not None])
+    parameters.update(asked=asked, last_id=count - 1, limit=limit)
     text = search.store.frame("matches_many").replace("{earliest}", "" if limit is None else _EARLIEST)
     results: list[list[Match]] = [[] for _ in range(count)]
     for number, *match in search.stream(text, parameters):
@@ -50,12 +52,10 @@ def _joined(search: Search, sketches: Sketches, spec: QuerySpec, group_id: int, 
     return results
 
 
-def _packed(sketches: Sketches, group_id: int) -> bytes:
-    """The sketches of non-empty texts in the format of neardup_join."""
-    numbers = [number for number, value in enumerate(sketches.values) if value is not None]
-    values = [value for value in sketches.values if value is not None]
+def packed_values(numbers: Sequence[int], group_ids: int | Sequence[int], values: Sequence[bytes]) -> bytes:
+    """Numbered values in the format of neardup_join; group_ids: of each, or of all."""
     heads = np.empty((len(numbers), 3), "<i8")
-    heads[:, 0], heads[:, 1], heads[:, 2] = numbers, group_id, list(map(len, values))
+    heads[:, 0], heads[:, 1], heads[:, 2] = numbers, group_ids, list(map(len, values))
     if len(set(map(len, values))) == 1:
         rows = np.frombuffer(b"".join(values), np.uint8).reshape(len(numbers), -1)
         return np.hstack((heads.view(np.uint8), rows)).tobytes()

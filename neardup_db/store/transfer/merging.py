@@ -114,14 +114,10 @@ def _self_merge_error() -> ParameterError:
 
 
 def _same_index(mine: Store, other: Store) -> bool:
-    if mine.name != other.name:
-        return False
-    return mine.db.connection is other.db.connection or _share_file(mine, other)
-
-
-def _share_file(mine: Store, other: Store) -> bool:
-    files = [_file(store.db) for store in (mine, other)]
-    return None not in files and files[0] == files[1]
+    if mine.db.connection is other.db.connection:
+        return mine.name == other.name
+    file = _file(mine.db)
+    return mine.name == other.name and file is not None and file == _file(other.db)
 
 
 def _file(db: Database) -> File | None:
