@@ -1,6 +1,6 @@
-"""A process that mangles copies of an index file and uses them: python -I tests/hostile.py FILE FOLDER FIRST COUNT
+"""A process that mangles copies of index files and uses them: python -I tests/hostile.py FOLDER FIRST COUNT FILE ...
 
-Number n is mangled in the same way every time. Each number is printed before its copy is used; the process ends with a traceback
+Number n of a file is mangled in the same way every time. Each is printed before it is used; the process ends with a traceback
 where anything but an error of the package comes out, or memory beyond MEMORY_BYTES is asked for, and by a signal where SQLite
 or the C core crash, or where one copy takes longer than SECONDS.
 """
@@ -8,6 +8,7 @@ or the C core crash, or where one copy takes longer than SECONDS.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import resource
 import signal
@@ -182,23 +183,23 @@ def _not_memory(error: BaseException) -> None:
 
 
 def main() -> None:
-    """Each number in its turn."""
-    file, folder, first, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    """Each number of each file in its turn."""
+    folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    files = [Path(name) for name in sys.argv[4:]]
     with Index(":memory:", MinHash()) as index:  # what is loaded and allocated once
         index.add("a", TEXTS[0])
     load(apsw.Connection(":memory:"))
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
-    data = file.read_bytes()
-    for number in range(first, first + count):
-        print(number, flush=True)
+    for file, number in itertools.product(files, range(first, first + count)):
+        print(file.stem, number, flush=True)
         source = random.Random(f"{file.name} {number}")
         path = folder / f"{number}.db"
         if source.random() < 0.3:
-            path.write_bytes(data)
+            path.write_bytes(file.read_bytes())
             spoil(path, source)
         else:
-            path.write_bytes(mangled(data, source))
+            path.write_bytes(mangled(file.read_bytes(), source))
         signal.alarm(SECONDS)
         use(path, source)
         signal.alarm(0)

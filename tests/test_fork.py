@@ -17,7 +17,7 @@ import pytest
 from load import in_child, run_threads, story
 from test_read_only_and_closed import CLOSED, CODE_CALLS
 
-from neardup_db import ClosedError, Index, MinHash, NearDupError
+from neardup_db import ClosedError, Index, MinHash, NearDupError, limits
 
 CALLS = {name: call for name, call in CLOSED.items() if name not in CODE_CALLS}
 """What a closed index refuses."""
@@ -35,6 +35,12 @@ def refusals(index: Index) -> str:
                 told.append(f"{name}: {error}")
     index.close()
     return "; ".join(told)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads write in the background from the first thousand records on."""
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 1000)
 
 
 @pytest.mark.parametrize("state", ["idle", "in use by a thread", "readers in use", "in a transaction"])
@@ -68,7 +74,7 @@ def test_a_child_is_refused_at_once(tmp_path: Path, state: str) -> None:
         assert list(index) == ["a", "b"] and index.check().problems == ()
 
 
-def test_forks_in_the_middle_of_add_many(tmp_path: Path) -> None:
+def test_forks_in_the_middle_of_add_many(small_batches: None, tmp_path: Path) -> None:
     """Children forked while a batch is written in the background are refused, and the batch comes in whole."""
     with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
         index.add("a", story(1))
@@ -76,8 +82,8 @@ def test_forks_in_the_middle_of_add_many(tmp_path: Path) -> None:
         running, done = threading.Event(), threading.Event()
 
         def records() -> Any:
-            for number in range(30_000):
-                if number == 10_000:  # the first batch is being written
+            for number in range(6000):
+                if number == 2000:  # the first batch is being written
                     running.set()
                     told.append(in_child(lambda: refusals(index)))
                 yield number, f"{number} {number * 7} {number * 13} {number * 17}"
@@ -89,23 +95,23 @@ def test_forks_in_the_middle_of_add_many(tmp_path: Path) -> None:
 
         def add() -> None:
             try:
-                assert index.add_many(records()).added == 30_000
+                assert index.add_many(records()).added == 6000
             finally:
                 running.set()
                 done.set()
 
         run_threads(add, fork)
         assert len(told) > 2 and set(told) == {""}
-        assert len(index) == 30_001 and index.check().problems == ()
+        assert len(index) == 6001 and index.check().problems == ()
 
 
-def test_a_child_does_not_go_on_with_add_many(tmp_path: Path) -> None:
+def test_a_child_does_not_go_on_with_add_many(small_batches: None, tmp_path: Path) -> None:
     """A child that is forked by the records of add_many, and goes on, is refused; the batch of the parent is whole."""
     children: list[int] = []
 
     def records() -> Any:
-        for number in range(30_000):
-            if number == 20_000:
+        for number in range(6000):
+            if number == 4000:
                 children.append(os.fork())
                 if children[0] == 0:  # pragma: no cover
                     signal.alarm(60)
@@ -113,13 +119,13 @@ def test_a_child_does_not_go_on_with_add_many(tmp_path: Path) -> None:
 
     with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
         try:
-            assert index.add_many(records()).added == 30_000
+            assert index.add_many(records()).added == 6000
         except ClosedError:
             os._exit(0 if children == [0] else 1)
         if children == [0]:  # pragma: no cover
             os._exit(2)
         assert os.waitpid(children[0], 0)[1] == 0
-        assert len(index) == 30_000 and index.check().problems == ()
+        assert len(index) == 6000 and index.check().problems == ()
 
 
 def test_a_child_leaves_a_transaction_while_sqlite_is_at_work(tmp_path: Path) -> None:

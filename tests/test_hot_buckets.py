@@ -12,7 +12,7 @@ import pytest
 from neardup_db import BottomK, Index, MinHash, compute
 from neardup_db.schemes.base import Scheme
 
-COUNT = 1200
+COUNT = 800
 SCHEMES: dict[str, Scheme] = {  # whose tables miss nothing at their thresholds
     "sets": MinHash(threshold=0.8, exact=True, bands=64, rows=2),
     "signatures": MinHash(threshold=0.8, bands=64, rows=2),
@@ -80,11 +80,11 @@ def test_clusters_of_a_hot_bucket_that_fills_in_parts(kind: str) -> None:
     """Clusters are those of all pairs, whether texts come in one load or in three, and when some of the first are gone."""
     with Index(":memory:", SCHEMES[kind]) as index:
         texts = list(enumerate(edits()))
-        for part in (texts[:400], texts[400:800]):
+        for part in (texts[:250], texts[250:500]):
             index.add_many(part)
-        assert index.delete_many(range(0, 400, 3)) == 134
-        index.add_many(texts[800:])
-        left = set(range(COUNT)) - set(range(0, 400, 3))
+        assert index.delete_many(range(0, 250, 3)) == 84
+        index.add_many(texts[500:])
+        left = set(range(COUNT)) - set(range(0, 250, 3))
         assert clusters_of(index) == parts(expected(kind), left)
         assert index.check().ok
 
