@@ -13,6 +13,7 @@ import apsw
 import pytest
 from by_hand import open_database
 from crash_writer import Writers, started
+from followed import Followed
 from hypothesis import settings
 from support import SETS, WORDS
 
@@ -184,3 +185,11 @@ def path(tmp_path: Path) -> Path:
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Where an index may be."""
     return tmp_path / "index.db" if request.param == "file" else ":memory:"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Followed]:
+    """A file of an application, with nothing in it."""
+    followed = Followed(tmp_path / "app.db")
+    yield followed
+    followed.close()

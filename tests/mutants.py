@@ -28,7 +28,7 @@ from pathlib import Path
 ROOMS = {
     "neardup_db/cli/inputs": "files text_inputs choices table_files hostile_input input_files",
     "neardup_db/cli/tune.py": "tune cli",
-    "neardup_db/cli": "cli cli_dedup choices outcomes cli_merge sessions decontaminate",
+    "neardup_db/cli": "cli cli_commands cli_dedup choices outcomes cli_merge sessions decontaminate",
     "neardup_db/datasette": "datasette_page serve",
     "neardup_db/aio": "aio aio_loads aio_cancelled aio_ends",
     "neardup_db/tuning": "tune",
@@ -37,7 +37,7 @@ ROOMS = {
     "neardup_db/duplicates.py": "frames dedup choices",
     "neardup_db/store/maintenance": "check whole_index hostile_files rebuilt_elsewhere backup differential",
     "neardup_db/store/transfer": "merge fingerprint_files cli_merge differential",
-    "neardup_db/store/following": "follow follow_changes follow_histories",
+    "neardup_db/store/following": "follow follow_keys follow_changes follow_histories",
     "neardup_db/store/ingest": "adding index parts window arrow outcomes background codes large_batches differential",
     "neardup_db/store/clustering": "index groups rejoin crowds dismiss allow changes codes check differential",
     "neardup_db/store/query": "index groups parts many joins nearest passages explain containment dismiss window differential",
@@ -46,7 +46,7 @@ ROOMS = {
     "neardup_db/store": "whole_index opening opening_paths robustness autocommit standard_connection interrupts faults fork "
     "checksums log parallel_reads questions concurrency differential",
     "neardup_db/schemes": "schemes settings wrong_arguments scheme_core compute exact passages fingerprint containment",
-    "neardup_db/compute": "compute schemes join fingerprint nearest",
+    "neardup_db/compute": "compute wrong_arguments schemes join fingerprint nearest",
     "neardup_db": "index adding arrow texts binary_inputs records tables compute questions text_rules groups moments codes "
     "whole_index opening read_only_and_closed wrong_arguments messages field_names many joins window differential",
     "csrc/text": "c text_core text_tiers unicode passages texts",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import apsw
 import pytest
+from followed import PLAIN, Followed, keys, pending, right
 from standard import MODULE
 from support import SETS, WORDS
-from test_follow import PLAIN, Followed, keys, pending, right
 
 from neardup_db import (
     BinaryCode,
@@ -21,15 +20,6 @@ from neardup_db import (
     ParameterError,
     SyncReport,
 )
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[Followed]:
-    """A file of an application, with nothing in it."""
-    followed = Followed(tmp_path / "app.db")
-    yield followed
-    followed.close()
-
 
 # ---- the table changes -------------------------------------------------------------------------------------------------
 
