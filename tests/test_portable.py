@@ -24,7 +24,7 @@ import pytest
 
 from neardup_db import Cluster, Index, Match, MinHash, system
 from neardup_db.cli import main as command
-from neardup_db.cli.inputs.stream import Arrivals
+from neardup_db.cli.watch import Arrivals
 from neardup_db.clock import utc
 from neardup_db.native import EXTENSION
 from neardup_db.parameters import check_path

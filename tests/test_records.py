@@ -13,11 +13,10 @@ import pytest
 import zstandard
 
 from neardup_db.cli.inputs.files import FileError
-from neardup_db.cli.inputs.lines import RecordError
 from neardup_db.cli.inputs.opening import open_source
-from neardup_db.cli.inputs.source import ReadOptions, Source
-from neardup_db.cli.inputs.stream import Arrivals, StreamSource
+from neardup_db.cli.inputs.source import ReadOptions, RecordError, Source
 from neardup_db.cli.outputs import replacing
+from neardup_db.cli.watch import Arrivals, StreamSource
 from neardup_db.errors import ParameterError
 
 

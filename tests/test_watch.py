@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from neardup_db import BinaryCode, Index, MinHash
 from neardup_db.cli import main
-from neardup_db.cli.inputs.stream import Arrivals
+from neardup_db.cli.watch import Arrivals
 
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 HEARS = f"import signal; [signal.signal(getattr(signal, one), signal.SIG_DFL) for one in {ENDING} if hasattr(signal, one)]"

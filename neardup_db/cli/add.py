@@ -22,10 +22,9 @@ from . import common, indexes
 from .common import Results
 from .feed import feed
 from .inputs.files import STDOUT, is_stream
-from .inputs.lines import Problem
 from .inputs.opening import open_source, paths_named
 from .inputs.records import format_of
-from .inputs.source import InputRecord, Source
+from .inputs.source import InputRecord, Problem, Source
 from .output import add_afterword, as_json_value, count_text, json_line, note_problems, without_words
 from .outputs import check_apart, check_output, scratch_folder, written
 from .progress import Meter

@@ -32,9 +32,8 @@ from ..text import TextRules
 from ..values import Key
 from .choices import Choice, KeepRule, KnownRecords
 from .copies import Copy, RunCounts
-from .inputs.lines import RecordError
 from .inputs.passes import Numbers
-from .inputs.source import ABSENT, InputRecord, field_value
+from .inputs.source import ABSENT, InputRecord, RecordError, field_value
 from .output import escaped
 from .progress import Meter
 

@@ -19,10 +19,9 @@ from ..errors import ParameterError
 from ..system import real_path
 from . import common
 from .inputs.files import STDOUT, is_stream, packing_of
-from .inputs.lines import Problem
 from .inputs.opening import CopiedSource, open_source
 from .inputs.records import format_of
-from .inputs.source import ReadOptions, Source
+from .inputs.source import Problem, ReadOptions, Source
 from .inputs.table_files import TABLE_FORMATS
 from .output import print_note
 from .outputs import check_apart, check_kind, check_output, scratch_folder

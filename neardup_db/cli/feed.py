@@ -11,8 +11,7 @@ from .. import limits
 from ..errors import DuplicateKeyError, NearDupError
 from ..index import Index
 from ..values import MOST_PROBLEMS, AddReport, SyncReport
-from .inputs.lines import RecordError
-from .inputs.source import InputRecord, Source, in_pieces
+from .inputs.source import InputRecord, RecordError, Source, in_pieces
 from .output import as_json_value, count_text
 from .progress import Meter
 from .wording import in_command_terms

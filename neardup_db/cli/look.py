@@ -15,9 +15,8 @@ from ..index import Index
 from ..values import ANY_GROUP, Match, flat_rows
 from . import common, indexes
 from .common import Results
-from .inputs.lines import RecordError
 from .inputs.opening import open_source
-from .inputs.source import InputRecord, Source, in_pieces
+from .inputs.source import InputRecord, RecordError, Source, in_pieces
 from .output import aligned, as_json_value, escaped, note_problems, print_note, without_words
 from .outputs import scratch_folder
 from .wording import in_command_terms

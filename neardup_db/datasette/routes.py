@@ -43,7 +43,7 @@ DECISIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 """By button: the number of its keys, and the method. "withdraw" takes the number of an allowed text."""
 
 
-STYLE = CSS + "\n" + Path(__file__).with_name("pages.css").read_text("utf-8")
+STYLE = CSS + "\n" + Path(__file__).with_name("pages.css").read_text(encoding="utf-8")
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode("utf-8")).digest()).decode("ascii")
 

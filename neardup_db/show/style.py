@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .escape import escape
 
-CSS = Path(__file__).with_suffix(".css").read_text("utf-8")
+CSS = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 

@@ -15,9 +15,8 @@ from ..outputs import open_output
 from .edits import Edit, adding_fields, marking
 from .encodings import BOM
 from .files import FileError, InputFile, Inputs, packing_of
-from .lines import RecordError
 from .records import RecordSource
-from .source import ChangedError, InputRecord, Marks, Piece, Place, ReadOptions
+from .source import ChangedError, InputRecord, Marks, Piece, Place, ReadOptions, RecordError
 
 if TYPE_CHECKING:  # slow to import
     from ..progress import Meter

@@ -13,13 +13,18 @@ from typing import Any
 
 from .encodings import BOM, HEAD_BYTES, known_kind, refuse_utf16, why_not_text
 from .files import FileError, InputFile, Inputs
-from .lines import END, LineFile, Lines, Problem, RecordError, Rows, too_long
 from .source import (
     ABSENT,
+    END,
     ChangedError,
     InputRecord,
+    LineFile,
+    Lines,
     Place,
+    Problem,
     ReadOptions,
+    RecordError,
+    Rows,
     Source,
     clean_key,
     field_value,
@@ -27,6 +32,7 @@ from .source import (
     joined_names,
     kind,
     pop_field,
+    too_long,
 )
 
 FORMATS = ("jsonl", "csv", "tsv", "lines", "parquet", "arrow")

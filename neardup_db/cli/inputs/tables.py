@@ -16,8 +16,19 @@ from ...located import LocatedTexts, fitting
 from ...values import Key
 from .encodings import UTF8
 from .files import FileError, Inputs
-from .lines import Problem, RecordError, too_long
-from .source import ChangedError, InputRecord, Marks, Piece, ReadOptions, Source, clean_key, integer_key
+from .source import (
+    ChangedError,
+    InputRecord,
+    Marks,
+    Piece,
+    Problem,
+    ReadOptions,
+    RecordError,
+    Source,
+    clean_key,
+    integer_key,
+    too_long,
+)
 from .table_files import IpcFile, ParquetFile, open_table, pyarrow_for
 
 if TYPE_CHECKING:
