@@ -66,7 +66,7 @@ def test_many_questions_together_are_each_alone(tmp_path: Path, monkeypatch: pyt
         assert ask_many(index, asked, limit=2) == [matches[:2] for matches in expected]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("small_limits")
 def test_many_questions_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """However many questions a piece has, and whichever thread fingerprints them, answers come in the order of the questions."""

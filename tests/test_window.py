@@ -422,8 +422,11 @@ def test_a_count_follows_a_rebuild(path: Path) -> None:
 # ---- across groups -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codes_a_group", [0, 10**9], ids=["group by group", "all codes"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "codes_a_group"),
+    [*((name, 0) for name in CASES), *((name, 10**9) for name, case in CASES.items() if case.scheme.takes_codes)],
+    ids=lambda value: {0: "group by group", 10**9: "all codes"}.get(value, value),
+)
 def test_all_groups(name: str, codes_a_group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer of all groups is that of each group and of none together, in the order of every answer, however it is found."""
     monkeypatch.setattr(limits, "CODES_A_GROUP", codes_a_group)
