@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, Passages, SimHash, TextRules
 from neardup_db.compute import shingles
@@ -20,6 +19,8 @@ Verdict = tuple[float, "int | None"]
 
 def sqlite_shell() -> str:
     """Path of SQLite's own shell. Where it is not installed the test is skipped; `.ci/run` does not start without it."""
+    import pytest  # here, as the processes that tests start need none of it
+
     found = shutil.which("sqlite3")
     return found or pytest.skip("SQLite's shell is not installed (Debian: apt-get install sqlite3)")
 
