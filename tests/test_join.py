@@ -84,16 +84,6 @@ def test_find_all_at_the_radius_and_one_beyond() -> None:
         assert find_all([0, beyond], 64, 3) == []
 
 
-def test_find_all_of_few_and_of_wrong_parameters() -> None:
-    """None or one code has no pairs; widths that are no bytes are refused."""
-    assert find_all([], 64, 3) == []
-    assert find_all([1], 64, 3) == []
-    pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
-    for bits in (12, 0):
-        assert lib.nd_find_all(bytes(64), 2, NO_SPLIT, bits, 3, pairs) == lib.ND_ERROR_PARAMETER
-        assert lib.nd_pairs_count(pairs) == 0
-
-
 @settings(max_examples=100)
 @given(
     st.lists(st.sets(st.integers(0, 14) | st.sampled_from([2**63, 2**64 - 1]), max_size=12), max_size=25),
@@ -119,18 +109,3 @@ def test_jaccard_pairs_exactly_at_the_threshold(numerator: int, denominator: int
     expected = similar_sets(sets, numerator / denominator)
     assert {s for _, _, s in expected} >= {numerator / denominator}
     assert jaccard_pairs(sets, numerator / denominator) == expected
-
-
-def test_jaccard_pairs_refuse_wrong_order_and_wrong_thresholds() -> None:
-    """Arrays that do not ascend are damaged, a threshold of 0 or none at all is out of range, one above 1 nothing reaches."""
-    pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
-    for values, ends in (([2, 1], [2]), ([1, 1], [2]), ([1, 2], [2, 1]), ([1, 2, 2], [1, 3]), ([1, 2], [2**60, 2])):
-        native = [ffi.new("uint64_t[]", values), ffi.new("uint64_t[]", ends)]
-        assert join_sets(*native, len(ends), 0.5, pairs) == lib.ND_ERROR_DAMAGED
-    native = [ffi.new("uint64_t[]", [1, 2, 1, 2]), ffi.new("uint64_t[]", [2, 4])]
-    for threshold in (0.0, -1.0, float("nan")):
-        assert join_sets(*native, 2, threshold, pairs) == lib.ND_ERROR_PARAMETER
-    assert join_sets(*native, 2, 1.5, pairs) == lib.ND_OK
-    assert lib.nd_pairs_count(pairs) == 0
-    assert jaccard_pairs([], 0.5) == []
-    assert jaccard_pairs([set(), set()], 0.5) == []

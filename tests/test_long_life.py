@@ -184,18 +184,3 @@ def test_compacting_takes_little_memory(tmp_path: Path) -> None:
     size, taken = map(int, run.stdout.split())
     assert size >= 45
     assert taken < 30
-
-
-def test_names_of_groups_go_when_compacting(tmp_path: Path) -> None:
-    """compact() forgets groups whose last document is gone; the others keep their documents and their names."""
-    with Index(tmp_path / "index.db", MinHash()) as index:
-        for number in range(20):
-            index.add(number, story(1) if number else "", group=f"tenant {number}")
-        index.keep_newest(5)
-        index.add("empty", "", group="tenant 0")
-        index.compact()
-        assert index.stats()["groups"] == 6
-        assert [index.get(key).group for key in index] == [*(f"tenant {number}" for number in range(15, 20)), "tenant 0"]
-        index.add(0, story(1), group="tenant 3")
-        assert index.query(story(1), group="tenant 3")[0].key == 0 and len(index.query(story(1), group="tenant 16")) == 1
-        assert index.query(story(1), group="tenant 4") == [] and index.check().problems == ()

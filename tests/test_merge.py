@@ -586,14 +586,6 @@ def test_a_time_that_no_clock_reaches_is_damage(tmp_path: Path) -> None:
                 assert len(index) == 0
 
 
-def test_an_empty_index_adds_nothing(parts: tuple[Index, Index], tmp_path: Path) -> None:
-    """Nothing is nothing, and `progress` is not called."""
-    with Index(":memory:", SETS, text=WORDS, store_text=True) as empty:
-        told: list[int] = []
-        assert parts[0].merge(empty, progress=told.append).total == 0
-        assert empty.merge(parts[0]).added == 3 and told == []
-
-
 def test_codes_and_their_clusters() -> None:
     """Codes come along, and matches between the two are found both ways."""
     with Index(":memory:", BinaryCode(64, 3)) as a, Index(":memory:", BinaryCode(64, 3)) as b:

@@ -112,11 +112,6 @@ def test_pairs_are_those_of_the_sample(pair: tuple[str, ...]) -> None:
     assert len(texts[key_a].split()) == int(number) and round(int(number) / int(places)) == int(quotient)
 
 
-def test_there_are_pairs_from_all_tenths() -> None:
-    """The pattern above finds the pairs that are shown."""
-    assert [pair[0] for pair in PAIRS] == ["0.90", "0.80", "0.70", "0.60"]
-
-
 MEASURED = re.findall(r"\[result\]\(([^)]+)\)[^|#]*?:\n\n((?:\|.*\n)+)", TEXTS["comparison.md"])
 """A file of results, and the table below the sentence that names it."""
 
@@ -132,11 +127,7 @@ def test_tables_have_the_figures_of_their_results(file: str, table: str) -> None
             assert any(abs(value - number) <= 0.5000001 / 10**digits for number in known), (row, figure)
 
 
-def test_there_are_measured_tables() -> None:
-    """The pattern above finds them."""
-    assert len(MEASURED) == 3
-
-
-def test_there_are_commands() -> None:
-    """The pattern above finds what it is for."""
+def test_the_patterns_find_what_they_are_for() -> None:
+    """Pairs of four tenths, measured tables and commands."""
+    assert [pair[0] for pair in PAIRS] == ["0.90", "0.80", "0.70", "0.60"] and len(MEASURED) == 3
     assert len(COMMANDS) == sum(page.count("$ neardup") for page in TEXTS.values()) > 0

@@ -355,26 +355,6 @@ def test_capacity_is_respected(more_rounds: bool) -> None:
     holds()
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
-def test_the_count_can_be_asked_for_without_a_buffer(form: str) -> None:
-    """NULL and a capacity of 0 give the count that is needed, and for an empty sequence the result."""
-    needed = ffi.new("size_t *", 99)
-    code_points = ffi.new("uint32_t[]", encode("e\u0301\ufdfa"))
-    assert lib.nd_unicode_normalize(FORMS[form], code_points, 3, ffi.NULL, 0, needed) == lib.ND_ERROR_CAPACITY
-    assert needed[0] == (20 if form in ("NFKC", "NFKD") else 3)
-    assert lib.nd_unicode_normalize(FORMS[form], ffi.NULL, 0, ffi.NULL, 0, needed) == lib.ND_OK
-    assert needed[0] == 0
-
-
-def test_no_normalization_copies() -> None:
-    """ND_NORMALIZE_NONE copies whatever it is given; an unknown form is a parameter error."""
-    text = [0x65, 0x301, 0xFFFFFFFF, 0xAC00, 0x11A8]
-    assert normalize_into(lib.ND_NORMALIZE_NONE, text, 5) == (lib.ND_OK, 5, text, True)
-    assert normalize_into(lib.ND_NORMALIZE_NONE, text, 4)[:2] == (lib.ND_ERROR_CAPACITY, 5)
-    for form in (-1, 5):
-        assert normalize_into(form, text, 5)[:2] == (lib.ND_ERROR_PARAMETER, 0)
-
-
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 64, 65, 100_000])
 def test_runs_of_marks_of_any_length(count: int) -> None:
     """A run of marks of mixed classes is sorted stably by class, short or 100,000 long, after a letter or at the start.

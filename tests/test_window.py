@@ -403,13 +403,6 @@ def test_a_count_in_a_crowd() -> None:
         assert index.check().ok
 
 
-def test_a_count_of_codes(codes: Index) -> None:
-    """Codes are counted as texts are."""
-    codes.add_codes(["a", "b", "c"], [0, 1, 0xFF])
-    assert codes.count_code(3).count == 2 == len(codes.query_code(3))
-    assert codes.count_code(3, max_distance=1).count == 1
-
-
 def test_a_count_follows_a_rebuild(path: Path) -> None:
     """A count asked by an index that another has rebuilt is by the new rules."""
     with Index(path, MinHash(threshold=0.5), text=WORDS, store_text=True) as one, Index(path) as other:
