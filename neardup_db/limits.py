@@ -23,10 +23,10 @@ WAITING_BYTES = 96 << 20
 """The most pieces of work that wait to be written, and the most bytes that they hold."""
 
 SEEN_FROM = 50_000
-"""`SeenHashes` pays after this many lookups in the file."""
+"""The Bloom filter of `KnownValues` pays after this many lookups in the file."""
 
 SEEN_SLOTS = 1 << 25
-"""Size of `SeenHashes` in bytes, a power of two."""
+"""Its size in bytes, a power of two."""
 
 ASIDE_MAX = 10_000_000
 """A file with more fingerprints keeps its index over value hashes during a load. `HashedIds`, which replaces that index, takes

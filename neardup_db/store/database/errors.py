@@ -19,11 +19,44 @@ from ...errors import (
 )
 from . import checksums
 
-_ERRORS: tuple[tuple[type[Exception], type[NearDupError]], ...] = (
-    (apsw.NotADBError, FormatError),
-    (apsw.ConnectionClosedError, ClosedError),
-    (apsw.ThreadingViolationError, NearDupError),
+_ERRORS: tuple[tuple[type[apsw.Error], int | None, type[NearDupError], str], ...] = (
+    (apsw.BusyError, apsw.SQLITE_BUSY_SNAPSHOT, BusyError,
+        "the transaction has read an older state than another connection has written since, so it cannot write any more: "
+        "roll it back, and begin transactions that will write with BEGIN IMMEDIATE"),
+    (apsw.LockedError, apsw.SQLITE_LOCKED_SHAREDCACHE, BusyError,
+        "another connection that shares the cache holds a table ({error}): end its transaction and try again, or open "
+        "connections without cache=shared, of which one waits for the other"),
+    (apsw.LockedError, None, BusyError,
+        "a statement of your own on this connection is not at its end ({error}): fetch all its rows, or close its cursor, "
+        "and try again"),
+    (apsw.BusyError, None, BusyError, "another connection holds the database ({error}): try again, or give a larger timeout"),
+    (apsw.ReadOnlyError, None, ReadOnlyError,
+        "the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
+        "that you may write to"),
+    (apsw.TooBigError, None, ParameterError,
+        "longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one"),
+    (apsw.CorruptError, None, CorruptIndexError,
+        "SQLite cannot read the file ({error}): restore a backup; of an index that is open check() names what is damaged"),
+    (apsw.IOError, apsw.SQLITE_IOERR_DATA, CorruptIndexError,
+        "a page of the file is damaged ({error}: its checksum is wrong): restore a backup"),
+    (apsw.ConstraintError, apsw.SQLITE_CONSTRAINT_DATATYPE, CorruptIndexError,  # a damaged old row
+        "a row of the file is damaged ({error}): run check(repair=True), or restore a backup"),
+    (apsw.ConstraintError, apsw.SQLITE_CONSTRAINT_COMMITHOOK, NearDupError,
+        "a commit hook of the connection has refused the commit ({error}), and the whole transaction was rolled back: make "
+        "the hook accept it, and begin again"),
+    (apsw.FullError, None, DiskFullError,
+        "the disk is full ({error}): the transaction was rolled back; make room, then go on with the same object"),
+    (apsw.CantOpenError, None, NearDupError,
+        "SQLite cannot open a file that it needs ({error}): check the permissions of the folder, and the number of open files"),
+    (apsw.IOError, None, NearDupError,
+        "the disk or file system failed ({error}): the transaction was rolled back; if it fails again, check the disk"),
+    (apsw.NotADBError, None, FormatError, "{error}"),
+    (apsw.ConnectionClosedError, None, ClosedError, "{error}"),
+    (apsw.ThreadingViolationError, None, NearDupError, "{error}"),
+    (apsw.Error, None, NearDupError, "SQLite: {kind}: {error}"),
 )
+"""SQLite's errors, the extended result that an error must have (None: any), and this package's error with its message. The
+first that fits counts."""
 
 
 class CommitInCallError(apsw.ConstraintError):
@@ -61,67 +94,16 @@ def system_error(error: OSError, path: str, what: str) -> NearDupError:
 
 
 def _converted(error: apsw.Error) -> NearDupError:
-    if isinstance(error, apsw.BusyError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
-        return BusyError(
-            "the transaction has read an older state than another connection has written since, so it cannot write any more: "
-            "roll it back, and begin transactions that will write with BEGIN IMMEDIATE"
-        )
-    if isinstance(error, apsw.LockedError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_LOCKED_SHAREDCACHE:
-        return BusyError(
-            f"another connection that shares the cache holds a table ({error}): end its transaction and try again, or open "
-            "connections without cache=shared, of which one waits for the other"
-        )
-    if isinstance(error, apsw.LockedError):
-        return BusyError(
-            f"a statement of your own on this connection is not at its end ({error}): fetch all its rows, or close its cursor, "
-            "and try again"
-        )
+    if isinstance(error, CommitInCallError):
+        return lost_transaction()
     if isinstance(error, apsw.BusyError) and str(error).endswith("SQL statements in progress"):
         return BusyError(
             f"a statement on this connection that writes is not at its end ({error}), and nothing was done: use the index before "
             "or after it; a function that the statement calls may query the index, inside a transaction, and not write to it"
         )
-    if isinstance(error, apsw.BusyError):
-        return BusyError(f"another connection holds the database ({error}): try again, or give a larger timeout")
-    if isinstance(error, apsw.ReadOnlyError):
-        return ReadOnlyError(
-            f"the database cannot be written ({error}): to read it, open it with read_only=True; to write, without, in a folder "
-            "that you may write to"
-        )
-    if isinstance(error, apsw.TooBigError):
-        return ParameterError(f"longer than the 1,000,000,000 bytes that SQLite keeps in one place ({error}): give a shorter one")
-    if isinstance(error, apsw.CorruptError):
-        return CorruptIndexError(
-            f"SQLite cannot read the file ({error}): restore a backup; of an index that is open check() names what is damaged"
-        )
-    if checksums.is_checksum_error(error):
-        return CorruptIndexError(f"a page of the file is damaged ({error}: its checksum is wrong): restore a backup")
-    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_DATATYPE:  # a damaged old row
-        return CorruptIndexError(f"a row of the file is damaged ({error}): run check(repair=True), or restore a backup")
-    if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_COMMITHOOK:
-        return NearDupError(
-            f"a commit hook of the connection has refused the commit ({error}), and the whole transaction was rolled back: make "
-            "the hook accept it, and begin again"
-        )
-    if isinstance(error, apsw.FullError):
-        return DiskFullError(
-            f"the disk is full ({error}): the transaction was rolled back; make room, then go on with the same object"
-        )
-    if isinstance(error, apsw.CantOpenError):
-        return NearDupError(
-            f"SQLite cannot open a file that it needs ({error}): check the permissions of the folder, and the number "
-            "of open files"
-        )
-    if isinstance(error, apsw.IOError):
-        return NearDupError(
-            f"the disk or file system failed ({error}): the transaction was rolled back; if it fails again, check the disk"
-        )
-    if isinstance(error, CommitInCallError):
-        return lost_transaction()
-    for sqlite_type, converted in _ERRORS:
-        if isinstance(error, sqlite_type):
-            return converted(str(error))
-    return NearDupError(f"SQLite: {type(error).__name__}: {error}")
+    result = getattr(error, "extendedresult", 0)
+    _, _, converted, message = next(row for row in _ERRORS if isinstance(error, row[0]) and row[1] in (None, result))
+    return converted(message.format(error=error, kind=type(error).__name__))
 
 
 def damaged(what: str, index: str, reason: object) -> CorruptIndexError:

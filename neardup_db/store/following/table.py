@@ -37,8 +37,6 @@ class Table(NamedTuple):
 
     name: str
     columns: tuple[Column, ...]
-    rowid: str | None
-    """The column that is an alias of the rowid; None without such a column."""
     following: Following
     key_collation: str | None
     """The collation in which keys are unique, which may differ from the column's; None for a rowid."""
@@ -54,7 +52,7 @@ def inspect_table(db: Database, wanted: Following) -> Table:
     if wanted.where is not None:
         _require_condition(wanted.where, tuple(column.name for column in columns), alias)
     following = Following(name, key, text, group, wanted.where, wanted.sync)
-    return Table(name, columns, alias, following, collation)
+    return Table(name, columns, following, collation)
 
 
 def find_followed_table(db: Database, following: Following) -> Table:

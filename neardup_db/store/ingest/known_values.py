@@ -9,21 +9,6 @@ from ...arrays import np
 from ..query.documents import Documents
 
 
-class SeenHashes:
-    """A Bloom filter with one hash function: a set of low hash bits. 32 MB. False positives: 3 % with 1 million hashes, 26 %
-    with 10 million."""
-
-    def __init__(self) -> None:
-        self._slots = np.zeros(limits.SEEN_SLOTS, np.bool_)
-
-    def add(self, hashes: Any) -> Any:
-        """Add hashes (int64[n]). Returns bool[n]: True if a hash may have been added before."""
-        places = hashes & (len(self._slots) - 1)
-        seen = self._slots[places]
-        self._slots[places] = True
-        return seen
-
-
 class HashedIds:
     """Maps hashes to fingerprint ids in sorted arrays, 16 bytes each. A new array is merged with all arrays that are not
     longer."""
@@ -55,13 +40,15 @@ class HashedIds:
 
 
 class KnownValues:
-    """The first values are looked up in the value index. When reading all stored hashes pays, `SeenHashes` recognizes most new
+    """The first values are looked up in the value index. When reading all stored hashes pays, a Bloom filter recognizes most new
     values. When half as many values have come as are stored, `HashedIds` replaces the value index until `end`: its entries are
     in random order, so each insertion changes a page somewhere, and rebuilding it once takes a third of the time."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
-        self._seen: SeenHashes | None = None
+        self._seen: Any = None
+        """A Bloom filter with one hash function: a set of low hash bits. 32 MB. False positives: 3 % with 1 million hashes, 26 %
+        with 10 million."""
         self._ids: HashedIds | None = None
         self._value_index: str | None = None
         """The SQL that recreates the value index while `_ids` replaces it."""
@@ -73,8 +60,6 @@ class KnownValues:
         stored: an upper bound of stored fingerprints. large: the values are too long to be read only for their hashes.
         """
         suspects = self._suspects(hashes, stored, large)
-        if not len(suspects):
-            return {}
         if self._ids is None:
             return self._documents.ids_of_values(group_id, "value_hash", suspects)
         return self._documents.ids_of_values(group_id, "id", self._ids.find(suspects))
@@ -92,18 +77,25 @@ class KnownValues:
     def _suspects(self, hashes: Any, stored: int, large: bool) -> Any:
         self._lookup_count += len(hashes)
         if self._seen is not None:
-            suspects = hashes[self._seen.add(hashes)]
+            suspects = hashes[self._see(hashes)]
             if stored > limits.ASIDE_MAX:
                 self.end()
             elif self._ids is None and self._lookup_count >= stored // 2 and not large:
                 self._drop_value_index()
             return suspects
         if limits.SEEN_FROM <= self._lookup_count >= stored // 4:
-            self._seen = SeenHashes()
+            self._seen = np.zeros(limits.SEEN_SLOTS, np.bool_)
             for page, _ in self._documents.value_hashes():
-                self._seen.add(page)
-            self._seen.add(hashes)
+                self._see(page)
+            self._see(hashes)
         return hashes if stored else hashes[:0]
+
+    def _see(self, hashes: Any) -> Any:
+        """Add hashes (int64[n]). Returns bool[n]: True if a hash may have been added before."""
+        places = hashes & (len(self._seen) - 1)
+        seen = self._seen[places]
+        self._seen[places] = True
+        return seen
 
     def _drop_value_index(self) -> None:
         self._value_index = self._documents.drop_value_index()

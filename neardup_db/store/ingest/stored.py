@@ -79,7 +79,6 @@ class Stored:
         self._store, self._db = documents.store, documents.db
         self._now, self._before = now, before
         self._since = EVER if window.duration_ms is None else now - window.duration_ms
-        self._with_texts = with_texts
         several = self._store.has_parts
         own_end = "(SELECT o.expires_at FROM {index}_own_end AS o WHERE o.document_id = d.id)"
         expires_at = f"ifnull({own_end}, d.expires_at)" if self._store.keeps_ends else "d.expires_at"
