@@ -84,12 +84,11 @@ static int read_value(nd_deduplicator *deduplicator, int which, const uint8_t **
     if (!is_packed(deduplicator))
         return ND_OK;
     const size_t count = nd_set_count(*size);
-    int status = count == 0 ? ND_ERROR_DAMAGED : ND_ROOM(deduplicator->numbers[which], count);
-    if (status == ND_OK)
-        status = nd_set_read(*bytes, *size, deduplicator->numbers[which].at);
+    ND_TRY(count == 0 ? ND_ERROR_DAMAGED : ND_ROOM(deduplicator->numbers[which], count));
+    ND_TRY(nd_set_read(*bytes, *size, deduplicator->numbers[which].at));
     *bytes = (const uint8_t *)deduplicator->numbers[which].at;
     *size = count * sizeof(uint64_t);
-    return status;
+    return ND_OK;
 }
 
 int nd_dedup_read(nd_deduplicator *deduplicator, uint32_t record, const uint8_t **bytes, size_t *size)
@@ -154,19 +153,16 @@ static int compare(nd_deduplicator *deduplicator, uint32_t record, double *simil
     *distance = -1;
     if (has_sets && !is_near_in_size(deduplicator, size))
         return ND_OK;
-    int status = read_value(deduplicator, 1, &other, &size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(read_value(deduplicator, 1, &other, &size));
     if (has_sets)
         *similarity = nd_jaccard_bytes(deduplicator->bytes, deduplicator->size / 8, other, size / 8,
             nd_dedup_bound(deduplicator));
     else if (rule->kind == ND_SCHEME_PASSAGES)
-        status = compare_texts(deduplicator, other, size, similarity);
+        ND_TRY(compare_texts(deduplicator, other, size, similarity));
     else
-        status = nd_scheme_similarity(rule, deduplicator->bytes, deduplicator->size, other, size, similarity, distance);
-    if (status == ND_OK)
-        *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
-    return status;
+        ND_TRY(nd_scheme_similarity(rule, deduplicator->bytes, deduplicator->size, other, size, similarity, distance));
+    *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
+    return ND_OK;
 }
 
 /* Whether the present record and another one, of a plan of bands, are in one bucket. */

@@ -49,16 +49,14 @@ static int post(nd_deduplicator *deduplicator, uint32_t record)
     const size_t prefix = nd_prefix_count(rare->order.size, deduplicator->rule.threshold);
     if (rare->postings.count + prefix > UINT32_MAX)
         return ND_ERROR_CAPACITY;
-    int status = ND_ROOM(rare->postings, rare->postings.count + prefix);
-    for (size_t i = 0; i < prefix && status == ND_OK; i++) {
+    ND_TRY(ND_ROOM(rare->postings, rare->postings.count + prefix));
+    for (size_t i = 0; i < prefix; i++) {
         uint32_t older;
-        status = nd_dedup_file(&rare->heads, rare->order.sorted.at[i].item, (uint32_t)rare->postings.count, &older);
-        if (status != ND_OK)
-            break;
+        ND_TRY(nd_dedup_file(&rare->heads, rare->order.sorted.at[i].item, (uint32_t)rare->postings.count, &older));
         const uint32_t count = older == ND_NO_RECORD ? 1 : rare->postings.at[older].count + 1;
         rare->postings.at[rare->postings.count++] = (rare_posting){record, (uint32_t)(rare->order.size - i), older, count};
     }
-    return status;
+    return ND_OK;
 }
 
 static int count_elements(nd_deduplicator *deduplicator, uint32_t record)
@@ -66,12 +64,11 @@ static int count_elements(nd_deduplicator *deduplicator, uint32_t record)
     nd_dedup_rare *rare = deduplicator->rare;
     const uint8_t *bytes;
     size_t size;
-    int status = nd_dedup_read(deduplicator, record, &bytes, &size);
-    if (status == ND_OK)
-        status = nd_rarity_take(&rare->order, &deduplicator->rule, bytes, size);
-    for (size_t i = 0; i < rare->order.size && status == ND_OK; i++)
+    ND_TRY(nd_dedup_read(deduplicator, record, &bytes, &size));
+    ND_TRY(nd_rarity_take(&rare->order, &deduplicator->rule, bytes, size));
+    for (size_t i = 0; i < rare->order.size; i++)
         ++*nd_rarity_counter(&rare->order, rare->order.plain.at[i]);
-    return status;
+    return ND_OK;
 }
 
 /* Takes the order anew. */
@@ -107,15 +104,11 @@ int nd_dedup_rank(nd_deduplicator *deduplicator, uint32_t record)
     nd_dedup_rare *rare = deduplicator->rare;
     deduplicator->kept.at[record].is_ranked = 1;
     rare->ranked++;
-    int status = rare->ranked >= rare->next_order ? order(deduplicator) : post(deduplicator, record);
     const uint8_t *bytes;
     size_t size;
-    if (status == ND_OK)
-        status = nd_dedup_read(deduplicator, record, &bytes, &size);
-    if (status == ND_OK)
-        status = nd_rarity_take(&rare->order, &deduplicator->rule, bytes, size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(rare->ranked >= rare->next_order ? order(deduplicator) : post(deduplicator, record));
+    ND_TRY(nd_dedup_read(deduplicator, record, &bytes, &size));
+    ND_TRY(nd_rarity_take(&rare->order, &deduplicator->rule, bytes, size));
     const size_t words = nd_bitmaps_words(rare->order.size, deduplicator->rule.threshold);
     return nd_sized_bitmaps_add(rare->bitmaps, record, rare->order.plain.at, rare->order.size,
         words > 0 ? words : ND_BITMAPS_WORDS_MAX);
@@ -149,25 +142,22 @@ static int meet_record(void *context, uint32_t record)
 int nd_dedup_ask_rare(nd_deduplicator *deduplicator)
 {
     nd_dedup_rare *rare = deduplicator->rare;
-    int status = nd_rarity_take(&rare->order, &deduplicator->rule, deduplicator->bytes, deduplicator->size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_rarity_take(&rare->order, &deduplicator->rule, deduplicator->bytes, deduplicator->size));
     nd_rarity_sort(&rare->order);
     if (is_common(deduplicator))
         return nd_sized_bitmaps_ask(rare->bitmaps, rare->order.plain.at, rare->order.size,
             &(nd_bitmap_asker){deduplicator, needed_of, meet_record});
-    for (size_t i = 0; status == ND_OK; i++) {
+    for (size_t i = 0;; i++) {
         const double bound = nd_dedup_bound(deduplicator);
         if (i >= nd_prefix_count(rare->order.size, bound))
-            break;
+            return ND_OK;
         const size_t mine = rare->order.size - i;
         uint32_t next = nd_dedup_newest(&rare->heads, rare->order.sorted.at[i].item);
-        for (; next != ND_NO_RECORD && status == ND_OK; next = rare->postings.at[next].next) {
+        for (; next != ND_NO_RECORD; next = rare->postings.at[next].next) {
             const rare_posting *posting = &rare->postings.at[next];
             const size_t rest = mine < posting->rest ? mine : posting->rest;
             if (rest >= nd_dedup_needed(deduplicator, rare->order.size, posting->rest, bound)) /* the other set is no smaller */
-                status = nd_dedup_meet(deduplicator, posting->record, 0);
+                ND_TRY(nd_dedup_meet(deduplicator, posting->record, 0));
         }
     }
-    return status;
 }

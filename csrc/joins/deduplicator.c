@@ -117,14 +117,10 @@ static int look_up(nd_deduplicator *deduplicator)
 static int keep_value(nd_deduplicator *deduplicator)
 {
     const size_t end = deduplicator->values.count + deduplicator->value_size;
-    int status = ND_ROOM(deduplicator->values, end);
-    if (status == ND_OK)
-        status = ND_ROOM(deduplicator->kept, deduplicator->kept.count + 1);
     uint32_t older;
-    if (status == ND_OK)
-        status = nd_dedup_file(&deduplicator->by_value, value_key(deduplicator), (uint32_t)deduplicator->kept.count, &older);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(ND_ROOM(deduplicator->values, end));
+    ND_TRY(ND_ROOM(deduplicator->kept, deduplicator->kept.count + 1));
+    ND_TRY(nd_dedup_file(&deduplicator->by_value, value_key(deduplicator), (uint32_t)deduplicator->kept.count, &older));
     memcpy(deduplicator->values.at + deduplicator->values.count, deduplicator->value, deduplicator->value_size);
     deduplicator->values.count = end;
     deduplicator->kept.at[deduplicator->kept.count++] = (nd_kept_record){.number = deduplicator->count,
@@ -186,13 +182,11 @@ static int decide(nd_deduplicator *deduplicator, const uint8_t *value, size_t si
     deduplicator->similarity = 1.0;
     if (size == 0)
         return ND_OK;
-    int status = nd_dedup_begin(deduplicator, value, size, group_id);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_dedup_begin(deduplicator, value, size, group_id));
     deduplicator->best = find_equal(deduplicator);
     if (deduplicator->best == ND_NO_RECORD)
-        status = is_scanned(deduplicator) ? scan(deduplicator) : look_up(deduplicator);
-    return status == ND_OK && deduplicator->best == ND_NO_RECORD ? stay(deduplicator) : status;
+        ND_TRY(is_scanned(deduplicator) ? scan(deduplicator) : look_up(deduplicator));
+    return deduplicator->best == ND_NO_RECORD ? stay(deduplicator) : ND_OK;
 }
 
 int nd_deduplicator_add(nd_deduplicator *deduplicator, const uint8_t *data, const uint64_t *ends, size_t count,

@@ -7,17 +7,15 @@ int nd_rarity_take(nd_rarity *rarity, const nd_scheme *rule, const uint8_t *byte
 {
     const size_t width = nd_rarity_is_signature(rule) ? (size_t)rule->slot_bits / 8 : sizeof(uint64_t);
     rarity->size = size / width;
-    int status = ND_ROOM(rarity->elements, rarity->size);
-    if (status == ND_OK)
-        status = ND_ROOM(rarity->sorted, rarity->size);
-    if (status == ND_OK)
-        status = ND_ROOM(rarity->plain, rarity->size);
-    for (size_t i = 0; i < rarity->size && status == ND_OK; i++) {
+    ND_TRY(ND_ROOM(rarity->elements, rarity->size));
+    ND_TRY(ND_ROOM(rarity->sorted, rarity->size));
+    ND_TRY(ND_ROOM(rarity->plain, rarity->size));
+    for (size_t i = 0; i < rarity->size; i++) {
         uint64_t element = 0;
         memcpy(&element, bytes + i * width, width);
         rarity->plain.at[i] = width == sizeof element ? element : (uint64_t)i << 32 | element;
     }
-    return status;
+    return ND_OK;
 }
 
 void nd_rarity_sort(nd_rarity *rarity)

@@ -53,10 +53,9 @@ int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t
         *number = nd_permute_number(nd_load_big(value, bits / 8), bits, blocks, order) >> (bits - prefix);
         return ND_OK;
     }
-    int status = nd_permute(value, bits, blocks, order, permuted);
-    if (status == ND_OK)
-        *number = leading_bits(permuted, prefix);
-    return status;
+    ND_TRY(nd_permute(value, bits, blocks, order, permuted));
+    *number = leading_bits(permuted, prefix);
+    return ND_OK;
 }
 
 /* One key a table: what the blocks in front have in common. */
@@ -81,8 +80,8 @@ static int chunk_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *
 {
     uint64_t split[256];
     size_t bits = (size_t)scheme->bits, chunks = (size_t)scheme->chunks;
-    int status = nd_split_chunks(value, bits, chunks, split);
-    for (size_t chunk = first_table; chunk < end_table && status == ND_OK; chunk++) {
+    ND_TRY(nd_split_chunks(value, bits, chunks, split));
+    for (size_t chunk = first_table; chunk < end_table; chunk++) {
         int radius = probing ? nd_chunk_radius(chunks, (size_t)scheme->max_distance, chunk) : 0;
         if (radius < 0)
             continue;
@@ -90,15 +89,13 @@ static int chunk_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *
         uint64_t expected = nd_neighbour_count(width, (size_t)radius), *near;
         if (expected > PTRDIFF_MAX / 8)
             return ND_ERROR_CAPACITY;
-        status = nd_scratch_hashes(&keys->scratch, (size_t)expected, &near);
-        if (status == ND_OK)
-            status = nd_neighbours(split[chunk], width, (size_t)radius, near, (size_t)expected, &count);
-        for (size_t i = 0; i < count && status == ND_OK; i++)
+        ND_TRY(nd_scratch_hashes(&keys->scratch, (size_t)expected, &near));
+        ND_TRY(nd_neighbours(split[chunk], width, (size_t)radius, near, (size_t)expected, &count));
+        for (size_t i = 0; i < count; i++)
             near[i] = (uint64_t)nd_bucket_low(group_id, chunk, near[i], width);
-        if (status == ND_OK)
-            status = append_buckets(keys, chunk, near, count);
+        ND_TRY(append_buckets(keys, chunk, near, count));
     }
-    return status;
+    return ND_OK;
 }
 
 uint64_t nd_scheme_probe_count(const nd_scheme *scheme)
@@ -116,12 +113,10 @@ static int value_signature(const nd_scheme *scheme, const uint8_t *value, size_t
         memcpy(signature, value, nd_signature_size(scheme));
         return ND_OK;
     }
-    int status = nd_set_read(value, size, room);
-    if (status == ND_OK)
-        status = nd_scheme_slots(scheme, scratch, room, nd_set_count(size));
-    if (status == ND_OK)
-        nd_scheme_pack_slots(scheme, scratch->slots, signature);
-    return status;
+    ND_TRY(nd_set_read(value, size, room));
+    ND_TRY(nd_scheme_slots(scheme, scratch, room, nd_set_count(size)));
+    nd_scheme_pack_slots(scheme, scratch->slots, signature);
+    return ND_OK;
 }
 
 static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys)

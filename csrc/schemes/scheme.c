@@ -123,28 +123,24 @@ static int check_minhash(const complaint *to, const nd_scheme *scheme)
 
 static int check_bottomk(const complaint *to, const nd_scheme *scheme)
 {
-    int status = check_range(to, "k", scheme->k, 1, ND_K_MAX);
-    if (status == ND_OK)
-        status = check_threshold(to, scheme->threshold);
-    if (status == ND_OK)
-        status = check_range(to, "measure", scheme->measure, ND_MEASURE_FINGERPRINT, ND_MEASURE_ESTIMATE);
-    if (status == ND_OK)
-        status = check_range(to, "containment", scheme->containment, 0, 1);
-    if (status == ND_OK && scheme->plan != ND_PLAN_PREFIX)
-        status = refuse(to, "plan is %d; bottom-k fingerprints are found by prefixes (%d)", scheme->plan, ND_PLAN_PREFIX);
-    return status;
+    ND_TRY(check_range(to, "k", scheme->k, 1, ND_K_MAX));
+    ND_TRY(check_threshold(to, scheme->threshold));
+    ND_TRY(check_range(to, "measure", scheme->measure, ND_MEASURE_FINGERPRINT, ND_MEASURE_ESTIMATE));
+    ND_TRY(check_range(to, "containment", scheme->containment, 0, 1));
+    if (scheme->plan != ND_PLAN_PREFIX)
+        return refuse(to, "plan is %d; bottom-k fingerprints are found by prefixes (%d)", scheme->plan, ND_PLAN_PREFIX);
+    return ND_OK;
 }
 
 static int check_passages(const complaint *to, const nd_scheme *scheme)
 {
-    int status = check_range(to, "shortest", scheme->shortest, ND_SHORTEST_MIN, ND_SHORTEST_MAX);
-    if (status == ND_OK)
-        status = check_range(to, "k", scheme->k, 1, scheme->shortest);
-    if (status == ND_OK && scheme->threshold != 0)
-        status = check_threshold(to, scheme->threshold);
-    if (status == ND_OK && scheme->plan != ND_PLAN_WINNOW)
-        status = refuse(to, "plan is %d; passages are found by winnowing (%d)", scheme->plan, ND_PLAN_WINNOW);
-    return status;
+    ND_TRY(check_range(to, "shortest", scheme->shortest, ND_SHORTEST_MIN, ND_SHORTEST_MAX));
+    ND_TRY(check_range(to, "k", scheme->k, 1, scheme->shortest));
+    if (scheme->threshold != 0)
+        ND_TRY(check_threshold(to, scheme->threshold));
+    if (scheme->plan != ND_PLAN_WINNOW)
+        return refuse(to, "plan is %d; passages are found by winnowing (%d)", scheme->plan, ND_PLAN_WINNOW);
+    return ND_OK;
 }
 
 int nd_scheme_check(const nd_scheme *scheme, char *message, size_t message_size)

@@ -88,12 +88,10 @@ static int add_state(nd_runs *runs, uint32_t length, uint32_t suffix, uint32_t e
 {
     if (runs->states.count >= NONE / 2)
         return ND_ERROR_CAPACITY;
-    const int status = ND_ROOM(runs->states, runs->states.count + 1);
-    if (status == ND_OK) {
-        *state = (uint32_t)runs->states.count++;
-        runs->states.at[*state] = (run_state){length, suffix, end, NONE};
-    }
-    return status;
+    ND_TRY(ND_ROOM(runs->states, runs->states.count + 1));
+    *state = (uint32_t)runs->states.count++;
+    runs->states.at[*state] = (run_state){length, suffix, end, NONE};
+    return ND_OK;
 }
 
 int nd_runs_begin(nd_runs *runs)
@@ -101,13 +99,10 @@ int nd_runs_begin(nd_runs *runs)
     uint32_t root;
     runs->states.count = runs->edges.count = 0;
     runs->bucket_count = 32;
-    int status = nd_reserve(&runs->buckets, &runs->buckets_capacity, 2 * runs->bucket_count, sizeof(uint32_t));
-    if (status == ND_OK)
-        status = grow_buckets(runs);
-    if (status == ND_OK)
-        status = add_state(runs, 0, NONE, 0, &root);
     runs->last = 0;
-    return status;
+    ND_TRY(nd_reserve(&runs->buckets, &runs->buckets_capacity, 2 * runs->bucket_count, sizeof(uint32_t)));
+    ND_TRY(grow_buckets(runs));
+    return add_state(runs, 0, NONE, 0, &root);
 }
 
 void nd_runs_restart(nd_runs *runs)
@@ -119,11 +114,9 @@ void nd_runs_restart(nd_runs *runs)
 static int split_state(nd_runs *runs, uint32_t state, uint32_t token, uint32_t target, uint32_t *copy)
 {
     const run_state original = runs->states.at[target];
-    int status = add_state(runs, runs->states.at[state].length + 1, original.suffix, original.end, copy);
-    for (uint32_t edge = original.edges; edge != NONE && status == ND_OK; edge = runs->edges.at[edge].next)
-        status = add_edge(runs, *copy, runs->edges.at[edge].token, runs->edges.at[edge].target);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(add_state(runs, runs->states.at[state].length + 1, original.suffix, original.end, copy));
+    for (uint32_t edge = original.edges; edge != NONE; edge = runs->edges.at[edge].next)
+        ND_TRY(add_edge(runs, *copy, runs->edges.at[edge].token, runs->edges.at[edge].target));
     runs->states.at[target].suffix = *copy;
     for (uint32_t edge; state != NONE; state = runs->states.at[state].suffix) {
         edge = find_edge(runs, state, token);
@@ -138,7 +131,6 @@ int nd_runs_add(nd_runs *runs, uint32_t token, size_t place)
 {
     const uint32_t last = runs->last;
     uint32_t edge = find_edge(runs, last, token), state = last, added;
-    int status;
     if (edge != NONE) { /* after a restart: the run is known */
         const uint32_t target = runs->edges.at[edge].target;
         if (runs->states.at[target].length == runs->states.at[last].length + 1) {
@@ -147,21 +139,18 @@ int nd_runs_add(nd_runs *runs, uint32_t token, size_t place)
         }
         return split_state(runs, last, token, target, &runs->last);
     }
-    status = add_state(runs, runs->states.at[last].length + 1, 0, (uint32_t)place, &added);
-    for (; status == ND_OK && state != NONE && (edge = find_edge(runs, state, token)) == NONE;
-         state = runs->states.at[state].suffix)
-        status = add_edge(runs, state, token, added);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(add_state(runs, runs->states.at[last].length + 1, 0, (uint32_t)place, &added));
+    for (; state != NONE && (edge = find_edge(runs, state, token)) == NONE; state = runs->states.at[state].suffix)
+        ND_TRY(add_edge(runs, state, token, added));
     if (state != NONE) {
         const uint32_t target = runs->edges.at[edge].target;
         uint32_t suffix = target;
         if (runs->states.at[target].length != runs->states.at[state].length + 1)
-            status = split_state(runs, state, token, target, &suffix);
+            ND_TRY(split_state(runs, state, token, target, &suffix));
         runs->states.at[added].suffix = suffix;
     }
     runs->last = added;
-    return status;
+    return ND_OK;
 }
 
 void nd_runs_step(const nd_runs *runs, uint32_t token, uint32_t *state, size_t *length, size_t *end)

@@ -77,13 +77,10 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     work->digest_size = 0;
     const size_t count = shingles_held(work, rules);
     const size_t tokens = shingle_tokens(work, rules);
-    int status = nd_reserve(&work->hashes, &work->hashes_capacity, count + 1, sizeof work->hashes[0]);
-    if (status == ND_OK && rules->spec.hash != ND_HASH_XXH3_64)
+    ND_TRY(nd_reserve(&work->hashes, &work->hashes_capacity, count + 1, sizeof work->hashes[0]));
+    if (rules->spec.hash != ND_HASH_XXH3_64)
         return hash_digests(work, rules, count, tokens);
-    if (status == ND_OK)
-        status = nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING));
     const nd_shingles shingles = {
         .bytes = work->bytes.items,
         .starts = work->starts,

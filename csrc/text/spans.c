@@ -101,9 +101,7 @@ static int map_case(nd_text *work, int32_t fold, int *changed)
 {
     const size_t count = work->points.count;
     work->spare.count = 0;
-    int status = nd_code_points_reserve(&work->spare, count + 64);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_code_points_reserve(&work->spare, count + 64));
     const int folded = fold == ND_CASE_FOLD;
     uint32_t difference = 0;
     size_t out = 0;
@@ -145,20 +143,16 @@ static int strip_accents(nd_text *work)
 static int process_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink)
 {
     const nd_rules_spec *const spec = &rules->spec;
-    int status = decode(work, text, size);
-    if (status == ND_OK)
-        status = normalize(work, spec->normalize);
-    if (status == ND_OK && spec->fold != ND_CASE_NONE) {
-        int changed;
-        status = map_case(work, spec->fold, &changed);
-        if (status == ND_OK && changed)
-            status = normalize(work, spec->normalize);
-    }
-    if (status == ND_OK && spec->strip_accents)
-        status = strip_accents(work);
-    if (status == ND_OK)
-        status = sink->code_points(work, rules, work->points.items, work->points.count);
-    return status;
+    int changed = 0;
+    ND_TRY(decode(work, text, size));
+    ND_TRY(normalize(work, spec->normalize));
+    if (spec->fold != ND_CASE_NONE)
+        ND_TRY(map_case(work, spec->fold, &changed));
+    if (changed)
+        ND_TRY(normalize(work, spec->normalize));
+    if (spec->strip_accents)
+        ND_TRY(strip_accents(work));
+    return sink->code_points(work, rules, work->points.items, work->points.count);
 }
 
 /* From `at` on, the quick ways: moves *at as far as they go. */
@@ -177,10 +171,8 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
     }
     if (rules->spec.strip_accents)
         return ND_OK;
-    status = nd_text_decode_points(work, rules, text, size, at);
-    if (status == ND_OK && *at != start)
-        status = sink->code_points(work, rules, work->points.items, work->points.count);
-    return status;
+    ND_TRY(nd_text_decode_points(work, rules, text, size, at));
+    return *at != start ? sink->code_points(work, rules, work->points.items, work->points.count) : ND_OK;
 }
 
 /* After a piece of the text that ends at `at`; *asked: where the watch was asked last. */
@@ -202,11 +194,10 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
         const size_t start = at;
         do {
             const size_t before = at;
-            status = take_quickly(work, rules, text, size, sink, &at);
-            if (status == ND_OK)
-                status = finish_piece(work, rules, at, &asked);
-            if (status != ND_OK || at == size)
-                return status;
+            ND_TRY(take_quickly(work, rules, text, size, sink, &at));
+            ND_TRY(finish_piece(work, rules, at, &asked));
+            if (at == size)
+                return ND_OK;
             if (at == before)
                 break;
         } while (1);

@@ -98,14 +98,11 @@ int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text,
     static const nd_sink sink = {bytes_ascii, bytes_code_points, NULL};
     *out = NULL;
     *out_size = 0;
-    int status = nd_text_begin(work, rules, size);
-    if (status == ND_OK)
-        status = nd_text_each_span(work, rules, text, size, &sink);
-    if (status == ND_OK) {
-        *out = work->bytes.items + ND_TEXT_PADDING;
-        *out_size = work->bytes.count - ND_TEXT_PADDING;
-    }
-    return status;
+    ND_TRY(nd_text_begin(work, rules, size));
+    ND_TRY(nd_text_each_span(work, rules, text, size, &sink));
+    *out = work->bytes.items + ND_TEXT_PADDING;
+    *out_size = work->bytes.count - ND_TEXT_PADDING;
+    return ND_OK;
 }
 
 static int read_tokens(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
@@ -131,32 +128,31 @@ int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text,
     return nd_text_hash(work, rules);
 }
 
-int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count)
+static int put_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count)
 {
-    int status = nd_text_begin(work, rules, count);
-    if (status == ND_OK)
-        status = nd_tokens_reserve(work, count);
     const size_t joiner_size = rules->spec.joiner_size;
-    for (size_t i = 0; status == ND_OK && i < count; i++) {
-        if (sizes[i] > UINT32_MAX || joiner_size > UINT32_MAX) {
-            status = ND_ERROR_CAPACITY;
-            break;
-        }
-        status = nd_bytes_reserve(&work->bytes, sizes[i] + joiner_size + 1);
-        if (status != ND_OK)
-            break;
+    ND_TRY(nd_text_begin(work, rules, count));
+    ND_TRY(nd_tokens_reserve(work, count));
+    for (size_t i = 0; i < count; bytes += sizes[i++]) {
+        if (sizes[i] > UINT32_MAX || joiner_size > UINT32_MAX)
+            return ND_ERROR_CAPACITY;
+        ND_TRY(nd_bytes_reserve(&work->bytes, sizes[i] + joiner_size + 1));
         uint8_t *const out = work->bytes.items + work->bytes.count;
         if (sizes[i] > 0)
             memcpy(out, bytes, sizes[i]);
         if (joiner_size > 0)
             memcpy(out + sizes[i], rules->joiner, joiner_size);
-        bytes += sizes[i];
         work->bytes.count += sizes[i] + joiner_size;
         if (work->bytes.count > UINT32_MAX)
-            status = ND_ERROR_CAPACITY;
-        else
-            work->starts[++work->token_count] = (uint32_t)work->bytes.count;
+            return ND_ERROR_CAPACITY;
+        work->starts[++work->token_count] = (uint32_t)work->bytes.count;
     }
+    return ND_OK;
+}
+
+int nd_text_set_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes, const size_t *sizes, size_t count)
+{
+    const int status = put_tokens(work, rules, bytes, sizes, count);
     if (status != ND_OK)
         clear(work);
     return status;
