@@ -65,7 +65,6 @@ size_t nd_overlap_needed(size_t total, double threshold);
 size_t nd_block_table_count(size_t blocks, size_t distance); /* 0 where distance >= blocks or the count is above 100,000 */
 int nd_block_table(size_t blocks, size_t distance, size_t index, uint8_t *order);
 size_t nd_block_prefix_bits(size_t bits, size_t blocks, size_t distance, const uint8_t *order);
-int nd_permute(const uint8_t *code, size_t bits, size_t blocks, const uint8_t *order, uint8_t *out);
 
 /* Chunks have the bounds of blocks; chunk 0 is the most significant. Each at most 64 bits wide. */
 int nd_split_chunks(const uint8_t *code, size_t bits, size_t chunks, uint64_t *out);

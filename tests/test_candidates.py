@@ -21,13 +21,6 @@ def block_table(blocks: int, distance: int, index: int) -> list[int]:
 
 
 def permute(code: int, bits: int, order: list[int]) -> int:
-    out = ffi.new("uint8_t[]", bits // 8)
-    native = ffi.new("uint8_t[]", order)
-    assert lib.nd_permute(code.to_bytes(bits // 8, "big"), bits, len(order), native, out) == lib.ND_OK
-    return int.from_bytes(bytes(out), "big")
-
-
-def permute_bit_by_bit(code: int, bits: int, order: list[int]) -> int:
     text = ""
     for block in order:
         low, high = block * bits // len(order), (block + 1) * bits // len(order)
@@ -68,24 +61,6 @@ def test_block_tables_beyond_reason_are_none() -> None:
     assert lib.nd_block_table_count(256, 1) == 256
     assert lib.nd_block_table_count(20, 6) == math.comb(20, 6) == 38_760
     assert lib.nd_block_table_count(20, 8) == 0  # C(20, 8) = 125,970
-
-
-@given(st.integers(1, 40), st.data())
-def test_permuting_moves_blocks(size: int, data: st.DataObject) -> None:
-    """A permuted code is the blocks' bits in the order of the table, for widths of 8 to 320 bits and any number of blocks."""
-    bits = 8 * size
-    blocks = data.draw(st.integers(1, min(bits, 70)))
-    order = data.draw(st.permutations(range(blocks)))
-    code = data.draw(st.integers(0, 2**bits - 1))
-    assert permute(code, bits, list(order)) == permute_bit_by_bit(code, bits, list(order))
-
-
-def test_permute_refuses_what_is_no_permutation() -> None:
-    """Repeated or unknown blocks and widths that are no bytes are refused."""
-    out = ffi.new("uint8_t[]", 8)
-    for bits, order in ((64, [0, 0]), (64, [0, 2]), (12, [0, 1]), (0, [0])):
-        assert lib.nd_permute(bytes(8), bits, len(order), ffi.new("uint8_t[]", order), out) == lib.ND_ERROR_PARAMETER
-    assert lib.nd_permute(bytes(8), 64, 0, ffi.NULL, out) == lib.ND_ERROR_PARAMETER
 
 
 @pytest.mark.parametrize(("bits", "blocks", "distance"), [(16, 4, 2), (16, 5, 3), (24, 3, 1)])

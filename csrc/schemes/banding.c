@@ -60,20 +60,6 @@ size_t nd_block_prefix_bits(size_t bits, size_t blocks, size_t distance, const u
     return prefix;
 }
 
-uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint8_t *order)
-{
-    uint64_t out = 0;
-    for (size_t i = 0; i < blocks; i++) {
-        size_t start = nd_block_start(bits, blocks, order[i]);
-        size_t width = nd_block_start(bits, blocks, (size_t)order[i] + 1) - start;
-        if (width >= 64)
-            return code;
-        if (width > 0)
-            out = out << width | (code >> start & (((uint64_t)1 << width) - 1));
-    }
-    return out;
-}
-
 /* Bits gathered until whole bytes can be written. */
 typedef struct bit_writer {
     uint8_t *out;
@@ -91,33 +77,28 @@ static void write_bits(bit_writer *writer, uint64_t value, size_t width)
     }
 }
 
-/* Blocks of any width, moved as runs of up to 48 bits. */
-static void permute_string(const uint8_t *code, size_t bits, size_t blocks, const uint8_t *order, uint8_t *out)
+uint64_t nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix)
 {
-    bit_writer writer = {out, 0, 0};
-    for (size_t i = 0; i < blocks; i++) {
-        size_t at = bits - nd_block_start(bits, blocks, (size_t)order[i] + 1);
-        size_t end = bits - nd_block_start(bits, blocks, order[i]);
-        while (at < end) {
-            size_t width = end - at < 48 ? end - at : 48;
-            write_bits(&writer, nd_read_bits(code, at, width), width);
-            at += width;
+    uint8_t leading[ND_CODE_BYTES_MAX];
+    const size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, size = (prefix + 7) / 8;
+    const uint64_t code = bits <= 64 ? nd_load_big(value, bits / 8) : 0;
+    bit_writer writer = {leading, 0, 0};
+    uint64_t number = 0;
+    for (size_t i = 0; i + (size_t)scheme->max_distance < blocks; i++) {
+        const size_t start = nd_block_start(bits, blocks, order[i]), end = nd_block_start(bits, blocks, (size_t)order[i] + 1);
+        if (bits <= 64) {
+            number = end - start == 64 ? code : number << (end - start) | (code >> start & (((uint64_t)1 << (end - start)) - 1));
+            continue;
+        }
+        for (size_t at = bits - end, width; at < bits - start; at += width) {
+            width = bits - start - at < 48 ? bits - start - at : 48;
+            write_bits(&writer, nd_read_bits(value, at, width), width);
         }
     }
-}
-
-int nd_permute(const uint8_t *code, size_t bits, size_t blocks, const uint8_t *order, uint8_t *out)
-{
-    uint8_t seen[BLOCKS_MAX] = {0};
-    if (bits == 0 || bits % 8 != 0 || blocks == 0 || blocks > BLOCKS_MAX)
-        return ND_ERROR_PARAMETER;
-    for (size_t i = 0; i < blocks; i++) {
-        if (order[i] >= blocks || seen[order[i]])
-            return ND_ERROR_PARAMETER;
-        seen[order[i]] = 1;
-    }
-    permute_string(code, bits, blocks, order, out);
-    return ND_OK;
+    if (bits <= 64)
+        return number;
+    write_bits(&writer, 0, 8 * size - prefix);
+    return prefix > 64 ? nd_xxh3_64(leading, size, 0) : nd_load_big(leading, size) >> (8 * size - prefix);
 }
 
 /* ---- chunks (multi-index hashing, Norouzi, Punjani and Fleet 2012) --------------------------------------------------- */

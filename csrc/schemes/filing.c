@@ -220,21 +220,17 @@ static int make_blocks(nd_filing *filing)
     uint8_t places[256];
     const nd_scheme *scheme = &filing->scheme;
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
-    int status = nd_block_table(blocks, distance, filing->table, places);
-    if (status == ND_OK)
-        status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->item_count + 1, sizeof(nd_record));
-    if (status != ND_OK)
-        return status;
-    size_t prefix = nd_block_prefix_bits(bits, blocks, distance, places);
+    ND_TRY(nd_block_table(blocks, distance, filing->table, places));
+    ND_TRY(nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->item_count + 1, sizeof(nd_record)));
+    const size_t prefix = nd_block_prefix_bits(bits, blocks, distance, places);
     nd_record *records = filing->records[0];
-    for (size_t i = 0; i < filing->item_count && status == ND_OK; i++) {
-        uint64_t number = 0;
-        status = nd_block_number(scheme, nd_filing_code(filing, i), places, prefix, &number);
+    for (size_t i = 0; i < filing->item_count; i++) {
+        const uint64_t number = nd_block_number(scheme, nd_filing_code(filing, i), places, prefix);
         records[i] = (nd_record){(uint64_t)nd_bucket_low(group_of(filing, i), filing->table, number, prefix) ^ sign_bit, i};
     }
     filing->record_count = filing->item_count;
     filing->span = ((uint64_t)1 << ND_PART_BITS) - 1;
-    return status == ND_OK ? sort_records(filing) : status;
+    return sort_records(filing);
 }
 
 /* The keys in the present table. */

@@ -36,28 +36,6 @@ static int append_buckets(nd_keys *keys, size_t table, uint64_t *lows, size_t co
     return status;
 }
 
-/* The first `width` bits, which is 64 at most, or a hash of them. */
-static uint64_t leading_bits(uint8_t *bytes, size_t width)
-{
-    size_t size = (width + 7) / 8;
-    if (width % 8 != 0)
-        bytes[size - 1] &= (uint8_t)(0xff00u >> (width % 8));
-    return width > 64 ? nd_xxh3_64(bytes, size, 0) : nd_load_big(bytes, size) >> (8 * size - width);
-}
-
-int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix, uint64_t *number)
-{
-    uint8_t permuted[ND_CODE_BYTES_MAX];
-    size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks;
-    if (bits <= 64) {
-        *number = nd_permute_number(nd_load_big(value, bits / 8), bits, blocks, order) >> (bits - prefix);
-        return ND_OK;
-    }
-    ND_TRY(nd_permute(value, bits, blocks, order, permuted));
-    *number = leading_bits(permuted, prefix);
-    return ND_OK;
-}
-
 /* One key a table: what the blocks in front have in common. */
 static int block_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t first_table, size_t end_table,
     nd_keys *keys)
@@ -65,11 +43,9 @@ static int block_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *
     uint8_t order[256];
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
     for (size_t table = first_table; table < end_table; table++) {
-        uint64_t number;
         ND_TRY(nd_block_table(blocks, distance, table, order));
         size_t prefix = nd_block_prefix_bits(bits, blocks, distance, order);
-        ND_TRY(nd_block_number(scheme, value, order, prefix, &number));
-        int64_t low = nd_bucket_low(group_id, table, number, prefix);
+        int64_t low = nd_bucket_low(group_id, table, nd_block_number(scheme, value, order, prefix), prefix);
         ND_TRY(nd_keys_append(keys, (int64_t)table, low, low + PARTS - 1));
     }
     return ND_OK;

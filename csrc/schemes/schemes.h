@@ -83,9 +83,6 @@ static inline uint64_t nd_read_bits(const uint8_t *code, size_t at, size_t width
     return nd_load_big(code + first, end - first) >> (8 * end - at - width) & (((uint64_t)1 << width) - 1);
 }
 
-/* The code as a number permuted by blocks, bits <= 64. */
-uint64_t nd_permute_number(uint64_t code, size_t bits, size_t blocks, const uint8_t *order);
-
 /* ---- packed sets: the numbers of hashes, ascending and distinct ----------------------------------------------------------- */
 
 /* Of each hash fold(fold(h)), whose upper half is x of affine32 (kernels.h), with zeros behind its first 40 bits. */
@@ -188,7 +185,7 @@ void nd_keys_pack(const nd_keys *keys, size_t most, int64_t *out);
 
 #define ND_CODE_BYTES_MAX (ND_BITS_MAX / 8)
 /* What codes of a bucket have in common in a block table with this order of blocks: the first `prefix` bits, or a hash of them. */
-int nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix, uint64_t *number);
+uint64_t nd_block_number(const nd_scheme *scheme, const uint8_t *value, const uint8_t *order, size_t prefix);
 /* Where the bucket begins of codes that have `number`, of `width` bits, in common. */
 int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width);
 
