@@ -7,7 +7,7 @@ import errno
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -86,7 +86,8 @@ class Program(click.Group):
         extra.setdefault("windows_expand_args", False)  # commands expand patterns; %x% is no variable in SQL
         try:
             prepare_streams()
-            with _ended_by_signals():
+            # an ignored SIGHUP, as under nohup, stays ignored
+            with handled_signals(("SIGTERM", "SIGHUP", "SIGBREAK"), _end, lambda handler: handler == signal.SIG_DFL):
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "neardup"
@@ -137,21 +138,22 @@ class SignalReceived(BaseException):
         self.number = number
 
 
+def _end(number: int, before: dict[int, Any]) -> None:
+    for other in before:
+        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
+    raise SignalReceived(number)
+
+
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """An ignored SIGHUP, as under nohup, stays ignored."""
-    names = ("SIGTERM", "SIGHUP", "SIGBREAK") if threading.current_thread() is threading.main_thread() else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    before = {number: handler for number, handler in before.items() if handler == signal.SIG_DFL}
-
-    def end(number: int, frame: object) -> None:
-        for other in before:
-            signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
-        raise SignalReceived(number)
-
+def handled_signals(
+    names: Sequence[str], handle: Callable[[int, dict[int, Any]], None], is_replaced: Callable[[Any], bool]
+) -> Iterator[None]:
+    """In the main thread `handle` gets the number of a signal, and the handlers that it has replaced by their numbers."""
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in names if is_main and hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers if is_replaced(signal.getsignal(number))}
     for number in before:
-        signal.signal(number, end)
+        signal.signal(number, lambda number, frame: handle(number, before))
     try:
         yield
     finally:

@@ -100,20 +100,17 @@ def _query_arguments(index: Index, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_records(index: Index, sources: Sequence[Path], options: dict[str, Any]) -> Results:
-    reading, found = common.read_options(options, typed_ids=True), False
     with scratch_folder() as folder:
-        source = open_source(sources, reading, folder)
+        source = open_source(sources, common.read_options(options, typed_ids=True), folder)
         question = _query_arguments(index, options)
         for piece in in_pieces(_queryable_records(index, source), limits.PIECE_RECORDS):
             for record, matches in zip(piece, _matches_of_records(index, piece, question), strict=True):
                 for match in matches:
-                    found = True
                     distance = "" if match.distance is None else match.distance
                     part = "" if match.part is None else f"\t{escaped(match.part)}"
                     line = f"{escaped(record.key)}\t{match.similarity:.4f}\t{distance}\t{escaped(match.key)}{part}"
                     yield {"id": record.key, **as_json_value(match)}, line
         note_problems(source.name, source.replaced, source.skipped, source.problems)
-    return 0 if found else 1
 
 
 def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:

@@ -22,6 +22,7 @@ from ..errors import ParameterError
 from ..index import Index
 from ..values import Key
 from . import common, indexes
+from .app import handled_signals
 from .inputs.edits import AddFields, adding_fields, require_fields
 from .inputs.encodings import BOM, UTF8, Converter
 from .inputs.files import STDIN, FileError, Inputs, NamedFile
@@ -101,7 +102,14 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
             )
         passing = stack.enter_context(Passing(index, mark))
         arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end, reading.encoding)))
-        stack.enter_context(stopped_by_signals(arrivals))
+
+        def stop(number: int, before: dict[int, Any]) -> None:
+            """The first signal ends the stream; the second has its usual effect."""
+            arrivals.stop()
+            for other, handler in before.items():
+                signal.signal(other, handler)
+
+        stack.enter_context(handled_signals(_ENDING, stop, lambda handler: handler != signal.SIG_IGN))
         source = StreamSource(arrivals, reading, key, lambda problem: print_note(f"{problem}; skipped"))
         passing.run(source)
     counts = passing.counts
@@ -291,28 +299,6 @@ class Arrivals:
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
-
-
-@contextlib.contextmanager
-def stopped_by_signals(arrivals: Arrivals) -> Iterator[None]:
-    """Within the block, the first termination signal stops the stream; the second has its default effect."""
-    names = _ENDING if threading.current_thread() is threading.main_thread() else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}
-
-    def stop(number: int, frame: object) -> None:
-        arrivals.stop()
-        for other, handler in before.items():
-            signal.signal(other, handler)
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class StreamSource(RecordSource):
