@@ -21,6 +21,7 @@ from ..schemes.base import SetScheme
 from ..store.database.open import open_scratch
 from ..values import ANY_GROUP, Match
 from .indexes import open_existing
+from .inputs.records import NAMELESS
 from .inputs.source import ABSENT, InputRecord, Source, field_value, joined_names
 from .inputs.tables import TableSource
 from .output import escaped, print_note
@@ -31,9 +32,6 @@ ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
 
 _LOOKED_AT = 100
 """The number of JSON records checked for a field."""
-
-_NO_FIELDS = ("folder", "lines")
-"""Formats whose records have no fields besides the text."""
 
 
 class KeepRule(NamedTuple):
@@ -71,7 +69,7 @@ def check_fields(source: Source, keep: KeepRule, group: str | None, added: Seque
     asked = [option for option, _ in needed] + ["--mark"] * bool(added)
     if not asked:
         return
-    if source.format in _NO_FIELDS:
+    if source.format in NAMELESS:
         raise ParameterError(f"{source.name}: {asked[0]} needs records with fields, and these are texts alone: leave it out")
     with contextlib.closing(iter(source)) as records:  # type: ignore[type-var]
         first = list(islice(records, _LOOKED_AT if source.format == "jsonl" else 1))

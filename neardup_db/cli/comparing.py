@@ -26,12 +26,12 @@ from ..located import LocatedTexts
 from ..native import trim_memory
 from ..schemes import MinHash
 from ..schemes.base import native_scheme
-from ..store.database.open import open_scratch
 from ..store.ingest.short_texts import TokenCounts
 from ..text import TextRules
 from ..values import Key
 from .choices import Choice, KeepRule, KnownRecords
 from .copies import Copy, RunCounts
+from .indexes import scratch_index
 from .inputs.passes import Numbers
 from .inputs.source import ABSENT, InputRecord, RecordError, field_value
 from .output import escaped
@@ -163,16 +163,12 @@ class Comparison:
         """A temporary index; its keys are record numbers, and its metadata ids and lines if the plan wants names."""
         shared = self._shared()
         trim_memory()
-        connection = open_scratch(str(self._plan.copy.folder / "index.db"))
-        try:
-            with Index(connection, self._scheme, text=self._rules, record_matches=False) as index:
-                with Meter("Verify", self._source.size_bytes) as meter, warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ShortTextsWarning)  # these are only a part of the texts
-                    index.add_many(self._candidates(shared, meter))
-                trim_memory()
-                yield index
-        finally:
-            connection.close()
+        with scratch_index(self._plan.copy.folder, self._scheme, self._rules) as index:
+            with Meter("Verify", self._source.size_bytes) as meter, warnings.catch_warnings():
+                warnings.simplefilter("ignore", ShortTextsWarning)  # these are only a part of the texts
+                index.add_many(self._candidates(shared, meter))
+            trim_memory()
+            yield index
 
     def _shared(self) -> Any:
         """Whether each record shares a bucket with another and matches no other index, bool[n]."""

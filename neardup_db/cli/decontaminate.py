@@ -22,6 +22,7 @@ from ..values import Passage
 from . import common
 from .common import Results
 from .copies import Copy, RunCounts, copied, output_options
+from .indexes import scratch_index
 from .inputs.edits import changing
 from .inputs.files import STDIN, packing_of
 from .inputs.opening import CopiedSource, open_source, paths_named
@@ -29,7 +30,6 @@ from .inputs.passes import TextSource
 from .inputs.source import ReadOptions, in_pieces
 from .output import bytes_text, count_text, json_line, note_problems, print_note
 from .outputs import open_output, replacing, room_for
-from .passages import scratch_index
 from .progress import Meter
 
 
@@ -88,7 +88,7 @@ def decontaminate(
             )
         if drop == "passage" and len(reading.text_fields) > 1:
             raise ParameterError("--drop passage rewrites one field of text: give one --text-field")
-        with scratch_index(copy.folder, Passages(shortest=shortest), rules) as index:
+        with scratch_index(copy.folder, Passages(shortest=shortest), rules, store_text=True) as index:
             test_reading = replace(reading, text_fields=test_fields or reading.text_fields, one_header=False)
             search = _Search(index)
             search.read_tests(test_paths, test_reading, copy.folder)

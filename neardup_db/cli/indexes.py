@@ -15,8 +15,9 @@ from ..errors import ParameterError, ShortTextsWarning
 from ..index import Index
 from ..parameters import check_key
 from ..schemes import MinHash, Scheme
-from ..store.database.open import remove_unused
+from ..store.database.open import open_scratch, remove_unused
 from ..system import reachable, real_path
+from ..text import TextRules
 from ..values import ANY_GROUP, AnyGroup, Key
 from .output import print_note
 from .wording import in_command_terms, told_as
@@ -63,6 +64,16 @@ def open_or_create(path: Path, scheme: Scheme | None = None, **settings: Any) ->
             if not was_there:
                 remove_unused(reachable(real_path(path)))
             raise
+
+
+@contextlib.contextmanager
+def scratch_index(folder: Path, scheme: Scheme, rules: TextRules | None, **settings: Any) -> Iterator[Index]:
+    """A temporary index in a folder, without the safety of a stored one."""
+    with (
+        contextlib.closing(open_scratch(str(folder / "index.db"))) as connection,
+        Index(connection, scheme, text=rules, record_matches=False, **settings) as index,
+    ):
+        yield index
 
 
 def new_index_settings(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from .. import limits
 from ..errors import ParameterError
 from ..index import Index
 from ..schemes import Passages
-from ..store.database.open import open_scratch
 from ..values import Key, Passage
 from . import common, indexes
 from .common import Results
@@ -123,7 +121,7 @@ def boilerplate(
 
     with scratch_folder(tmp) as folder:
         source = open_source(sources, reading, folder)
-        with scratch_index(folder, Passages(shortest=shortest), rules) as index:
+        with indexes.scratch_index(folder, Passages(shortest=shortest), rules, store_text=True) as index:
             with Meter("Read", source.size_bytes) as meter, indexes.warnings_as_notes():
                 feed(index, source, meter, arguments, commit_every=limits.DEDUP_COMMIT_EVERY)
             found = index.common_passages(at_least, limit=limit)
@@ -134,13 +132,3 @@ def boilerplate(
         note_problems(source.name, source.replaced, source.skipped, source.problems)
     if not found:
         print_note(f"no passage of {shortest} tokens is in {count_text(at_least, 'text')}: give a lower --shortest or --at-least")
-
-
-@contextlib.contextmanager
-def scratch_index(folder: Path, scheme: Passages, rules: Any) -> Iterator[Index]:
-    connection = open_scratch(str(folder / "passages.db"))
-    try:
-        with Index(connection, scheme, text=rules, store_text=True, record_matches=False) as index:
-            yield index
-    finally:
-        connection.close()

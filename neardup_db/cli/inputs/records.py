@@ -43,7 +43,7 @@ _SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
 
-_NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
+NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
 """Formats whose records have no fields."""
 
 
@@ -70,7 +70,7 @@ class RecordSource(Source):
         super().__init__(inputs, options)
         self._text_field: Any = options.text_fields[0] if len(options.text_fields) == 1 else None
         self._id_fields = ("id", "key") if options.id_field is None else (options.id_field,)
-        called = _NAMELESS.get(self.format)
+        called = NAMELESS.get(self.format)
         if called and (options.text_fields != ("text",) or options.id_field is not None):
             raise FileError(f"{self.name}: {called} have no fields: leave out --text-field and --id-field")
         if called and options.integer_keys:
@@ -124,7 +124,7 @@ class RecordSource(Source):
     def _require_text(self, file: LineFile) -> None:
         head = file.head(HEAD_BYTES)
         refuse_utf16(head, file.name)
-        has_fields = self.format not in _NAMELESS  # with fields, the error can name the invalid record
+        has_fields = self.format not in NAMELESS  # with fields, the error can name the invalid record
         why = known_kind(head) if has_fields else why_not_text(head)
         if why is not None:
             others = "; leave out such files with --glob or --on-error skip" if self.format == "folder" else ""
