@@ -74,7 +74,7 @@ class AddMethods(Reader):
         []
         [Match(key='a1', similarity=0.75, distance=None)]
         """
-        record = self._record(key, check_text(text), metadata=metadata, group=group, expires_at=expires_at, ttl=ttl)
+        record = self._record(key, check_text(text), metadata, group, expires_at, ttl)
         return self._write(self._writer.add, record, _sketching(text), if_exists, check_integer("limit", limit))
 
     def add_code(
@@ -103,7 +103,7 @@ class AddMethods(Reader):
         ...     index.query_code(0xF001), len(index), list(index.get("cat").codes)
         ([Match(key='cat', similarity=0.984375, distance=1, part='turned')], 1, ['as it is', 'turned'])
         """
-        record = self._record(key, None, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, part=part)
+        record = self._record(key, None, metadata, group, expires_at, ttl, part)
         return self._write(self._writer.add, record, QuerySpec(code=code).sketch, if_exists, check_integer("limit", limit))
 
     def add_if_new(
@@ -134,7 +134,7 @@ class AddMethods(Reader):
         [Match(key='a1', similarity=1.0, distance=None)]
         (['a1'], 2)
         """
-        record = self._record(key, check_text(text), metadata=metadata, group=group, expires_at=expires_at, ttl=ttl)
+        record = self._record(key, check_text(text), metadata, group, expires_at, ttl)
         return self._write_if_new(record, _sketching(text), if_exists, limit, on_match)
 
     def add_code_if_new(
@@ -158,7 +158,7 @@ class AddMethods(Reader):
         ...     index.add_code_if_new("a", 0x0F), index.add_code_if_new("b", 0x0E), "b" in index
         ([], [Match(key='a', similarity=0.984375, distance=1)], False)
         """
-        record = self._record(key, None, metadata=metadata, group=group, expires_at=expires_at, ttl=ttl, part=part)
+        record = self._record(key, None, metadata, group, expires_at, ttl, part)
         return self._write_if_new(record, QuerySpec(code=code).sketch, if_exists, limit, on_match)
 
     def add_many(
@@ -382,9 +382,9 @@ class AddMethods(Reader):
 
         return store.change(work, light=_is_light(record))
 
-    def _record(self, key: Key, text: str | bytes | None, **more: Any) -> Record:
+    def _record(self, key: Key, text: str | bytes | None, *more: Any) -> Record:
         self._store.db.require_open()
-        return checked_record(key, text if self._store.store_text else None, **more)
+        return checked_record(key, text if self._store.store_text else None, *more)
 
 
 def load_options(

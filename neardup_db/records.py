@@ -55,14 +55,7 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
 
 
 def checked_record(
-    key: Any,
-    text: str | bytes | None,
-    *,
-    metadata: Any = None,
-    group: Any = None,
-    expires_at: Any = None,
-    ttl: Any = None,
-    part: Any = None,
+    key: Any, text: Any, metadata: Any = None, group: Any = None, expires_at: Any = None, ttl: Any = None, part: Any = None
 ) -> Record:
     """text: the text to store, None for none."""
     stored = None if text is None else storable(text)

@@ -408,7 +408,7 @@ async def test_transactions_nest(index: AsyncIndex) -> None:
             async with index.transaction():
                 await index.add("d", TEXTS["c"])
             raise KeyError
-    assert not db.in_own_transaction  # the roll-back is over when the block is
+    assert not db._depth  # the roll-back is over when the block is
     assert [key async for key in index] == ["a"]
 
 

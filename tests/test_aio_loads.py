@@ -266,7 +266,7 @@ def test_outcomes_are_told_with_each_commit() -> None:
         heard = asyncio.Event()
 
         def hear(key: Any, outcome: str, match: Any) -> None:
-            assert not db.in_own_transaction
+            assert not db._depth
             told.append(key)
             heard.set()
 
