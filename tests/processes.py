@@ -27,7 +27,7 @@ import apsw
 import numpy as np
 from crash_writer import DeadlyDisk, Operation, apply, say
 from load import PATIENCE, asked_meanwhile, in_another_thread, run_threads
-from support import CASES, PAST, SETS, WORDS, Case, case_of
+from support import CASES, PAST, SETS, WORDS, Case, case_of, clusters_of, components
 
 from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules, limits
 from neardup_db.limits import READERS_MAX
@@ -141,16 +141,6 @@ def state_of(index: Index) -> int:
     return NAMES[json.dumps({**index.scheme.settings(), **index.text_rules.settings()}, sort_keys=True)]
 
 
-def components(edges: set[tuple[str, str]]) -> set[frozenset[str]]:
-    """Of a graph, those of two nodes or more."""
-    of: dict[str, set[str]] = {}
-    for a, b in edges:
-        joined = of.setdefault(a, {a}) | of.setdefault(b, {b})
-        for one in joined:
-            of[one] = joined
-    return {frozenset(one) for one in of.values()}
-
-
 def audit(index: Index, verdicts: Verdicts) -> dict[str, str]:
     """Texts by key of an index in a state that nobody changes meanwhile, and of which all answers are true."""
     assert index.check().problems == ()
@@ -165,7 +155,7 @@ def audit(index: Index, verdicts: Verdicts) -> dict[str, str]:
             expected[a, b] = verdict
     found = [((one.key_a, one.key_b), Verdict(one.similarity, one.distance)) for one in index.pairs()]
     assert len(found) == len(dict(found)) and same(dict(found), expected), f"pairs() is not brute force in state {state}"
-    assert {frozenset(one.keys) for one in index.clusters()} == components(set(expected)), f"clusters in state {state}"
+    assert clusters_of(index) == components(expected), f"clusters in state {state}"
     for key in keys:
         if verdicts.of(state, texts[key], texts[key]) is not None:
             assert key in [match.key for match in index.query(texts[key])], f"{key!r} is not found by its own text"

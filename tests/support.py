@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, MinHash, Passages, SimHash, TextRules
+from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, Index, MinHash, Passages, SimHash, TextRules
 from neardup_db.compute import shingles
 
 Verdict = tuple[float, "int | None"]
@@ -28,6 +28,22 @@ def sqlite_shell() -> str:
 def keys(matches: Any) -> list[Any]:
     """Keys of matches, in their order."""
     return [one.key for one in matches]
+
+
+def components(pairs: Iterable[tuple[Any, Any]]) -> set[frozenset[Any]]:
+    """The connected components of a graph, those of two nodes or more."""
+    part: dict[Any, set[Any]] = {}
+    for a, b in pairs:
+        small, large = sorted((part.setdefault(a, {a}), part.setdefault(b, {b})), key=len)
+        if small is not large:
+            large |= small
+            part.update(dict.fromkeys(small, large))
+    return {frozenset(one) for one in {id(one): one for one in part.values()}.values() if len(one) > 1}
+
+
+def clusters_of(index: Index) -> set[frozenset[Any]]:
+    """The clusters as sets of keys."""
+    return {frozenset(one.keys) for one in index.clusters()}
 
 
 def jaccard(a: set[Any], b: set[Any]) -> float:
@@ -435,12 +451,6 @@ class Model:
 
     def clusters(self) -> list[tuple[Any, ...]]:
         """Connected components of two or more, largest first, ties by the earliest."""
-        component = {key: {key} for key in self.entries}
-        for a, b, *_ in self.pairs():
-            if component[a] is not component[b]:
-                joined = component[a] | component[b]
-                for key in joined:
-                    component[key] = joined
         keys = self.in_order()
-        found = {id(one): tuple(key for key in keys if key in one) for one in component.values() if len(one) > 1}
-        return sorted(found.values(), key=lambda one: (-len(one), self.entries[one[0]].number))
+        found = [tuple(key for key in keys if key in one) for one in components((a, b) for a, b, *_ in self.pairs())]
+        return sorted(found, key=lambda one: (-len(one), self.entries[one[0]].number))

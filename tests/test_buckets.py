@@ -15,6 +15,7 @@ import pytest
 from buckets import Entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import clusters_of, components
 
 import neardup_db
 from neardup_db import BinaryCode, CorruptIndexError, Index, native
@@ -369,25 +370,10 @@ def test_hot_buckets_connect_what_is_connected(scheme: Any) -> None:
     with Index(":memory:", scheme) as index:
         index.add_codes(range(1000), [0xA5 << 56 | int(number) for number in numbers[:1000]])
         index.add_codes(range(1000, 1600), [0xA5 << 56 | int(number) for number in numbers[1000:]])
-        there = list(range(1600))
+        there = set(range(1600))
         for _ in range(2):
-            assert {frozenset(one.keys) for one in index.clusters()} == components(apart, there)
-            gone = source.sample(there, 800)
+            assert clusters_of(index) == components(pair for pair in np.argwhere(apart).tolist() if there.issuperset(pair))
+            gone = source.sample(sorted(there), 800)
             index.delete_many(gone)
-            there = sorted({*there} - {*gone})
+            there.difference_update(gone)
         assert index.check().ok
-
-
-def components(apart: Any, there: list[int]) -> set[frozenset[int]]:
-    """Connected components of two or more."""
-    left, found = {*there}, set()
-    while left:
-        part, edge = set(), {left.pop()}
-        while edge:
-            part |= edge
-            met = {int(other) for one in edge for other in np.flatnonzero(apart[one])}
-            edge = met & left
-            left -= edge
-        if len(part) > 1:
-            found.add(frozenset(part))
-    return found

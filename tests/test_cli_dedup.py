@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import zstandard
 from commands import FOX, RECORDS, good, lines, refused, run
-from support import duplicates_in
+from support import components, duplicates_in
 
 from neardup_db import DiskFullError, Index
 from neardup_db.cli import dedup as deduplicate
@@ -61,13 +61,7 @@ def exact_pairs() -> dict[tuple[str, str], float]:
 def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list[list[str]]]:
     """All pairs at or above the threshold and the clusters that they make: the oracle of dedup."""
     pairs = {pair: similarity for pair, similarity in exact_pairs().items() if similarity >= threshold}
-    cluster_of = {key: [key] for key, _ in documents()}
-    for a, b in pairs:
-        if cluster_of[a] is not cluster_of[b]:
-            cluster_of[a] += cluster_of[b]
-            cluster_of.update(dict.fromkeys(cluster_of[b], cluster_of[a]))
-    clusters = {id(cluster): cluster for cluster in cluster_of.values() if len(cluster) > 1}
-    return pairs, list(clusters.values())
+    return pairs, [list(cluster) for cluster in components(pairs)]
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["", "connected"])

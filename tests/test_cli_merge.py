@@ -10,17 +10,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from commands import FOX, good, keys_of, lines, refused, run
+from commands import FOX, RECORDS, good, keys_of, lines, refused, run
 from support import PAST, SOON
 
 from neardup_db import BinaryCode, Index, MinHash, TextRules
-
-RECORDS = [
-    {"id": "a", "text": FOX, "lang": "en"},
-    {"id": "b", "text": FOX + " again"},
-    {"id": "c", "text": "an entirely different sentence about databases and their transactions"},
-    {"id": "d", "text": ""},
-]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SETS, WORDS, duplicates_in
+from support import SETS, WORDS, components, duplicates_in
 
 from neardup_db import BinaryCode, BitSampling, Index, MinHash, ParameterError, ShortTextsWarning, TextRules
 from neardup_db.frames import clusters_frame, drop_near_duplicates, mark_near_duplicates, pairs_frame
@@ -250,19 +250,6 @@ def similar(a: str | None, b: str | None) -> float:
     return len(sets[0] & sets[1]) / len(sets[0] | sets[1]) if sets[0] and sets[1] else 0.0
 
 
-def components(texts: Sequence[str | None]) -> list[list[int]]:
-    """Rows connected by near-duplicates, by brute force."""
-    parts = [{i} for i in range(len(texts))]
-    for i in range(len(texts)):
-        for j in range(i):
-            if similar(texts[i], texts[j]) >= 0.5:
-                a, b = (next(part for part in parts if k in part) for k in (i, j))
-                if a is not b:
-                    parts.remove(b)
-                    a |= b
-    return sorted(sorted(part) for part in parts)
-
-
 @given(
     texts=st.lists(st.none() | st.lists(st.sampled_from("abcdefg"), max_size=4).map(" ".join), max_size=12),
     kind=st.sampled_from(["pandas", "polars", "pyarrow"]),
@@ -283,7 +270,8 @@ def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.Dat
         place = (places[row], row) if ordered else row
         return (-len(texts[row] or ""), place) if keep == "longest" else place
 
-    parts = components(texts)
+    pairs = [(i, j, similar(texts[i], texts[j])) for j in range(count) for i in range(j) if similar(texts[i], texts[j]) >= 0.5]
+    parts = components((i, j) for i, j, _ in pairs)
     options: dict[str, Any] = {"scheme": SETS, "rules": WORDS}
     connected = data.draw(st.booleans())
     choice = {"keep": keep, "order_by": "p" if ordered else None, "connected": connected, **options}
@@ -298,11 +286,10 @@ def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.Dat
     assert [row[4:] for row in marks] == [gone.get(row, (None, None)) for row in range(count)]
     stars = sorted(sorted([kept, *(row for row in gone if gone[row][0] == kept)]) for kept in {kept for kept, _ in gone.values()})
     assert [row[3] for row in marks] == [next((i for i, star in enumerate(stars) if row in star), None) for row in range(count)]
-    many = [part for part in parts if len(part) > 1]
-    pairs = [(i, j, similar(texts[i], texts[j])) for j in range(count) for i in range(j) if similar(texts[i], texts[j]) >= 0.5]
     assert sorted(row[:3] for row in rows(pairs_frame(frame, "t", **options))) == sorted(pairs)
     listed = rows(clusters_frame(frame, "t", **options))
-    assert sorted(sorted(row[3] for row in listed if row[0] == number) for number in {row[0] for row in listed}) == many
+    found = [sorted(row[3] for row in listed if row[0] == number) for number in {row[0] for row in listed}]
+    assert sorted(found) == sorted(map(sorted, parts))
 
 
 # ---- pairs and clusters ----------------------------------------------------------------------------------------------------

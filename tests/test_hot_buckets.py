@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
+from support import clusters_of, components
 
 from neardup_db import BottomK, Index, MinHash, compute
 from neardup_db.schemes.base import Scheme
@@ -49,21 +49,6 @@ def expected(kind: str) -> dict[tuple[int, int], float]:
     return {(a, b): s for (a, b), s in zip(ids.tolist(), similarities.tolist(), strict=True)}
 
 
-def parts(pairs: Any, members: set[int]) -> set[frozenset[int]]:
-    """The components of more than one of these members."""
-    part = {member: {member} for member in members}
-    for a, b in pairs:
-        if a in members and b in members and part[a] is not part[b]:
-            large, small = sorted((part[a], part[b]), key=len, reverse=True)
-            large |= small
-            part.update(dict.fromkeys(small, large))
-    return {frozenset(one) for one in part.values() if len(one) > 1}
-
-
-def clusters_of(index: Index) -> set[frozenset[Any]]:
-    return {frozenset(cluster.keys) for cluster in index.clusters()}
-
-
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_pairs_of_a_hot_bucket(kind: str) -> None:
     """pairs() lists exactly the pairs of brute force, though most of hundreds of thousands that meet do not match."""
@@ -72,7 +57,7 @@ def test_pairs_of_a_hot_bucket(kind: str) -> None:
         index.add_many(enumerate(edits()))
         found = {(pair.key_a, pair.key_b): pair.similarity for pair in index.pairs()}
         assert found == expected(kind)
-        assert clusters_of(index) == parts(expected(kind), set(range(COUNT)))
+        assert clusters_of(index) == components(expected(kind))
 
 
 @pytest.mark.parametrize("kind", SCHEMES)
@@ -85,7 +70,7 @@ def test_clusters_of_a_hot_bucket_that_fills_in_parts(kind: str) -> None:
         assert index.delete_many(range(0, 250, 3)) == 84
         index.add_many(texts[500:])
         left = set(range(COUNT)) - set(range(0, 250, 3))
-        assert clusters_of(index) == parts(expected(kind), left)
+        assert clusters_of(index) == components(pair for pair in expected(kind) if left.issuperset(pair))
         assert index.check().ok
 
 

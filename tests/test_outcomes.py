@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import pyarrow
 import pytest
-from commands import good, refused, run
+from commands import FOX, good, refused, run
 from support import FAR, LATER, PAST, SETS, WORDS
 
 from neardup_db import (
@@ -32,7 +32,6 @@ from neardup_db import (
 from neardup_db.cli import outputs
 
 Told = tuple[Any, str, Any]
-FOX = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 
 
 class Notes(list[Told]):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from load import steps
+from support import clusters_of, components
 
 from neardup_db import BottomK, Index, MinHash, SimHash, limits
 
@@ -37,20 +38,6 @@ def edits(rng: random.Random, words: list[str], count: int, changed: int) -> Ite
         yield " ".join(copy)
 
 
-def components(index: Index) -> set[frozenset[Any]]:
-    """The clusters by the pairs of the index."""
-    sets: dict[Any, set[Any]] = {}
-    for pair in index.pairs():
-        merged = sets.get(pair.key_a, {pair.key_a}) | sets.get(pair.key_b, {pair.key_b})
-        for key in merged:
-            sets[key] = merged
-    return {frozenset(one) for one in sets.values()}
-
-
-def clusters(index: Index) -> set[frozenset[Any]]:
-    return {frozenset(one.keys) for one in index.clusters()}
-
-
 @each_scheme
 @pytest.mark.usefixtures("joined_at_once")
 @pytest.mark.parametrize(("seed", "dismissed"), [(0, 0), (1, 0), (2, 0), (3, 0), (4, 5), (5, 10), (6, 20)])
@@ -71,7 +58,7 @@ def test_what_removals_leave_of_clusters_is_what_matches(name: str, seed: int, d
         while len(keys) > 5:
             removed = [keys.pop() for _ in range(rng.randrange(1, 4))]
             index.delete_many(removed)
-            assert clusters(index) == components(index)
+            assert clusters_of(index) == components((pair.key_a, pair.key_b) for pair in index.pairs())
         assert index.check().problems == ()
 
 
@@ -87,7 +74,7 @@ def test_what_expiry_leaves_of_clusters_is_what_matches(name: str) -> None:
         for number, text in enumerate([*edits(rng, words, 20, 4), *edits(rng, words, 5, 1)]):
             index.add(number, text)
         index.connection.execute("UPDATE neardup_document SET expires_at = 1 WHERE key IN ('text', 21, 22)")
-        assert clusters(index) == components(index)
+        assert clusters_of(index) == components((pair.key_a, pair.key_b) for pair in index.pairs())
 
 
 def star(scheme: Any, count: int) -> Index:

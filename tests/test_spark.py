@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import components as components_of
 
 from neardup_db import (
     DuplicateKeyError,
@@ -559,18 +560,7 @@ def tables_of(spark: Any, folder: Path) -> Any:
 
 def labels_by_union(edges: Iterable[tuple[int, int]]) -> dict[int, int]:
     """The smallest member of the component of each vertex that has an edge to another one."""
-    parent: dict[int, int] = {}
-
-    def find(vertex: int) -> int:
-        while parent.setdefault(vertex, vertex) != vertex:
-            vertex = parent[vertex]
-        return vertex
-
-    for a, b in edges:
-        if a != b:
-            low, high = sorted((find(a), find(b)))
-            parent[high] = low
-    return {vertex: find(vertex) for vertex in parent}
+    return {vertex: min(part) for part in components_of(edges) for vertex in part}
 
 
 GRAPHS = st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=25), min_size=10, max_size=25)

@@ -14,14 +14,13 @@ import struct
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support import sqlite_shell
+from support import components, sqlite_shell
 
 import neardup_db
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
@@ -138,22 +137,6 @@ def make(path: Path, case: str) -> tuple[list[Question], dict[str, list[list[str
         index.connection.executemany(insert, asked)
         pairs = {(pair.key_b, pair.key_a): (pair.similarity, pair.distance) for pair in index.pairs()}
         return asked, said(index, asked), pairs
-
-
-def components(edges: Iterator[tuple[str, str]]) -> set[frozenset[str]]:
-    near: dict[str, set[str]] = defaultdict(set)
-    for a, b in edges:
-        near[a].add(b)
-        near[b].add(a)
-    found = set()
-    while near:
-        part, rest = set(), [next(iter(near))]
-        while rest:
-            member = rest.pop()
-            part.add(member)
-            rest += near.pop(member, set())
-        found.add(frozenset(part))
-    return found
 
 
 @pytest.mark.parametrize("case", CASES)
