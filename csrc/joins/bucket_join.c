@@ -309,9 +309,7 @@ int nd_bucket_join_run(nd_bucket_join *join)
         probe = next;
         join->members.count = 0;
         do {
-            status = ND_ROOM(join->members, join->members.count + 1);
-            if (status != ND_OK)
-                return status;
+            ND_TRY(ND_ROOM(join->members, join->members.count + 1));
             join->members.at[join->members.count++] = member_of(join, &next);
             __builtin_prefetch(&join->items.at[join->members.at[join->members.count - 1]]);
             more = nd_filing_next(join->probes, &next);

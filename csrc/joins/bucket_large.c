@@ -71,11 +71,9 @@ static int enter_part(nd_bucket_join *join, int64_t id)
 {
     const int has_matched = nd_components_has(join->components, id);
     size_t part = has_matched ? join_parts(join, nd_components_find(join->components, id)) : SIZE_MAX;
-    int status = ND_ROOM(join->links, join->links.count + 1);
-    if (status == ND_OK && part == SIZE_MAX)
-        status = ND_ROOM(join->parts, join->parts.count + 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(ND_ROOM(join->links, join->links.count + 1));
+    if (part == SIZE_MAX)
+        ND_TRY(ND_ROOM(join->parts, join->parts.count + 1));
     if (part == SIZE_MAX) {
         part = join->parts.count++;
         join->parts.at[part] = (nd_bucket_part){.head = SIZE_MAX, .name = id};
@@ -190,16 +188,14 @@ int nd_bucket_join_take_member(nd_bucket_join *join, int64_t id)
 /* One match with the rows of a crowd in the bucket. */
 static int ask_crowd(nd_bucket_join *join, size_t number, const nd_filed *probe, int64_t crowd)
 {
-    int status = grow_met(join);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(grow_met(join));
     const uint64_t hash = mixed(number, crowd);
     const size_t place = met_place(join, hash);
     if (join->met.at[place] != 0 || !join->items.at[number].visible)
         return ND_OK;
     join->asker = number;
     join->matched = 0;
-    status = join->reader.read_crowd(join->reader.context, probe, crowd, join);
+    int status = join->reader.read_crowd(join->reader.context, probe, crowd, join);
     if (join->matched) {
         join->met.at[place] = hash;
         join->met.count++;

@@ -20,9 +20,7 @@ nd_bucket_item *nd_bucket_find_item(const nd_bucket_join *join, int64_t id)
 
 static int add_item(nd_bucket_join *join, int64_t id)
 {
-    int status = ND_ROOM(join->items, join->items.count + 1);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(ND_ROOM(join->items, join->items.count + 1));
     nd_bucket_item *item = &join->items.at[join->items.count++];
     *item = (nd_bucket_item){.id = id, .visible = 1};
     return join->mode == ND_BUCKETS_CONNECT ? join->reader.is_visible(join->reader.context, id, &item->visible) : ND_OK;
@@ -31,9 +29,7 @@ static int add_item(nd_bucket_join *join, int64_t id)
 /* Bytes begin at multiples of 8. */
 static int put_bytes(nd_bucket_join *join, nd_bucket_item *item, const uint8_t *bytes, size_t size)
 {
-    int status = ND_ROOM(join->arena, join->arena.count + size + 8);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(ND_ROOM(join->arena, join->arena.count + size + 8));
     item->offset = join->arena.count;
     item->size = size;
     item->loaded = 1;
@@ -49,8 +45,8 @@ int nd_bucket_load(nd_bucket_join *join, nd_bucket_item *item)
     size_t size;
     if (item->loaded)
         return ND_OK;
-    int status = join->reader.read_value(join->reader.context, item->id, &bytes, &size);
-    return status == ND_OK ? put_bytes(join, item, bytes, size) : status;
+    ND_TRY(join->reader.read_value(join->reader.context, item->id, &bytes, &size));
+    return put_bytes(join, item, bytes, size);
 }
 
 int nd_bucket_is_loaded_full(const nd_bucket_join *join)
@@ -75,10 +71,9 @@ void nd_bucket_join_begin(nd_bucket_join *join)
 int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size,
     const uint8_t *bytes, size_t size)
 {
-    int status = nd_filing_add(join->probes, group_id, id, 0, value, value_size);
-    if (status == ND_OK)
-        status = add_item(join, id);
-    return status == ND_OK ? put_bytes(join, &join->items.at[join->items.count - 1], bytes, size) : status;
+    ND_TRY(nd_filing_add(join->probes, group_id, id, 0, value, value_size));
+    ND_TRY(add_item(join, id));
+    return put_bytes(join, &join->items.at[join->items.count - 1], bytes, size);
 }
 
 int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id)
@@ -193,16 +188,14 @@ static int begin_keeping(nd_bucket_join *join)
 
 static int keep_value(nd_bucket_join *join, int64_t id, const uint8_t **bytes, size_t *size)
 {
-    int status = begin_keeping(join);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(begin_keeping(join));
     size_t place = kept_place(join, id);
     if (join->kept.at[place].id == id) {
         *bytes = join->kept.arena + join->kept.at[place].offset;
         *size = join->kept.at[place].size;
         return ND_OK;
     }
-    status = join->reader.read_value(join->reader.context, id, bytes, size);
+    int status = join->reader.read_value(join->reader.context, id, bytes, size);
     if (status != ND_OK || *size + 8 > ND_KEPT_BYTES)
         return status;
     if (join->kept.used + *size + 8 > ND_KEPT_BYTES || 2 * (join->kept.count + 1) > ND_KEPT_MAX) {

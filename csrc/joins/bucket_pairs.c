@@ -48,9 +48,7 @@ static int room_for_pair(nd_bucket_join *join)
 
 static int add_pair(nd_bucket_join *join, int64_t id, int64_t other, double similarity, int64_t distance)
 {
-    int status = room_for_pair(join);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(room_for_pair(join));
     join->pairs.at[join->pairs.count++] = (nd_bucket_pair){id, other, similarity, distance};
     return join->mode == ND_BUCKETS_CONNECT ? nd_components_join(join->components, id, other) : ND_OK;
 }
@@ -72,12 +70,9 @@ int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other,
     *matched = 0;
     if (nd_bucket_is_loaded_full(join))
         nd_bucket_forget(join);
-    int status = nd_bucket_load(join, item);
-    if (status == ND_OK)
-        status = nd_bucket_bytes(join, other, 1, &bytes, &size);
-    if (status == ND_OK)
-        status = nd_bucket_compare(join, item, other, bytes, size, similarity, distance, matched);
-    return status;
+    ND_TRY(nd_bucket_load(join, item));
+    ND_TRY(nd_bucket_bytes(join, other, 1, &bytes, &size));
+    return nd_bucket_compare(join, item, other, bytes, size, similarity, distance, matched);
 }
 
 int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched)

@@ -255,14 +255,11 @@ static int add_other(nd_bucket_join *join, int64_t id)
     nd_bucket_rare *rare = join->rare;
     const uint8_t *bytes;
     size_t size;
-    int status = nd_bucket_bytes(join, id, 1, &bytes, &size);
-    if (status == ND_OK)
-        status = nd_rarity_take(&rare->order, &join->rule, bytes, size);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_bucket_bytes(join, id, 1, &bytes, &size));
+    ND_TRY(nd_rarity_take(&rare->order, &join->rule, bytes, size));
     if (!rare->by_bitmaps)
         rank_elements(rare, &join->rule);
-    status = ND_ROOM(rare->entries, rare->entries.count + rare->prefix);
+    int status = ND_ROOM(rare->entries, rare->entries.count + rare->prefix);
     if (status == ND_OK)
         status = ND_ROOM(rare->others, rare->others.count + 1);
     const uint32_t other = (uint32_t)rare->others.count;
@@ -311,8 +308,8 @@ static int take_member(nd_bucket_join *join, nd_bucket_item *item)
 {
     if (nd_bucket_is_loaded_full(join))
         nd_bucket_forget(join);
-    const int status = nd_bucket_load(join, item);
-    return status == ND_OK ? nd_rarity_take(&join->rare->order, &join->rule, join->arena.at + item->offset, item->size) : status;
+    ND_TRY(nd_bucket_load(join, item));
+    return nd_rarity_take(&join->rare->order, &join->rule, join->arena.at + item->offset, item->size);
 }
 
 /* Whether some members have their rarest elements in common with so many others that bitmaps are looked at sooner. */

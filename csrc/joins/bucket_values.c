@@ -142,11 +142,9 @@ int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64
         .is_visible = is_visible,
         .is_stopped = is_stopped};
     nd_pairs_reset(pairs);
-    int status = check_table(&table, count, known);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(check_table(&table, count, known));
     nd_bucket_join *join = nd_bucket_join_new(scheme, ND_BUCKETS_CONNECT, ND_PAIRS_MAX, &reader);
-    status = join == NULL ? ND_ERROR_MEMORY : join_known(join->components, known, count);
+    int status = join == NULL ? ND_ERROR_MEMORY : join_known(join->components, known, count);
     if (status == ND_OK)
         status = run(join, &table, first, count);
     if (status == ND_OK)

@@ -119,11 +119,8 @@ int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t 
         return ND_ERROR_PARAMETER;
     if (filing->item_count >= UINT32_MAX || count > SIZE_MAX - filing->record_count)
         return ND_ERROR_CAPACITY;
-    int status = nd_reserve(&filing->items, &filing->items_capacity, filing->item_count + 1, sizeof(filed_item));
-    if (status == ND_OK)
-        status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record));
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&filing->items, &filing->items_capacity, filing->item_count + 1, sizeof(filed_item)));
+    ND_TRY(nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record)));
     nd_record *records = filing->records[0] + filing->record_count;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
@@ -153,11 +150,8 @@ static int64_t group_of(const nd_filing *filing, size_t item)
 static int sort_records(nd_filing *filing)
 {
     size_t count = filing->record_count;
-    int status = nd_reserve(&filing->records[0], &filing->records_capacity[0], count + 1, sizeof(nd_record));
-    if (status == ND_OK)
-        status = nd_reserve(&filing->records[1], &filing->records_capacity[1], count + 1, sizeof(nd_record));
-    if (status != ND_OK)
-        return status;
+    ND_TRY(nd_reserve(&filing->records[0], &filing->records_capacity[0], count + 1, sizeof(nd_record)));
+    ND_TRY(nd_reserve(&filing->records[1], &filing->records_capacity[1], count + 1, sizeof(nd_record)));
     unsigned low_bit = filing->by_table ? ND_PART_BITS : 0, high_bit = filing->by_table ? ND_PART_BITS + ND_BUCKET_BITS : 64;
     filing->sorted = nd_sort_records(filing->records[0], filing->records[1], count, low_bit, high_bit);
     filing->place = 0;
@@ -239,20 +233,17 @@ static int make_table(nd_filing *filing)
     filing->record_count = 0;
     if (filing->scheme.plan == ND_PLAN_BLOCKS)
         return make_blocks(filing);
-    for (size_t i = 0; i < filing->item_count; i++) {
-        int status = append_keys(filing, group_of(filing, i), nd_filing_code(filing, i), filing->value_size, i, filing->table,
-            filing->table + 1);
-        if (status != ND_OK)
-            return status;
-    }
+    for (size_t i = 0; i < filing->item_count; i++)
+        ND_TRY(append_keys(filing, group_of(filing, i), nd_filing_code(filing, i), filing->value_size, i, filing->table,
+            filing->table + 1));
     return sort_records(filing);
 }
 
 int nd_filing_sort(nd_filing *filing)
 {
     if (!filing->by_table) {
-        int status = has_several_groups(filing) ? group_records(filing) : ND_OK;
-        return status == ND_OK ? sort_records(filing) : status;
+        ND_TRY(has_several_groups(filing) ? group_records(filing) : ND_OK);
+        return sort_records(filing);
     }
     filing->record_count = filing->place = 0;
     filing->table = SIZE_MAX; /* none is present yet */
@@ -265,9 +256,7 @@ int nd_filing_next(nd_filing *filing, nd_filed *out)
         if (!filing->by_table || filing->table + 1 >= filing->tables)
             return ND_DONE;
         filing->table++;
-        int status = make_table(filing);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(make_table(filing));
     }
     return nd_filing_at(filing, filing->place++, out);
 }

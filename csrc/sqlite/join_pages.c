@@ -96,10 +96,7 @@ int nd_join_read_page(join_reader *reader, int64_t first_id, int64_t last_id, in
     if (reader->mode == ND_BUCKETS_FOREIGN)
         return read_asked(reader, first_id, last_id, next_id);
     const int64_t end = last_id < reader->last_id ? last_id : reader->last_id;
-    if (reader->statements[JOIN_ROWS] != NULL) {
-        int status = nd_join_prefers_walk(reader, end - first_id + 1, &by_rows);
-        if (status != ND_OK)
-            return status;
-    }
+    if (reader->statements[JOIN_ROWS] != NULL)
+        ND_TRY(nd_join_prefers_walk(reader, end - first_id + 1, &by_rows));
     return by_rows ? read_rows(reader, first_id, end, next_id) : read_values(reader, first_id, last_id, next_id);
 }

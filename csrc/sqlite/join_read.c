@@ -103,13 +103,11 @@ static int prepare(join_reader *reader, enum join_statement which, const char *f
 /* The first column of the first row as a number, 0 where there is none. */
 static int ask_number(join_reader *reader, const char *format, int64_t *out)
 {
-    int status = prepare(reader, JOIN_LABEL, format);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(prepare(reader, JOIN_LABEL, format));
     sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
     int code = sqlite3_step(statement);
     *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
-    status = nd_join_end(reader, statement, code, ND_OK);
+    int status = nd_join_end(reader, statement, code, ND_OK);
     sqlite3_finalize(statement);
     reader->statements[JOIN_LABEL] = NULL;
     return status;
@@ -356,8 +354,8 @@ static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *joi
 /* Binds a probe and a crowd. */
 static int bind_crowd(sqlite3_stmt *statement, const nd_filed *probe, int64_t crowd)
 {
-    int code = bind_probe(statement, probe);
-    return code == SQLITE_OK ? sqlite3_bind_int64(statement, 3, crowd) : code;
+    ND_TRY(bind_probe(statement, probe));
+    return sqlite3_bind_int64(statement, 3, crowd);
 }
 
 static int next_crowd(void *context, const nd_filed *probe, int64_t *crowd)
@@ -401,9 +399,7 @@ int nd_join_open(join_reader *reader, nd_table *table, const join_question *ques
     reader->workspace = nd_workspace_new(table->cache.db);
     if (reader->workspace == NULL)
         return ND_ERROR_MEMORY;
-    int status = prepare_all(reader, &crowds);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(prepare_all(reader, &crowds));
     const nd_bucket_reader rows = {.context = reader,
         .read_bucket = read_bucket,
         .next_crowd = crowds ? next_crowd : NULL,

@@ -108,16 +108,13 @@ static int filing_fill(nd_cursor *base)
     nd_table *table = nd_table_of(base);
     const nd_scheme *scheme = &table->cache.settings.scheme;
     int64_t first_id, last_id;
-    int code = nd_input_integer(base, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(base, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_input_integer(base, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id));
+    ND_TRY(nd_input_integer(base, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id));
     cursor->code_size = nd_scheme_has_buckets(scheme) ? (size_t)scheme->bits / 8 : 0;
     nd_filing_begin(cursor->filing, scheme, 0);
-    code = nd_input_is_null(base, 3) ? nd_filing_collect(table, cursor->filing, first_id, last_id)
-                                     : take_given(cursor, scheme, first_id, last_id);
-    return code == SQLITE_OK ? filing_next(base) : code;
+    ND_TRY(nd_input_is_null(base, 3) ? nd_filing_collect(table, cursor->filing, first_id, last_id)
+                                     : take_given(cursor, scheme, first_id, last_id));
+    return filing_next(base);
 }
 
 static void filing_column(nd_cursor *base, sqlite3_context *context, int column)

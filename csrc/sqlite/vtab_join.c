@@ -60,9 +60,7 @@ static int join_fill(nd_cursor *base)
     join_cursor *cursor = (join_cursor *)base;
     join_reader reader;
     join_question question = {0};
-    int code = read_question(base, &question);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(read_question(base, &question));
     int status = nd_join_open(&reader, nd_table_of(base), &question);
     if (question.mode == ND_BUCKETS_FOREIGN)
         (void)nd_value_bytes(base->inputs[5], &reader.asked, &reader.asked_size);
@@ -71,7 +69,7 @@ static int join_fill(nd_cursor *base)
         if (status == ND_OK)
             status = nd_join_run_page(&reader);
     }
-    code = code_of(&reader, status);
+    int code = code_of(&reader, status);
     if (code == SQLITE_OK) {
         free(cursor->pairs);
         cursor->pairs = nd_bucket_join_pairs(reader.join, &base->count);
