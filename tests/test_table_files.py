@@ -349,8 +349,8 @@ def test_marks_are_more_columns(tmp_path: Path, name: str, kind: Any, cut: str, 
 
 
 def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
-    """Where there is no id a row is named as everywhere; where one is missing that a column of numbers would have to name, or the
-    new columns are there already, it is an error."""
+    """Where there is no id a row is named as everywhere; where one is missing that a column of numbers would have to name, it
+    is an error."""
     rows, out = {"text": [ONE] * 3}, tmp_path / "out.parquet"
     marks = Marks(np.array([1, 1, 1]), np.array([0, 1, 1]), np.ones(3), lambda numbers: [f"row {n}" for n in numbers])
 
@@ -363,8 +363,6 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
     assert marked()["duplicate_of"].to_pylist() == [None, "row 1", "row 1"]
     with pytest.raises(FileError, match="the row row 1 is kept in place of others and has no id"):
         marked(id=[None, 2, 3])
-    with pytest.raises(FileError, match="there is a column 'cluster' already"):
-        marked(cluster=[1, 2, 3])
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -26,9 +26,6 @@ from .output import as_json_value, count_text, escaped, json_line, note_problems
 from .outputs import check_output, written
 from .progress import Meter
 
-_ROWS_AT_ONCE = 1000
-"""Lines between updates of the progress bar."""
-
 
 @common.index_command()
 @common.keys_options
@@ -83,19 +80,12 @@ def export(index: Index, out: Path | None, output: Path | None, force: bool) -> 
             what = "-o FILE is JSON lines, as documents.jsonl; OUT without -o is fingerprints as Parquet"
             raise click.UsageError(f"{output}: {what}")
         check_output(output, force, indexes.index_files())
-        count = _write_lines(index, output)
+        count, total, size_bytes = 0, max(len(index), 1), indexes.index_files()[0].stat().st_size
+        with written(output) as file, Meter("Export", size_bytes) as meter:
+            for count, document in enumerate(_documents(index, "true", ()), 1):
+                file.write(f"{json_line(document)}\n".encode())
+                meter.advance(size_bytes * min(count, total) // total)
     yield {"exported": count}, () if output == STDOUT else f"{count_text(count, 'document')} exported"
-
-
-def _write_lines(index: Index, out: Path) -> int:
-    count, total, size_bytes = 0, max(len(index), 1), indexes.index_files()[0].stat().st_size
-    with written(out) as file, Meter("Export", size_bytes) as meter:
-        for document in _documents(index, "true", ()):
-            file.write(f"{json_line(document)}\n".encode())
-            count += 1
-            if count % _ROWS_AT_ONCE == 0:
-                meter.advance(size_bytes * min(count, total) // total, _ROWS_AT_ONCE)
-    return count
 
 
 _NAMES = (

@@ -368,8 +368,6 @@ class TableSource(Source):
             kinds["duplicate_of"] = kind
         schema = self.schema
         for name in marks.columns([]):
-            if name in schema.names:
-                raise FileError(f"{self.name}: there is a column {name!r} already, which --mark adds: rename it first")
             schema = schema.append(pa.field(name, kinds.get(name, pa.string())))
         return schema
 
