@@ -70,7 +70,7 @@ def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
     if not store.allows:
         return 0
     sql = "DELETE FROM {index}_allowed WHERE id = ? RETURNING id"
-    deleted = len(store.rows_of_many(sql, [(number,) for number in numbers]))
+    deleted = len(store.execute_many(sql, [(number,) for number in numbers]))
     if deleted:
         _changed(store)
         _match_again(clusters, now)

@@ -20,7 +20,7 @@ from ..query.fingerprints import ACROSS_GROUPS, OF_GROUP
 from ..query.joins import Joins
 from ..query.search import Neighbour
 from .changes import ALL, ChangeLog
-from .edges import EdgeBatch, Edges, UnionFind
+from .edges import EdgeBatch, Edges, UnionFind, choose_edges
 from .large_clusters import LargeClusters
 from .rejoining import reconnect
 
@@ -41,10 +41,10 @@ class Clusters:
         """Record the edges of a new document, or of another code of a stored one, and join the clusters that they connect."""
         if not neighbours:
             return
-        batch = EdgeBatch(None)
-        batch.add(document_id, ALONE + document_id if is_new else self.label_of(document_id), neighbours)
-        self.edges.record(batch.edges, now)
-        self.join_many(batch.joined(), document_id if is_new else ALL)
+        self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
+        label = ALONE + document_id if is_new else self.label_of(document_id)
+        labels = {label, *(neighbour.cluster_id for neighbour in neighbours)}
+        self.join_many([(labels, len(neighbours) >= limits.CROWD)], document_id if is_new else ALL)
 
     def connect_many(
         self,
@@ -135,7 +135,7 @@ class Clusters:
         smaller = [label for label in named if label != largest]
         if self.store.notes_changes:
             of_label = "SELECT id FROM {index}_document WHERE cluster_id = ?"
-            self.changes.note_moved(row[0] for row in self.store.rows_of_many(of_label, [(label,) for label in smaller]))
+            self.changes.note_moved(row[0] for row in self.store.execute_many(of_label, [(label,) for label in smaller]))
         self.store.execute_many(sql, [(largest, label) for label in smaller])
         self._label([label - ALONE for label in labels if label >= ALONE], largest, new_from)
 
@@ -166,7 +166,7 @@ class Clusters:
         sql = "SELECT id, fingerprint_id, cluster_id, group_id FROM {index}_document WHERE id = ?"
         for start in range(0, len(document_ids), self.documents.batch_size):
             page = document_ids[start : start + self.documents.batch_size]
-            rows = self.store.rows_of_many(sql, [(document_id,) for document_id in page])
+            rows = self.store.execute_many(sql, [(document_id,) for document_id in page])
             for row in rows:
                 document_id, _, label, group_id = self.documents.require_numbers(row)
                 group_ids.add(group_id)

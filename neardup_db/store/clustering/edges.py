@@ -6,7 +6,7 @@ Edges, labels and large clusters include expired documents, so none of them depe
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -51,6 +51,22 @@ class UnionFind:
         return list(members.values())
 
 
+def choose_edges(document_id: int, neighbours: Sequence[Neighbour], label: Callable[[int], Any]) -> list[Edge]:
+    """The edges to record: one to the best neighbour in each cluster, and a few more. Neighbours are sorted, best first."""
+    connected: set[Any] = set()
+    edges: list[Edge] = []
+    extra: list[Edge] = []
+    for neighbour in neighbours:
+        cluster = label(neighbour.cluster_id)
+        edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
+        if cluster not in connected:
+            connected.add(cluster)
+            edges.append(edge)
+        elif len(extra) < limits.EXTRA_EDGES:
+            extra.append(edge)
+    return edges + extra
+
+
 def edge_of(document_id: int, other_id: int, similarity: float, distance: int | None) -> Edge:
     return max(document_id, other_id), min(document_id, other_id), similarity, distance
 
@@ -65,18 +81,7 @@ class EdgeBatch:
         self._large: set[int] = set()
 
     def add(self, document_id: int, label: int, neighbours: Sequence[Neighbour]) -> None:
-        """Connect a document by one edge to the best neighbour in each cluster, and a few more. Neighbours: best first."""
-        connected: set[Any] = set()
-        extra: list[Edge] = []
-        for neighbour in neighbours:
-            cluster = self._labels.find(neighbour.cluster_id)
-            edge = edge_of(document_id, neighbour.id, neighbour.similarity, neighbour.distance)
-            if cluster not in connected:
-                connected.add(cluster)
-                self.edges.append(edge)
-            elif len(extra) < limits.EXTRA_EDGES:
-                extra.append(edge)
-        self.edges += extra
+        self.edges += choose_edges(document_id, neighbours, self._labels.find)
         for neighbour in neighbours:
             self._labels.union(neighbour.cluster_id, label)
         if len(neighbours) >= limits.CROWD:
@@ -142,7 +147,7 @@ class Edges:
         if len(document_ids) < 2 or self.store.has_parts:
             return
         sql = "SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"
-        rows = sorted(map(self.documents.require_numbers, self.store.rows_of_many(sql, [(number,) for number in document_ids])))
+        rows = sorted(map(self.documents.require_numbers, self.store.execute_many(sql, [(number,) for number in document_ids])))
         distance = 0 if self.store.scheme.takes_codes else None
         copies = [(a[1], b[1]) for a, b in pairwise(rows) if a[0] == b[0]]
         self.record([edge_of(a, b, 1.0, distance) for a, b in copies], now)

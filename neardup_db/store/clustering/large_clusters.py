@@ -20,7 +20,7 @@ class LargeClusters:
             return set()
         sql = """SELECT f.id, f.crowd FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                  WHERE d.cluster_id = ? LIMIT 1"""
-        rows = self.store.rows_of_many(sql, [(label,) for label in labels])
+        rows = self.store.execute_many(sql, [(label,) for label in labels])
         return labels.intersection(crowds.get(fingerprint_id, crowd) for fingerprint_id, crowd in rows)
 
     def gather(self, crowd: int, labels: Iterable[int]) -> dict[int, int]:
@@ -43,7 +43,7 @@ class LargeClusters:
             return
         sql = """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
                WHERE d.id = ? AND f.crowd <> 0"""
-        fingerprint_ids = {row[0] for row in self.store.rows_of_many(sql, [(document_id,) for document_id in document_ids])}
+        fingerprint_ids = {row[0] for row in self.store.execute_many(sql, [(document_id,) for document_id in document_ids])}
         self.move(dict.fromkeys(fingerprint_ids, label if len(fingerprint_ids) >= limits.CROWD else 0))
 
     def move(self, crowds: dict[int, int]) -> None:

@@ -53,7 +53,10 @@ class Database(Transactions):
         under PRAGMA count_changes."""
         if self._depth:
             self._require_same()
-        return self._plain_cursor().executemany(sql, bindings).fetchall()
+        try:
+            return self._plain_cursor().executemany(sql, bindings).fetchall()
+        except UnicodeDecodeError as error:
+            raise undecodable(error) from error
 
     def prepared(self, sql: str) -> Statement | None:
         """None on a connection of the application."""
@@ -98,12 +101,6 @@ class Database(Transactions):
     def stream(self, sql: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
         try:
             yield from self.execute(sql, bindings)
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
-
-    def rows_of_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
-        try:
-            return self.execute_many(sql, bindings)
         except UnicodeDecodeError as error:
             raise undecodable(error) from error
 

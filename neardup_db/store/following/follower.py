@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -20,7 +21,6 @@ from ..readers import StoreReaders
 from . import triggers
 from .rows import Rows
 from .scan import Scan, write_scan
-from .stored import StoredDocuments
 from .sync_transaction import SyncTransaction
 from .table import Table, inspect_table
 
@@ -80,16 +80,14 @@ class Follower:
 
     def _require_rows(self, table: Table) -> None:
         """Raise ParameterError if a document has no row in the table: the first `sync` would delete it."""
-        rows, stored = Rows(self.store, table), StoredDocuments(self.store)
-        after, last_id = 0, stored.last_id()
-        while page := stored.page(after, last_id, limits.SYNC_ROWS):
-            unknown = [key for _, key in page if not rows.has_row(rows.raw_key_of(key))]
-            if unknown:
+        rows = Rows(self.store, table)
+        sql = "SELECT id, key FROM {index}_document WHERE id > ? ORDER BY id LIMIT ?"
+        for _, key in chain.from_iterable(self.store.pages(sql, limits.SYNC_ROWS)):
+            if not rows.has_row(rows.raw_key_of(key)):
                 raise ParameterError(
-                    f"index {self.store.name!r} has documents that are no rows of {table.name!r}, such as {quoted(unknown[0])}, "
-                    "and sync() would remove them: follow the table by an index of its own (name=...), or delete them first"
+                    f"index {self.store.name!r} has documents that are no rows of {table.name!r}, such as {quoted(key)}, and "
+                    "sync() would remove them: follow the table by an index of its own (name=...), or delete them first"
                 )
-            after = page[-1][0]
 
     def unfollow(self) -> bool:
         """Drop the triggers before the table that they write to. Returns False if no table was followed."""

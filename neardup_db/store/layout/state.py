@@ -355,9 +355,6 @@ class Store:
     def stream(self, template: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
         return self.db.stream(self.sql(template), bindings)
 
-    def rows_of_many(self, template: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
-        return self.db.rows_of_many(self.sql(template), bindings)
-
     def rows_of_numbers(self, template: str, numbers: Iterable[int], *more: Any) -> list[tuple[Any, ...]]:
         """The rows of a statement whose first parameter is a table of these numbers, sorted; none without numbers."""
         distinct = np.unique(np.fromiter(numbers, np.int64))

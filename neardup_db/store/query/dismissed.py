@@ -65,7 +65,7 @@ class Dismissed:
         if not self.store.dismisses:
             self.store.add_table(self.TABLE)
         sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?) RETURNING 1"
-        return len(self.store.rows_of_many(sql, [(max(a.id, b.id), min(a.id, b.id), now) for b in others]))
+        return len(self.store.execute_many(sql, [(max(a.id, b.id), min(a.id, b.id), now) for b in others]))
 
     def remove(self, a: int, others: Iterable[int]) -> None:
         sql = "DELETE FROM {index}_dismissed WHERE document_id = ? AND other_id = ?"

@@ -71,7 +71,7 @@ class Documents(Fingerprints):
 
     def rows_by_id(self, document_ids: Iterable[int]) -> list[DocumentRow]:
         sql = "SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?"
-        rows = self.store.rows_of_many(sql, ((number,) for number in document_ids))
+        rows = self.store.execute_many(sql, ((number,) for number in document_ids))
         return [DocumentRow(*self.require_numbers(row)) for row in rows]
 
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Key, DocumentRow]:
@@ -84,7 +84,7 @@ class Documents(Fingerprints):
             typed_keys = [key for key in dict.fromkeys(keys) if type(key) is kind]
             packed = _keys_array(typed_keys)
             if packed is None:
-                rows += self.store.rows_of_many(one_by_one, ((key,) for key in typed_keys))
+                rows += self.store.execute_many(one_by_one, ((key,) for key in typed_keys))
             else:
                 rows += self.store.rows(at_once, (self.db.carried(packed),))
         return {key: DocumentRow(*self.require_numbers(row)) for key, *row in rows}
@@ -240,7 +240,7 @@ class Documents(Fingerprints):
                  FROM {index}_document AS d WHERE d.id = (
                      SELECT max(id) FROM {index}_document WHERE fingerprint_id = +:fingerprint_id AND id < :id)"""
         parameters = ({"id": number, "fingerprint_id": fingerprint_id, "now": now} for number, fingerprint_id in documents)
-        rows = self.store.rows_of_many(sql, parameters)
+        rows = self.store.execute_many(sql, parameters)
         return [(document_id, other_id, label, bool(visible)) for document_id, other_id, label, visible in rows]
 
     def store_exempt_values(self, values: Mapping[int, bytes]) -> None:
@@ -283,7 +283,7 @@ class Documents(Fingerprints):
                 self.store.execute_many(sql, ((one,) for one in document_ids))
         self.store.execute_many("DELETE FROM {index}_document WHERE id = ?", ((one,) for one in document_ids))
         sql = "SELECT fingerprint_id FROM {index}_document WHERE fingerprint_id = ? LIMIT 1"
-        used = self.store.rows_of_many(sql, ((number,) for number in fingerprint_ids))
+        used = self.store.execute_many(sql, ((number,) for number in fingerprint_ids))
         unused = fingerprint_ids.difference(number for (number,) in used)
         unused -= self.parts.used_fingerprints(unused)
         self._drop_fingerprints(sorted(unused))

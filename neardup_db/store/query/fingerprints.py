@@ -170,7 +170,7 @@ class Fingerprints:
         """(first, last) of runs of these ids without other fingerprints in between."""
         between = "SELECT ? FROM {index}_fingerprint WHERE id > ? AND id < ? LIMIT 1"
         gaps = [(end, start, end) for start, end in pairwise(ids) if end > start + 1]
-        firsts = [*ids[:1], *(end for (end,) in self.store.rows_of_many(between, gaps))]
+        firsts = [*ids[:1], *(end for (end,) in self.store.execute_many(between, gaps))]
         lasts = [*(ids[bisect_left(ids, first) - 1] for first in firsts[1:]), *ids[-1:]]
         return zip(firsts, lasts, strict=True)
 

@@ -296,7 +296,7 @@ class Joins:
         """The visible documents of fingerprint ranges, by fingerprint, in insertion order. Raises apsw.TooBigError for more
         than `most` documents."""
         sql = self.store.frame("members")
-        rows = self.store.rows_of_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
+        rows = self.store.execute_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
             raise apsw.TooBigError(f"more than {most} documents")
         return Members.of_rows(rows)

@@ -80,12 +80,12 @@ class Parts:
 
     def documents_with_rows(self, document_ids: Iterable[int]) -> set[int]:
         sql = "SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1"
-        return {row[0] for row in self.store.rows_of_many(sql, ((number,) for number in document_ids))}
+        return {row[0] for row in self.store.execute_many(sql, ((number,) for number in document_ids))}
 
     def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> set[int]:
         """Of codes (the caller's number, document, part), the numbers of those that are stored."""
         sql = "SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3"
-        return {number for (number,) in self.store.rows_of_many(sql, codes)}
+        return {number for (number,) in self.store.execute_many(sql, codes)}
 
     def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
         self.store.execute_many("INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)", rows)
@@ -106,10 +106,10 @@ class Parts:
         if not self.store.has_parts:
             return set()
         sql = "DELETE FROM {index}_part WHERE document_id = ? RETURNING fingerprint_id"
-        return {row[0] for row in self.store.rows_of_many(sql, ((number,) for number in document_ids))}
+        return {row[0] for row in self.store.execute_many(sql, ((number,) for number in document_ids))}
 
     def used_fingerprints(self, fingerprint_ids: Iterable[int]) -> set[int]:
         if not self.store.has_parts:
             return set()
         sql = "SELECT fingerprint_id FROM {index}_part WHERE fingerprint_id = ? LIMIT 1"
-        return {row[0] for row in self.store.rows_of_many(sql, ((number,) for number in fingerprint_ids))}
+        return {row[0] for row in self.store.execute_many(sql, ((number,) for number in fingerprint_ids))}
