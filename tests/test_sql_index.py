@@ -63,22 +63,19 @@ EVERY_READER = [
 ]
 
 
-@pytest.mark.parametrize("sql", EVERY_READER)
 @pytest.mark.parametrize("name", ["none", "", "1x", "_x", "x y", "x'", 'x"', "x;--", "x" * 41, "\u00e9", "x\0"])
-def test_no_index_of_that_name(db: apsw.Connection, sql: str, name: str) -> None:
+def test_no_index_of_that_name(db: apsw.Connection, name: str) -> None:
     """An unknown name and a name that no index can have are errors; the second never reaches SQL."""
     create(db)
-    message = refused(db, sql, name)
     expected = 'no index named "none"' if name == "none" else "NUL" if "\0" in name else "is no name of an index"
-    assert expected in message
+    assert [expected in refused(db, sql, name) for sql in EVERY_READER] == [True] * len(EVERY_READER)
 
 
-@pytest.mark.parametrize("sql", EVERY_READER)
 @pytest.mark.parametrize("name", [None, 1, 1.5, b"x"])
-def test_the_name_of_an_index_is_text(db: apsw.Connection, sql: str, name: Any) -> None:
+def test_the_name_of_an_index_is_text(db: apsw.Connection, name: Any) -> None:
     """Other types are an error."""
     create(db)
-    assert "must be text" in refused(db, sql, name)
+    assert ["must be text" in refused(db, sql, name) for sql in EVERY_READER] == [True] * len(EVERY_READER)
 
 
 @pytest.mark.parametrize("name", ["text.tokens", "text.filter", "text.hash"])
