@@ -195,15 +195,6 @@ def _without_times(told: tuple[bytes, ...]) -> list[bytes]:
     return [re.sub(rb"\d[\d:,. -]*", b"0", stream) for stream in told]
 
 
-def test_an_encoding_that_is_asked_for_stays(tmp_path: Path) -> None:
-    """PYTHONIOENCODING names the encoding of what commands print."""
-    with Index(tmp_path / "index.db", MinHash()) as index:
-        index.add("schlüssel", "some words")
-    program = ["-c", COMMAND, json.dumps([["query", "index.db", "some words"]])]
-    assert "schlüssel".encode("latin-1") in run(tmp_path, *program, PYTHONIOENCODING="latin-1").stdout
-    assert "schlüssel".encode() in run(tmp_path, *program).stdout
-
-
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     """`python -m neardup_db` is the command, by its own name, where the folder of commands is not on the PATH."""
     done = run(tmp_path, "-m", "neardup_db", "query", "no.db", "text")
