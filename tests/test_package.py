@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
+import struct
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import Any
 
 import apsw
 import pytest
-from package.wheel import BINARIES, ROOT, problems, sources
+from package.wheel import MODULES, ROOT, problems, sources
 
 import neardup_db
 
@@ -131,34 +132,49 @@ def test_an_isolated_editable_install_is_refused(backend: Any, capsys: pytest.Ca
 # ---- wheels ------------------------------------------------------------------------------------------------------------
 
 
-def wheel(folder: Path, binary: bytes = b"", more: str = "neardup_db/py.typed", less: str = "") -> Path:
+def elf(kind: int, machine: int) -> bytes:
+    """The beginning of a binary of Linux."""
+    return b"\x7fELF" + bytes([kind]) + bytes(13) + struct.pack("<H", machine)
+
+
+X86, ARM, ARM_32 = elf(2, 62), elf(2, 183), elf(1, 40)
+
+
+def wheel(folder: Path, tag: str, binary: bytes, more: dict[str, bytes] | None = None, less: str = "nothing") -> Path:
     """A wheel with the names of a real one."""
-    names = [*sources(), *(f"neardup_db/{name}.abi3.so" for name in BINARIES), "neardup_db-1.dist-info/METADATA", more]
-    path = folder / "neardup_db-1-cp310-abi3-linux_x86_64.whl"
+    contents = dict.fromkeys(sources(), b"") | {f"neardup_db/{name}.abi3.so": binary for name in MODULES}
+    contents |= {"neardup_db/neardup.so": binary, "neardup_db-1.dist-info/METADATA": b""} | (more or {})
+    path = folder / f"neardup_db-1-{tag}.whl"
     with zipfile.ZipFile(path, "w") as file:
-        for name in names:
-            if name != less:
-                file.writestr(name, binary if name.endswith(".so") else b"")
+        for name in contents.keys() - {less}:
+            file.writestr(name, contents[name])
     return path
 
 
 def test_a_whole_wheel_has_no_problem(tmp_path: Path) -> None:
-    """Nothing is wrong with a wheel that has all files and no other."""
-    assert problems(wheel(tmp_path)) == []
+    """For both processors of Linux nothing is wrong with a wheel that has all files and no other."""
+    assert problems(wheel(tmp_path, "cp310-abi3-manylinux_2_28_x86_64.manylinux_2_27_x86_64", X86)) == []
+    assert problems(wheel(tmp_path, "cp310-abi3-musllinux_1_2_aarch64", ARM)) == []
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("tag", "binary", "more", "less", "told"),
     [
-        ({"binary": b"..\0/home/me/core.c\0"}, "neardup.abi3.so has the path /home/me/core.c"),
-        ({"more": "tests/test_index.py"}, "tests/test_index.py has no business"),
-        ({"more": "neardup_db/core.c"}, "core.c has no business"),
-        ({"less": "neardup_db/sql/matches.sql"}, "matches.sql is missing"),
-        ({"less": "neardup_db/migrations/0002_index.sql"}, "0002_index.sql is missing"),
-        ({"less": "neardup_db/neardup.abi3.so"}, "neardup is missing"),
+        ("cp310-abi3-manylinux_2_28_aarch64", ARM_32, {}, "", "_core.abi3.so is for another processor"),
+        ("cp310-abi3-manylinux_2_28_aarch64", X86, {}, "", "_core.abi3.so is for x86_64"),
+        ("cp310-abi3-macosx_11_0_universal2", b"\xca\xfe\xba\xbe", {}, "", "a wheel for two processors"),
+        ("cp310-cp310-manylinux_2_28_x86_64", X86, {}, "", "its ABI is cp310"),
+        ("cp310-abi3-linux_x86_64", X86, {"neardup_db/_python.cpython-310.so": X86}, "neardup_db/_python.abi3.so", "stable ABI"),
+        ("cp310-abi3-linux_x86_64", X86, {"tests/test_index.py": b""}, "", "tests/test_index.py has no business"),
+        ("cp310-abi3-linux_x86_64", X86, {"neardup_db/core.c": b""}, "", "core.c has no business"),
+        ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/sql/matches.sql", "matches.sql is missing"),
+        ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/migrations/0002_index.sql", "0002_index.sql is missing"),
+        ("cp310-abi3-linux_x86_64", X86, {}, "neardup_db/neardup.so", "its binaries are _core, "),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ids=lambda value: value if isinstance(value, str) and " " in value else "",
 )
-def test_a_wheel_that_would_fail_is_named(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
-    """Folders of the machine that built it, files too many and files too few."""
-    assert any(told in problem for problem in problems(wheel(tmp_path, **wrong)))
+def test_a_wheel_that_would_fail_is_named(
+    tmp_path: Path, tag: str, binary: bytes, more: dict[str, bytes], less: str, told: str
+) -> None:
+    """Binaries for another processor, several at once or another ABI, files too many and files too few."""
+    assert any(told in problem for problem in problems(wheel(tmp_path, tag, binary, more, less)))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The package as its users get it: the sdist builds without a network; the wheel made of it runs on every Linux of the last ten years
 # (glibc 2.17), without a compiler, and on a CPU that has no AVX; the tests that the sdist brings pass with that wheel.
-# Usage: tests/package/run.sh [FOLDER], where FOLDER gets the sdist and the wheel. Wheels for the other platforms are cibuildwheel's.
+# Usage: tests/package/run.sh [FOLDER [PLATFORM...]], where FOLDER gets the sdist and the wheel, and also wheels for the other
+# platforms that are named (tests/package/build.py --help), which are looked at, but not run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
@@ -17,31 +18,20 @@ check-jsonschema -q --builtin-schema vendor.github-workflows "$root"/.github/wor
 check-jsonschema -q --builtin-schema custom.github-workflows-require-timeout "$root"/.github/workflows/*.yml
 check-jsonschema -q --builtin-schema vendor.citation-file-format "$root/CITATION.cff"
 
-# Zig is compiler and C library, so that no other header is in reach but those of SQLite, and what Debian's own Python has where
-# only Debian's compilers look.
+# Zig is compiler and C library, so that no other header is in reach but those of SQLite.
 export ZIG_GLOBAL_CACHE_DIR="$work/zig" ZIG_LOCAL_CACHE_DIR="$work/zig"
 offline() { if unshare -rn true 2>/dev/null; then unshare -rn "$@"; else "$@"; fi; }
-processor=$(uname -m) headers="$work/headers"
-mkdir "$headers"
-cp "${SQLITE_HEADERS:-/usr/include}"/sqlite3{,ext}.h "$headers"
-include=$(python -c 'import sysconfig; print(sysconfig.get_path("include"))')
-if [ -d "/usr/include/$processor-linux-gnu/${include##*/}" ]; then
-    mkdir "$headers/$processor-linux-gnu" && cp -r "/usr/include/$processor-linux-gnu/${include##*/}" "$headers/$processor-linux-gnu"
-fi
 python -m build -q --sdist --no-isolation --outdir "$work/dist" "$root"
-CC="python-zig cc -target $processor-linux-gnu.2.17 -idirafter $headers" AR="python-zig ar" LDFLAGS=-Wl,-s \
-    offline pip wheel -q --no-index --no-build-isolation --no-deps -w "$work/built" -Csetup-args="-Dsqlite_headers=$headers" \
-    -Csetup-args=-Dpython.allow_limited_api=true "$work"/dist/*.tar.gz
-tag=manylinux_2_17_$processor # any Python builds for the stable ABI of the oldest
-python -m wheel tags --remove --python-tag cp310 --platform-tag "$tag" "$work"/built/*.whl >/dev/null
-mv "$work"/built/*.whl "$work/dist"
-wheel=$(echo "$work"/dist/*.whl)
+offline python "$root/tests/package/build.py" "$work"/dist/*.tar.gz "$work/dist" manylinux_2_17_x86_64 "${@:2}"
+wheel=$(echo "$work"/dist/*-manylinux_2_17_x86_64.whl)
 
-auditwheel show "$wheel" | tr '\n' ' ' | grep "is consistent with the following platform tag: \"$tag\"" >/dev/null
-abi3audit --strict --summary "$wheel"
-check-wheel-contents "$wheel"
+for made in "$work"/dist/*-manylinux_*.whl; do
+    auditwheel show "$made" | tr '\n' ' ' | grep "is consistent with the following platform tag: \"$(basename "${made##*-}" .whl)\"" >/dev/null
+done
+abi3audit --strict --summary "$work"/dist/*.whl
+check-wheel-contents "$work"/dist/*.whl
 twine check --strict "$work"/dist/*
-python "$root/tests/package/wheel.py" "$wheel"
+python "$root/tests/package/wheel.py" "$work"/dist/*.whl
 
 # A program that has no compiler in reach, and its demonstration on a CPU of 2008.
 python3 -m venv "$work/bare"
