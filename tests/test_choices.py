@@ -349,7 +349,6 @@ def test_an_index_that_cannot_be_asked_is_an_error(folder: Path) -> None:
         ("--against old.db --measure containment", "old.db: "),
         ("--against old.db --threshold nan", "nan is not a number"),
         ("--against old.db --pairs old.db --force", "old.db is the input: name another output"),
-        ("--against old.db --pairs old.db --force", "old.db is the input: name another output"),
         ("--measure containment", "--measure and --against-name require --against"),
         ("--against-name x", "--measure and --against-name require --against"),
     ):
