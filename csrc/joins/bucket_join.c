@@ -39,7 +39,6 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->home.ids.at);
     free(join->parts.at);
     free(join->links.at);
-    free(join->met.at);
     nd_bucket_free_rare(join);
     nd_bucket_free_windows(join);
     free(join->candidates.at);
@@ -53,22 +52,20 @@ int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id)
 {
     if (!nd_bucket_holds(id))
         return ND_ERROR_DAMAGED;
-    int status = ND_ROOM(join->others, join->others.count + 1);
-    if (status == ND_OK)
-        join->others.at[join->others.count++] = (uint64_t)id;
-    return status;
+    ND_TRY(ND_ROOM(join->others, join->others.count + 1));
+    join->others.at[join->others.count++] = (uint64_t)id;
+    return ND_OK;
 }
 
 static int add_all_candidates(nd_bucket_join *join)
 {
-    int status = ND_OK;
-    for (size_t i = 0; i < join->members.count && status == ND_OK; i++) {
+    for (size_t i = 0; i < join->members.count; i++) {
         const nd_bucket_item *item = &join->items.at[join->members.at[i]];
-        for (size_t j = 0; j < join->others.count && item->visible && status == ND_OK; j++)
+        for (size_t j = 0; j < join->others.count && item->visible; j++)
             if (nd_bucket_asks(join, item, (int64_t)join->others.at[j]))
-                status = nd_bucket_add_candidate(join, join->members.at[i], (int64_t)join->others.at[j]);
+                ND_TRY(nd_bucket_add_candidate(join, join->members.at[i], (int64_t)join->others.at[j]));
     }
-    return status;
+    return ND_OK;
 }
 
 /* Of all pairs those with lower ids come from other ranges: no member asks an id below the first one's. */
@@ -96,63 +93,49 @@ static int is_square(const nd_bucket_join *join)
 /* Whether most of a few pairs match: then all have to be compared, and a filter would only take time. */
 static int are_alike(nd_bucket_join *join, int *alike)
 {
-    int status = ND_OK;
     size_t matched = 0;
-    for (size_t i = 0; i < ND_BUCKET_SAMPLE && status == ND_OK; i++) {
+    for (size_t i = 0; i < ND_BUCKET_SAMPLE; i++) {
         nd_bucket_item *item = &join->items.at[join->members.at[i * join->members.count / ND_BUCKET_SAMPLE]];
         const int64_t other = (int64_t)join->others.at[(ND_BUCKET_SAMPLE - 1 - i) * join->others.count / ND_BUCKET_SAMPLE];
         double similarity;
         int64_t distance;
         int matches;
-        status = nd_bucket_measure(join, item, other, &similarity, &distance, &matches);
+        ND_TRY(nd_bucket_measure(join, item, other, &similarity, &distance, &matches));
         matched += (size_t)matches;
     }
     *alike = 2 * matched > ND_BUCKET_SAMPLE;
-    return status;
+    return ND_OK;
 }
 
 static int join_ids(nd_bucket_join *join, const nd_filed *probe)
 {
     join->others.count = 0;
-    int status = join->reader.read_bucket(join->reader.context, probe, join);
-    if (status != ND_OK)
-        return status;
+    ND_TRY(join->reader.read_bucket(join->reader.context, probe, join));
     join->others.count = nd_sort_distinct(join->others.at, join->others.count);
     if (join->mode == ND_BUCKETS_ALL)
         drop_lower(join);
     if (join->others.count > 0) {
         const size_t grouped = join->scheme.plan == ND_PLAN_WINNOW ? ND_GROUPED_TEXTS : ND_GROUPED_FROM;
-        int large = join->members.count > grouped / join->others.count, alike = 1;
-        if (join->mode == ND_BUCKETS_CONNECT)
-            status = large ? nd_bucket_connect(join, probe->low) : add_all_candidates(join);
-        else if (!is_square(join) || (status = are_alike(join, &alike)) == ND_OK)
-            status = alike ? add_all_candidates(join) : nd_bucket_by_rare(join, 0);
+        const int connects = join->mode == ND_BUCKETS_CONNECT;
+        int alike = 1;
+        if (!connects && is_square(join))
+            ND_TRY(are_alike(join, &alike));
+        if (connects && join->members.count > grouped / join->others.count)
+            ND_TRY(nd_bucket_connect(join, probe->low));
+        else
+            ND_TRY(alike ? add_all_candidates(join) : nd_bucket_by_rare(join, 0));
     }
-    if (status == ND_OK && join->mode == ND_BUCKETS_CONNECT && join->reader.next_crowd != NULL)
-        status = nd_bucket_ask_crowds(join, probe);
-    return status;
+    return join->mode == ND_BUCKETS_CONNECT && join->reader.next_crowd != NULL ? nd_bucket_ask_crowds(join, probe) : ND_OK;
 }
 
 /* ---- buckets of codes: codes stand beside the ids, so that only those that are near enough are candidates ---------------------- */
-
-/* Compares the two unless they are connected already. */
-static int meet_connecting(nd_bucket_join *join, size_t number, int64_t other)
-{
-    nd_bucket_item *item = &join->items.at[number];
-    int matched = 0;
-    if (item->matched && nd_components_find(join->components, other) == nd_components_find(join->components, item->id))
-        return ND_OK;
-    int status = nd_bucket_try(join, item, other, &matched);
-    item->matched |= matched;
-    return status;
-}
 
 /* Of a code that is near very many, in ever more small buckets, only the first ones are listed. */
 static int meet_few(nd_bucket_join *join, size_t number, int64_t other)
 {
     nd_bucket_item *item = &join->items.at[number];
     if (item->met == ND_NEAR_EACH)
-        return meet_connecting(join, number, other);
+        return nd_bucket_meet_connecting(join, number, other);
     item->met++;
     return nd_bucket_add_candidate(join, number, other);
 }
@@ -170,20 +153,19 @@ static int meet_counted(nd_bucket_join *join, size_t item, int64_t other)
 static int meet_entries(nd_bucket_join *join, size_t number, const nd_entries *entries)
 {
     const nd_bucket_item *item = &join->items.at[number];
-    int status = ND_OK;
     if (!item->visible || item->size != entries->code_size)
         return ND_OK;
     const uint8_t *code = join->arena.at + item->offset;
     size_t count = nd_entries_near(entries, code, (uint64_t)join->rule.max_distance, join->places.at);
-    while (count > 0 && status == ND_OK) {
+    while (count > 0) {
         int64_t other = nd_entries_id(entries, join->places.at[--count]);
         join->near = entries->codes + join->places.at[count] * entries->code_size;
         if (!nd_bucket_holds(other))
             return ND_ERROR_DAMAGED;
         if (nd_bucket_asks(join, item, other))
-            status = join->meet(join, number, other);
+            ND_TRY(join->meet(join, number, other));
     }
-    return status;
+    return ND_OK;
 }
 
 static int is_home(const nd_bucket_join *join, size_t number, int64_t root)
@@ -198,36 +180,35 @@ static int list_rest(nd_bucket_join *join, int64_t name)
     const int64_t root = nd_components_find(join->components, name);
     const int again = join->home.name >= 0 && nd_components_find(join->components, join->home.name) == root;
     const size_t count = again ? join->home.rest.count : join->members.count;
-    int status = ND_ROOM(join->home.rest, count);
+    ND_TRY(ND_ROOM(join->home.rest, count));
     join->home.name = name;
     join->home.rest.count = 0;
-    for (size_t i = 0; i < count && status == ND_OK; i++) {
+    for (size_t i = 0; i < count; i++) {
         const size_t number = again ? join->home.rest.at[i] : join->members.at[i];
         if (join->items.at[number].visible && !is_home(join, number, root))
             join->home.rest.at[join->home.rest.count++] = number;
     }
-    return status;
+    return ND_OK;
 }
 
 /* The visible entries of a row that are not in a component. */
 static int list_strangers(nd_bucket_join *join, const nd_entries *entries, int64_t root)
 {
-    int status = ND_ROOM(join->home.ids, entries->count);
-    if (status == ND_OK)
-        status = ND_ROOM(join->home.codes, entries->count * entries->code_size);
+    ND_TRY(ND_ROOM(join->home.ids, entries->count));
+    ND_TRY(ND_ROOM(join->home.codes, entries->count * entries->code_size));
     join->home.ids.count = 0;
-    for (size_t i = 0; i < entries->count && status == ND_OK; i++) {
+    for (size_t i = 0; i < entries->count; i++) {
         const int64_t id = nd_entries_id(entries, i);
         int visible = nd_components_find(join->components, id) != root;
         if (visible)
-            status = join->reader.is_visible(join->reader.context, id, &visible);
+            ND_TRY(join->reader.is_visible(join->reader.context, id, &visible));
         if (!visible)
             continue;
         memcpy(join->home.codes.at + join->home.ids.count * entries->code_size, entries->codes + i * entries->code_size,
             entries->code_size);
         join->home.ids.at[join->home.ids.count++] = (uint64_t)id;
     }
-    return status;
+    return ND_OK;
 }
 
 /* Members that are in the component of the newest entry with one meet the entries that are not, all others meet every entry. */
@@ -237,32 +218,32 @@ static int connect_entries(nd_bucket_join *join, const nd_entries *entries)
     while (newest > 0 && !nd_components_has(join->components, nd_entries_id(entries, newest - 1)))
         newest--;
     const int64_t name = newest > 0 ? nd_entries_id(entries, newest - 1) : -1;
-    int status = list_rest(join, name);
-    for (size_t i = 0; i < join->home.rest.count && status == ND_OK; i++)
-        status = meet_entries(join, join->home.rest.at[i], entries);
-    if (status != ND_OK || name < 0) /* no member is in a component with an entry: all have met every entry */
-        return status;
+    ND_TRY(list_rest(join, name));
+    for (size_t i = 0; i < join->home.rest.count; i++)
+        ND_TRY(meet_entries(join, join->home.rest.at[i], entries));
+    if (name < 0) /* no member is in a component with an entry: all have met every entry */
+        return ND_OK;
     const int64_t root = nd_components_find(join->components, name);
-    status = list_strangers(join, entries, root);
+    ND_TRY(list_strangers(join, entries, root));
     const nd_entries strangers = {.codes = join->home.codes.at,
         .ids = (const uint8_t *)join->home.ids.at,
         .count = join->home.ids.count,
         .code_size = entries->code_size,
         .id_size = sizeof *join->home.ids.at};
-    for (size_t i = 0; i < join->members.count && strangers.count > 0 && status == ND_OK; i++)
+    for (size_t i = 0; i < join->members.count && strangers.count > 0; i++)
         if (is_home(join, join->members.at[i], root))
-            status = meet_entries(join, join->members.at[i], &strangers);
-    return status;
+            ND_TRY(meet_entries(join, join->members.at[i], &strangers));
+    return ND_OK;
 }
 
 int nd_bucket_join_take_entries(nd_bucket_join *join, const nd_entries *entries)
 {
-    int status = ND_ROOM(join->places, entries->count);
-    if (status == ND_OK && join->meet == meet_connecting)
+    ND_TRY(ND_ROOM(join->places, entries->count));
+    if (join->meet == nd_bucket_meet_connecting)
         return connect_entries(join, entries);
-    for (size_t i = 0; i < join->members.count && status == ND_OK; i++)
-        status = meet_entries(join, join->members.at[i], entries);
-    return status;
+    for (size_t i = 0; i < join->members.count; i++)
+        ND_TRY(meet_entries(join, join->members.at[i], entries));
+    return ND_OK;
 }
 
 static int meet_bucket(nd_bucket_join *join, const nd_filed *probe, nd_bucket_meet *meet)
@@ -280,7 +261,7 @@ static int join_codes(nd_bucket_join *join, const nd_filed *probe)
     join->met_pairs = 0;
     int status = meet_bucket(join, probe, meet_counted);
     if (status == ND_DONE)
-        return meet_bucket(join, probe, meet_connecting);
+        return meet_bucket(join, probe, nd_bucket_meet_connecting);
     return status == ND_OK && join->met_pairs > 0 ? meet_bucket(join, probe, meet_few) : status;
 }
 
@@ -300,12 +281,10 @@ static size_t member_of(const nd_bucket_join *join, const nd_filed *probe)
 int nd_bucket_join_run(nd_bucket_join *join)
 {
     nd_filed probe, next;
-    int codes = nd_scheme_has_buckets(&join->scheme), status = nd_filing_sort(join->probes);
-    nd_bucket_forget_crowds(join);
-    if (status == ND_OK)
-        status = nd_filing_next(join->probes, &next);
-    while (status == ND_OK) {
-        int more;
+    const int codes = nd_scheme_has_buckets(&join->scheme);
+    ND_TRY(nd_filing_sort(join->probes));
+    int more = nd_filing_next(join->probes, &next);
+    while (more == ND_OK) {
         probe = next;
         join->members.count = 0;
         do {
@@ -314,11 +293,9 @@ int nd_bucket_join_run(nd_bucket_join *join)
             __builtin_prefetch(&join->items.at[join->members.at[join->members.count - 1]]);
             more = nd_filing_next(join->probes, &next);
         } while (more == ND_OK && same_probe(&probe, &next));
-        status = codes ? join_codes(join, &probe) : join_ids(join, &probe);
-        if (status == ND_OK)
-            status = more;
+        ND_TRY(codes ? join_codes(join, &probe) : join_ids(join, &probe));
     }
-    return status == ND_DONE ? nd_bucket_drain(join) : status;
+    return more == ND_DONE ? nd_bucket_drain(join) : more;
 }
 
 int nd_bucket_prefers_walk(const nd_scheme *scheme, const uint8_t *value, size_t size, int64_t filed, int64_t count, int *walk)

@@ -79,11 +79,18 @@ int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int
 {
     double similarity;
     int64_t distance;
-    int status = nd_bucket_measure(join, item, other, &similarity, &distance, matched);
-    if (status != ND_OK || !*matched)
-        return status;
-    status = join->reader.is_visible(join->reader.context, other, matched);
-    return status == ND_OK && *matched ? add_pair(join, item->id, other, similarity, distance) : status;
+    ND_TRY(nd_bucket_measure(join, item, other, &similarity, &distance, matched));
+    if (*matched)
+        ND_TRY(join->reader.is_visible(join->reader.context, other, matched));
+    item->matched |= *matched;
+    return *matched ? add_pair(join, item->id, other, similarity, distance) : ND_OK;
+}
+
+int nd_bucket_meet_connecting(nd_bucket_join *join, size_t number, int64_t other)
+{
+    nd_bucket_item *item = &join->items.at[number];
+    int matched;
+    return nd_bucket_is_connected(join, item, other) ? ND_OK : nd_bucket_try(join, item, other, &matched);
 }
 
 int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other)
@@ -91,10 +98,10 @@ int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other)
     const nd_bucket_item *item = &join->items.at[number];
     double similarity;
     int64_t distance;
-    int matches = 0, status = nd_bucket_watched(join, join->pairs.count);
-    if (status == ND_OK)
-        status = nd_bucket_compare(join, item, other, join->near, item->size, &similarity, &distance, &matches);
-    return matches ? add_pair(join, item->id, other, similarity, distance) : status;
+    int matches;
+    ND_TRY(nd_bucket_watched(join, join->pairs.count));
+    ND_TRY(nd_bucket_compare(join, item, other, join->near, item->size, &similarity, &distance, &matches));
+    return matches ? add_pair(join, item->id, other, similarity, distance) : ND_OK;
 }
 
 static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)
@@ -105,62 +112,56 @@ static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)
 /* Compares candidates whose items are loaded. */
 static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, size_t count)
 {
-    int status = ND_OK, visible = 1;
     int64_t present = -1;
     const uint8_t *bytes = NULL;
     size_t size = 0;
-    for (size_t i = 0; i < count && status == ND_OK; i++) {
+    int visible = 1;
+    for (size_t i = 0; i < count; i++) {
         const nd_bucket_item *item = item_of(join, candidates[i]);
-        int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
+        const int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
         double similarity;
         int64_t distance;
         int matches = 0;
-        status = nd_bucket_watched(join, i);
-        if (status == ND_OK && other != present) {
-            status = nd_bucket_bytes(join, other, 0, &bytes, &size);
-            if (status == ND_OK && join->mode == ND_BUCKETS_CONNECT)
-                status = join->reader.is_visible(join->reader.context, other, &visible);
+        ND_TRY(nd_bucket_watched(join, i));
+        if (other != present) {
+            ND_TRY(nd_bucket_bytes(join, other, 0, &bytes, &size));
+            if (join->mode == ND_BUCKETS_CONNECT)
+                ND_TRY(join->reader.is_visible(join->reader.context, other, &visible));
             present = other;
         }
-        if (status == ND_OK && visible)
-            status = nd_bucket_compare(join, item, other, bytes, size, &similarity, &distance, &matches);
+        if (visible)
+            ND_TRY(nd_bucket_compare(join, item, other, bytes, size, &similarity, &distance, &matches));
         if (matches)
-            status = add_pair(join, item->id, other, similarity, distance);
+            ND_TRY(add_pair(join, item->id, other, similarity, distance));
     }
-    return status;
+    return ND_OK;
 }
 
 /* Each pair once, others in the order of their ids, so that each is read once. */
 int nd_bucket_drain(nd_bucket_join *join)
 {
     uint64_t *candidates = join->candidates.at;
-    size_t count = nd_sort_distinct(candidates, join->candidates.count), first = 0;
-    int status = ND_OK;
+    size_t count = nd_sort_distinct(candidates, join->candidates.count);
     join->candidates.count = 0;
-    while (first < count && status == ND_OK) {
-        size_t end = first;
+    for (size_t first = 0, end; first < count; first = end) {
         if (nd_bucket_is_loaded_full(join))
             nd_bucket_forget(join);
-        for (; end < count && !nd_bucket_is_loaded_full(join) && status == ND_OK; end++)
-            status = nd_bucket_load(join, item_of(join, candidates[end]));
-        if (status == ND_OK)
-            status = compare_candidates(join, candidates + first, end - first);
-        first = end;
+        for (end = first; end < count && !nd_bucket_is_loaded_full(join); end++)
+            ND_TRY(nd_bucket_load(join, item_of(join, candidates[end])));
+        ND_TRY(compare_candidates(join, candidates + first, end - first));
     }
-    return status;
+    return ND_OK;
 }
 
 int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other)
 {
-    int status = nd_bucket_watched(join, join->candidates.count);
-    if (status == ND_OK && join->candidates.count == ND_CANDIDATES_MAX) {
+    ND_TRY(nd_bucket_watched(join, join->candidates.count));
+    if (join->candidates.count == ND_CANDIDATES_MAX) {
         join->candidates.count = nd_sort_distinct(join->candidates.at, join->candidates.count);
         if (2 * join->candidates.count > ND_CANDIDATES_MAX)
-            status = nd_bucket_drain(join);
+            ND_TRY(nd_bucket_drain(join));
     }
-    if (status == ND_OK)
-        status = ND_ROOM(join->candidates, join->candidates.count + 1);
-    if (status == ND_OK)
-        join->candidates.at[join->candidates.count++] = (uint64_t)other << ND_ITEM_BITS | item;
-    return status;
+    ND_TRY(ND_ROOM(join->candidates, join->candidates.count + 1));
+    join->candidates.at[join->candidates.count++] = (uint64_t)other << ND_ITEM_BITS | item;
+    return ND_OK;
 }

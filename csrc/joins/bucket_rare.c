@@ -5,6 +5,7 @@
 
 #include "joins/bitmaps.h"
 #include "joins/bucket_run.h"
+#include "joins/deduplicator.h"
 #include "joins/rarity.h"
 
 #define NONE UINT32_MAX
@@ -12,7 +13,6 @@
 
 /* Sets that have an element, and `rest` elements from it on in the order of the bucket. */
 typedef struct rare_group {
-    uint64_t element;
     int64_t name;     /* an id of the component in which all entries from `settled` on are */
     uint32_t settled; /* NONE: they were not seen in one */
     uint32_t rest;
@@ -32,20 +32,13 @@ typedef struct rare_other {
     uint32_t asked; /* the last member that was compared with it, from 1 on */
 } rare_other;
 
-/* Numbers of groups by hashes; open addressing, NONE = free. */
-typedef struct rare_places {
-    uint32_t *at;
-    size_t capacity, used;
-} rare_places;
-
 struct nd_bucket_rare {
     nd_rarity order;
-    size_t least;         /* size of the smallest set of the bucket */
-    int by_bitmaps;       /* no set is looked up by its rarest elements */
-    size_t prefix;        /* of the present set: its rarest elements that are looked up */
-    size_t total, needed; /* the last sum of two sizes, and how many of them must be common */
-    rare_places heads;    /* by element: the newest of its groups */
-    rare_places rests;    /* by element and rest: the group */
+    size_t least;           /* size of the smallest set of the bucket */
+    int by_bitmaps;         /* no set is looked up by its rarest elements */
+    size_t prefix;          /* of the present set: its rarest elements that are looked up */
+    size_t total, needed;   /* the last sum of two sizes, and how many of them must be common */
+    nd_dedup_buckets heads; /* by element: the newest of its groups */
     ND_LIST(rare_group) groups;
     ND_LIST(rare_entry) entries;
     ND_LIST(rare_other) others;
@@ -61,7 +54,6 @@ void nd_bucket_free_rare(nd_bucket_join *join)
         return;
     nd_rarity_release(&rare->order);
     free(rare->heads.at);
-    free(rare->rests.at);
     free(rare->groups.at);
     free(rare->entries.at);
     free(rare->others.at);
@@ -130,98 +122,40 @@ static void rank_elements(nd_bucket_rare *rare, const nd_scheme *rule)
 
 /* ---- the others, by their rarest elements ----------------------------------------------------------------------------------- */
 
-/* Where the newest group of an element stands, or is to stand. */
-static uint32_t *head_of(const nd_bucket_rare *rare, uint64_t element)
-{
-    const size_t mask = rare->heads.capacity - 1;
-    size_t place = nd_rarity_mixed(element) & mask;
-    while (rare->heads.at[place] != NONE && rare->groups.at[rare->heads.at[place]].element != element)
-        place = (place + 1) & mask;
-    return &rare->heads.at[place];
-}
-
-/* Where the group of an element and a rest stands, or is to stand. */
-static uint32_t *group_of(const nd_bucket_rare *rare, uint64_t element, uint32_t rest)
-{
-    const size_t mask = rare->rests.capacity - 1;
-    size_t place = nd_rarity_mixed(element + rest * 0xC2B2AE3D27D4EB4Fu) & mask;
-    for (; rare->rests.at[place] != NONE; place = (place + 1) & mask) {
-        const rare_group *group = &rare->groups.at[rare->rests.at[place]];
-        if (group->element == element && group->rest == rest)
-            break;
-    }
-    return &rare->rests.at[place];
-}
-
-/* Makes room for one more. Returns 1 where the places are new, and empty. */
-static int grow_places(rare_places *places, int *status)
-{
-    if (2 * (places->used + 1) <= places->capacity)
-        return 0;
-    const size_t capacity = places->capacity == 0 ? ND_FIRST_CAPACITY : 2 * places->capacity;
-    uint32_t *grown = malloc(capacity * sizeof *grown);
-    if (grown == NULL) {
-        *status = ND_ERROR_MEMORY;
-        return 0;
-    }
-    memset(grown, 0xFF, capacity * sizeof *grown);
-    free(places->at);
-    *places = (rare_places){grown, capacity, 0};
-    return 1;
-}
-
-/* Room for one more group. */
-static int grow_groups(nd_bucket_rare *rare)
-{
-    int status = ND_ROOM(rare->groups, rare->groups.count + 1);
-    if (status == ND_OK && grow_places(&rare->rests, &status))
-        for (uint32_t i = 0; i < rare->groups.count; i++, rare->rests.used++)
-            *group_of(rare, rare->groups.at[i].element, rare->groups.at[i].rest) = i;
-    if (status == ND_OK && grow_places(&rare->heads, &status))
-        for (uint32_t i = 0; i < rare->groups.count; i++) { /* the newest of an element comes last */
-            uint32_t *head = head_of(rare, rare->groups.at[i].element);
-            rare->heads.used += *head == NONE;
-            *head = i;
-        }
-    return status;
-}
-
 static int is_full(const nd_bucket_rare *rare)
 {
-    return rare->groups.count * (sizeof *rare->groups.at + 8 * sizeof(uint32_t)) +
+    return rare->groups.count * (sizeof *rare->groups.at + 2 * sizeof *rare->heads.at) +
                rare->entries.count * sizeof *rare->entries.at + rare->others.count * sizeof *rare->others.at +
                nd_sized_bitmaps_words(rare->bitmaps) * sizeof(uint64_t) >=
            ND_RARE_BYTES;
 }
 
-static void forget_places(rare_places *places)
-{
-    if (places->used > 0)
-        memset(places->at, 0xFF, places->capacity * sizeof *places->at);
-    places->used = 0;
-}
-
 static int forget_others(nd_bucket_rare *rare)
 {
-    forget_places(&rare->heads);
-    forget_places(&rare->rests);
-    rare->groups.count = rare->entries.count = rare->others.count = 0;
+    for (size_t i = 0; rare->heads.used > 0 && i < rare->heads.capacity; i++)
+        rare->heads.at[i] = (nd_dedup_bucket){.newest = NONE};
+    rare->heads.used = rare->groups.count = rare->entries.count = rare->others.count = 0;
     return nd_sized_bitmaps_begin(rare->bitmaps, rare->majority.at, rare->majority.count);
 }
 
-/* The group of an element and a rest, for which there is room. */
-static rare_group *enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t rest)
+/* Enters one of the others into the group of an element and a rest. There are about as many groups of an element as sizes of sets. */
+static int enter_group(nd_bucket_rare *rare, uint64_t element, uint32_t rest, uint32_t other)
 {
-    uint32_t *place = group_of(rare, element, rest);
-    if (*place != NONE)
-        return &rare->groups.at[*place];
-    uint32_t *head = head_of(rare, element);
-    rare_group *group = &rare->groups.at[rare->groups.count];
-    *group = (rare_group){.element = element, .settled = NONE, .rest = rest, .head = NONE, .next = *head};
-    rare->heads.used += *head == NONE;
-    rare->rests.used++;
-    *head = *place = (uint32_t)rare->groups.count++;
-    return group;
+    const uint32_t newest = nd_dedup_newest(&rare->heads, element);
+    uint32_t number = newest, older;
+    while (number != NONE && rare->groups.at[number].rest != rest)
+        number = rare->groups.at[number].next;
+    if (number == NONE) {
+        number = (uint32_t)rare->groups.count;
+        ND_TRY(ND_ROOM(rare->groups, rare->groups.count + 1));
+        ND_TRY(nd_dedup_file(&rare->heads, element, number, &older));
+        rare->groups.at[rare->groups.count++] = (rare_group){.settled = NONE, .rest = rest, .head = NONE, .next = newest};
+    }
+    rare_group *group = &rare->groups.at[number];
+    rare->entries.at[rare->entries.count] = (rare_entry){other, group->head};
+    group->head = (uint32_t)rare->entries.count++;
+    group->fresh++;
+    return ND_OK;
 }
 
 /* Counts an element. One that the next set of more than half has, or is counted with such a one, is of the majority. */
@@ -229,10 +163,9 @@ static int count_element(nd_bucket_rare *rare, uint64_t element, size_t half)
 {
     if (++*nd_rarity_counter(&rare->order, element) != half + 1)
         return ND_OK;
-    const int status = ND_ROOM(rare->majority, rare->majority.count + 1);
-    if (status == ND_OK)
-        rare->majority.at[rare->majority.count++] = element;
-    return status;
+    ND_TRY(ND_ROOM(rare->majority, rare->majority.count + 1));
+    rare->majority.at[rare->majority.count++] = element;
+    return ND_OK;
 }
 
 /* How much smaller a set's difference from the majority is, on an average. */
@@ -250,32 +183,31 @@ static size_t words_of(const nd_bucket_rare *rare, size_t size)
     return nd_bitmaps_close_words(size > rare->usual ? size - rare->usual : 0);
 }
 
-static int add_other(nd_bucket_join *join, int64_t id)
+/* Takes the elements of one of the others. */
+static int take_other(nd_bucket_join *join, int64_t id)
 {
-    nd_bucket_rare *rare = join->rare;
     const uint8_t *bytes;
     size_t size;
     ND_TRY(nd_bucket_bytes(join, id, 1, &bytes, &size));
-    ND_TRY(nd_rarity_take(&rare->order, &join->rule, bytes, size));
+    return nd_rarity_take(&join->rare->order, &join->rule, bytes, size);
+}
+
+static int add_other(nd_bucket_join *join, int64_t id)
+{
+    nd_bucket_rare *rare = join->rare;
+    ND_TRY(take_other(join, id));
     if (!rare->by_bitmaps)
         rank_elements(rare, &join->rule);
-    int status = ND_ROOM(rare->entries, rare->entries.count + rare->prefix);
-    if (status == ND_OK)
-        status = ND_ROOM(rare->others, rare->others.count + 1);
+    ND_TRY(ND_ROOM(rare->entries, rare->entries.count + rare->prefix));
+    ND_TRY(ND_ROOM(rare->others, rare->others.count + 1));
+    const size_t size = rare->order.size;
     const uint32_t other = (uint32_t)rare->others.count;
-    for (size_t at = 0; status == ND_OK && at < rare->prefix; at++)
-        if ((status = grow_groups(rare)) == ND_OK) {
-            rare_group *group = enter_group(rare, rare->order.sorted.at[at].item, (uint32_t)(rare->order.size - at));
-            rare->entries.at[rare->entries.count] = (rare_entry){other, group->head};
-            group->head = (uint32_t)rare->entries.count++;
-            group->fresh++;
-        }
-    if (status == ND_OK && rare->order.size > 0)
-        status = nd_sized_bitmaps_add(rare->bitmaps, other, rare->order.plain.at, rare->order.size,
-            words_of(rare, rare->order.size));
-    if (status == ND_OK)
-        rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)rare->order.size, 0};
-    return status;
+    for (size_t at = 0; at < rare->prefix; at++)
+        ND_TRY(enter_group(rare, rare->order.sorted.at[at].item, (uint32_t)(size - at), other));
+    if (size > 0)
+        ND_TRY(nd_sized_bitmaps_add(rare->bitmaps, other, rare->order.plain.at, size, words_of(rare, size)));
+    rare->others.at[rare->others.count++] = (rare_other){id, (uint32_t)size, 0};
+    return ND_OK;
 }
 
 /* Counts the elements of all others of the bucket. */
@@ -284,23 +216,16 @@ static int count_elements(nd_bucket_join *join)
     nd_bucket_rare *rare = join->rare;
     memset(rare->order.counts, 0, sizeof rare->order.counts);
     rare->majority.count = 0;
-    int status = ND_OK;
-    for (size_t i = 0; i < join->others.count && status == ND_OK; i++) {
-        const uint8_t *bytes;
-        size_t size;
-        status = nd_bucket_bytes(join, (int64_t)join->others.at[i], 1, &bytes, &size);
-        if (status == ND_OK)
-            status = nd_rarity_take(&rare->order, &join->rule, bytes, size);
-        if (status == ND_OK)
-            note_size(rare);
-        for (size_t j = 0; j < rare->order.size && status == ND_OK; j++)
-            status = count_element(rare, rare->order.plain.at[j], join->others.count / 2);
-        if (status == ND_OK)
-            status = watched(join, i);
+    for (size_t i = 0; i < join->others.count; i++) {
+        ND_TRY(take_other(join, (int64_t)join->others.at[i]));
+        note_size(rare);
+        for (size_t j = 0; j < rare->order.size; j++)
+            ND_TRY(count_element(rare, rare->order.plain.at[j], join->others.count / 2));
+        ND_TRY(watched(join, i));
     }
     rare->majority.count = nd_sort_distinct(rare->majority.at, rare->majority.count);
     rare->usual = usual_gain(rare, join->others.count);
-    return status;
+    return ND_OK;
 }
 
 /* Loads a member's bytes and takes their elements. */
@@ -318,18 +243,16 @@ static int choose_filter(nd_bucket_join *join)
     nd_bucket_rare *rare = join->rare;
     const size_t step = join->members.count / ND_BUCKET_SAMPLE + 1;
     size_t common = 0, words = 0;
-    int status = ND_OK;
-    for (size_t i = 0; i < join->members.count && status == ND_OK; i += step) {
-        status = take_member(join, &join->items.at[join->members.at[i]]);
-        if (status == ND_OK)
-            rank_elements(rare, &join->rule);
-        for (size_t at = 0; at < rare->prefix && status == ND_OK; at++)
+    for (size_t i = 0; i < join->members.count; i += step) {
+        ND_TRY(take_member(join, &join->items.at[join->members.at[i]]));
+        rank_elements(rare, &join->rule);
+        for (size_t at = 0; at < rare->prefix; at++)
             common += *nd_rarity_counter(&rare->order, rare->order.sorted.at[at].item);
         words += join->others.count * words_of(rare, rare->order.size);
     }
     rare->by_bitmaps = ND_BITMAP_WORDS_FOR * common > words;
     rare->prefix = 0;
-    return status;
+    return ND_OK;
 }
 
 /* Looks at all sets of the bucket, for the order and the smallest. Not all members stand under the probe. */
@@ -337,104 +260,69 @@ static int survey(nd_bucket_join *join)
 {
     join->rare->least = SIZE_MAX / 2;
     join->rare->by_bitmaps = 0;
-    int status = count_elements(join);
-    if (status == ND_OK && join->mode != ND_BUCKETS_CONNECT)
-        status = choose_filter(join);
-    for (size_t i = 0; i < join->members.count && !join->rare->by_bitmaps && status == ND_OK; i++) {
-        status = take_member(join, &join->items.at[join->members.at[i]]);
-        if (status == ND_OK)
-            note_size(join->rare);
+    ND_TRY(count_elements(join));
+    if (join->mode != ND_BUCKETS_CONNECT)
+        ND_TRY(choose_filter(join));
+    for (size_t i = 0; i < join->members.count && !join->rare->by_bitmaps; i++) {
+        ND_TRY(take_member(join, &join->items.at[join->members.at[i]]));
+        note_size(join->rare);
     }
-    return status;
+    return ND_OK;
 }
 
 /* ---- the members ------------------------------------------------------------------------------------------------------------ */
 
-/* Whether an item is connected with another one already. */
-static int is_connected(const nd_bucket_join *join, const nd_bucket_item *item, int64_t id)
+/* A member that asks. */
+typedef struct asking_member {
+    nd_bucket_join *join;
+    size_t number;
+} asking_member;
+
+static size_t needed_of(void *context, size_t size, size_t other_size)
 {
-    return item->matched && nd_components_find(join->components, id) == nd_components_find(join->components, item->id);
+    const asking_member *asking = context;
+    (void)size;
+    return needed_with(asking->join->rare, &asking->join->rule, other_size);
 }
 
-/* Compares a member with one that may match. */
-static int meet(nd_bucket_join *join, size_t number, int64_t id)
+static int meet_other(void *context, uint32_t record)
 {
-    nd_bucket_item *item = &join->items.at[number];
-    int matched;
-    const int status = nd_bucket_try(join, item, id, &matched);
-    item->matched |= matched;
-    return status;
+    const asking_member *asking = context;
+    nd_bucket_join *join = asking->join;
+    const int64_t id = join->rare->others.at[record].id;
+    if (join->mode == ND_BUCKETS_CONNECT)
+        return nd_bucket_meet_connecting(join, asking->number, id);
+    return nd_bucket_asks(join, &join->items.at[asking->number], id) ? nd_bucket_add_candidate(join, asking->number, id) : ND_OK;
 }
 
-/* Of a group the entries with which a member, which has `rest` elements in common with each at the most, is to be compared. */
-static int list_group(nd_bucket_join *join, size_t number, rare_group *group, size_t rest)
-{
-    nd_bucket_rare *rare = join->rare;
-    int status = ND_OK;
-    for (uint32_t at = group->head; at != NONE && status == ND_OK; at = rare->entries.at[at].next) {
-        rare_other *other = &rare->others.at[rare->entries.at[at].other];
-        if (other->asked == number + 1 || rest < needed_with(rare, &join->rule, other->size) ||
-            !nd_bucket_asks(join, &join->items.at[number], other->id))
-            continue;
-        other->asked = (uint32_t)number + 1;
-        status = nd_bucket_add_candidate(join, number, other->id);
-    }
-    return status;
-}
-
-/* The same, compared at once, but for those that the member is connected with. A group that is in one component, as near-copies
- * are, is passed by from where that was seen. */
-static int connect_group(nd_bucket_join *join, size_t number, rare_group *group, size_t rest)
+/* A member meets the entries of a group, with each of which it has `rest` elements in common at the most. Of those that connect, a
+ * group in one component, as near-copies are, is passed by from where that was seen. */
+static int meet_group(nd_bucket_join *join, size_t number, rare_group *group, size_t rest)
 {
     nd_bucket_rare *rare = join->rare;
     const nd_bucket_item *item = &join->items.at[number];
     const uint32_t newest = group->head;
     const int64_t name = rare->others.at[rare->entries.at[newest].other].id;
     const int64_t root = nd_components_find(join->components, name);
-    int status = ND_OK, is_settled = 1;
-    for (uint32_t at = newest; at != NONE && status == ND_OK; at = rare->entries.at[at].next) {
-        if (at == group->settled && is_connected(join, item, group->name)) {
+    int is_settled = join->mode == ND_BUCKETS_CONNECT;
+    for (uint32_t at = newest; at != NONE; at = rare->entries.at[at].next) {
+        if (at == group->settled && nd_bucket_is_connected(join, item, group->name)) {
             is_settled &= nd_components_find(join->components, group->name) == root;
             break;
         }
         rare_other *other = &rare->others.at[rare->entries.at[at].other];
         is_settled = is_settled && nd_components_find(join->components, other->id) == root;
-        if (other->asked == number + 1 || rest < needed_with(rare, &join->rule, other->size) ||
-            is_connected(join, item, other->id))
+        if (other->asked == number + 1 || rest < needed_with(rare, &join->rule, other->size))
             continue;
         other->asked = (uint32_t)number + 1;
-        status = meet(join, number, other->id);
+        ND_TRY(meet_other(&(asking_member){join, number}, rare->entries.at[at].other));
     }
     if (is_settled) {
         group->name = name;
         group->settled = newest;
         group->fresh = 0;
     }
-    return status;
-}
-
-/* A member that asks by bitmaps. */
-typedef struct bitmap_context {
-    nd_bucket_join *join;
-    size_t number;
-} bitmap_context;
-
-static size_t needed_of(void *context, size_t size, size_t other_size)
-{
-    const bitmap_context *asked = context;
-    (void)size;
-    return needed_with(asked->join->rare, &asked->join->rule, other_size);
-}
-
-static int meet_other(void *context, uint32_t record)
-{
-    const bitmap_context *asked = context;
-    nd_bucket_join *join = asked->join;
-    const nd_bucket_item *item = &join->items.at[asked->number];
-    const int64_t id = join->rare->others.at[record].id;
-    if (join->mode != ND_BUCKETS_CONNECT)
-        return nd_bucket_asks(join, item, id) ? nd_bucket_add_candidate(join, asked->number, id) : ND_OK;
-    return is_connected(join, item, id) ? ND_OK : meet(join, asked->number, id);
+    return ND_OK;
 }
 
 /* Whether all bitmaps are sooner looked at than the others that have one of the rarest elements of the present set. */
@@ -442,7 +330,8 @@ static int is_common(const nd_bucket_rare *rare)
 {
     size_t count = 0;
     for (size_t at = 0; at < rare->prefix; at++)
-        for (uint32_t next = *head_of(rare, rare->order.sorted.at[at].item); next != NONE; next = rare->groups.at[next].next)
+        for (uint32_t next = nd_dedup_newest(&rare->heads, rare->order.sorted.at[at].item); next != NONE;
+             next = rare->groups.at[next].next)
             count += rare->groups.at[next].fresh;
     return ND_BITMAP_WORDS_FOR * count > nd_sized_bitmaps_words(rare->bitmaps);
 }
@@ -451,38 +340,36 @@ static int is_common(const nd_bucket_rare *rare)
 static int ask_others(nd_bucket_join *join, size_t number)
 {
     nd_bucket_rare *rare = join->rare;
-    int status = take_member(join, &join->items.at[number]);
-    if (status == ND_OK && !rare->by_bitmaps)
+    ND_TRY(take_member(join, &join->items.at[number]));
+    if (!rare->by_bitmaps)
         rank_elements(rare, &join->rule);
-    if (status == ND_OK && (rare->by_bitmaps || is_common(rare)))
+    if (rare->by_bitmaps || is_common(rare))
         return nd_sized_bitmaps_ask(rare->bitmaps, rare->order.plain.at, rare->order.size,
-            &(nd_bitmap_asker){&(bitmap_context){join, number}, needed_of, meet_other});
-    for (size_t at = 0; status == ND_OK && at < rare->prefix; at++) {
+            &(nd_bitmap_asker){&(asking_member){join, number}, needed_of, meet_other});
+    for (size_t at = 0; at < rare->prefix; at++) {
         const size_t mine = rare->order.size - at;
-        uint32_t next = *head_of(rare, rare->order.sorted.at[at].item);
-        for (; next != NONE && status == ND_OK; next = rare->groups.at[next].next) {
+        uint32_t next = nd_dedup_newest(&rare->heads, rare->order.sorted.at[at].item);
+        for (; next != NONE; next = rare->groups.at[next].next) {
             rare_group *group = &rare->groups.at[next];
             const size_t rest = mine < group->rest ? mine : group->rest;
-            if (rest < needed_with(rare, &join->rule, group->rest)) /* no set of the group is smaller */
-                continue;
-            status = (join->mode == ND_BUCKETS_CONNECT ? connect_group : list_group)(join, number, group, rest);
+            if (rest >= needed_with(rare, &join->rule, group->rest)) /* no set of the group is smaller */
+                ND_TRY(meet_group(join, number, group, rest));
         }
     }
-    return status;
+    return ND_OK;
 }
 
 /* Others from *at on that the item asks, as many as there is room for. */
 static int add_others(nd_bucket_join *join, const nd_bucket_item *item, size_t *at)
 {
     const size_t count = join->others.count;
-    int status = ND_OK;
-    for (; *at < count && !is_full(join->rare) && status == ND_OK; ++*at) {
+    for (; *at < count && !is_full(join->rare); ++*at) {
         const int64_t id = (int64_t)join->others.at[join->mode == ND_BUCKETS_ALL ? count - 1 - *at : *at];
         if (!nd_bucket_asks(join, item, id))
             break;
-        status = add_other(join, id);
+        ND_TRY(add_other(join, id));
     }
-    return status;
+    return ND_OK;
 }
 
 int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
@@ -491,20 +378,19 @@ int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member)
         join->rare = calloc(1, sizeof *join->rare);
     if (join->rare == NULL || (join->rare->bitmaps == NULL && (join->rare->bitmaps = nd_sized_bitmaps_new()) == NULL))
         return ND_ERROR_MEMORY;
-    int status = survey(join);
-    for (size_t at = 0, begun = SIZE_MAX; status == ND_OK && at < join->others.count && at != begun;) {
+    ND_TRY(survey(join));
+    for (size_t at = 0, begun = SIZE_MAX; at < join->others.count && at != begun;) {
         begun = at;
-        status = forget_others(join->rare);
-        for (size_t i = first_member; i < join->members.count && status == ND_OK; i++) {
+        ND_TRY(forget_others(join->rare));
+        for (size_t i = first_member; i < join->members.count; i++) {
             /* each asks those before it or, of all pairs, behind it: these are added as the members go on */
             const size_t number = join->members.at[join->mode == ND_BUCKETS_ALL ? join->members.count - 1 - i : i];
             const nd_bucket_item *item = &join->items.at[number];
-            status = add_others(join, item, &at);
-            if (status == ND_OK && item->visible && join->rare->others.count > 0)
-                status = ask_others(join, number);
-            if (status == ND_OK)
-                status = watched(join, i);
+            ND_TRY(add_others(join, item, &at));
+            if (item->visible && join->rare->others.count > 0)
+                ND_TRY(ask_others(join, number));
+            ND_TRY(watched(join, i));
         }
     }
-    return status;
+    return ND_OK;
 }

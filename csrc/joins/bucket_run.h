@@ -91,17 +91,13 @@ struct nd_bucket_join {
         ND_LIST(uint64_t) ids;
     } home;
     size_t met_pairs;
-    size_t asker; /* the member that asks a crowd */
-    int matched;  /* and has found one there */
+    nd_bucket_item *asker; /* the member that asks a crowd */
+    int matched;           /* and has found one there */
 
     /* What connects. */
-    nd_components *components;
+    nd_components *components; /* a crowd is the negative of its label */
     ND_LIST(nd_bucket_part) parts;
     ND_LIST(nd_bucket_link) links;
-    struct {
-        uint64_t *at; /* (item, crowd) that are connected, as hashes; open addressing, 0 = free */
-        size_t count, capacity;
-    } met;
 
     /* Passages: the text that many are compared with is indexed once. */
     struct {
@@ -137,6 +133,12 @@ static inline int nd_bucket_asks(const nd_bucket_join *join, const nd_bucket_ite
     return join->mode == ND_BUCKETS_FOREIGN || (join->mode == ND_BUCKETS_ALL ? other > item->id : other < item->id);
 }
 
+/* Whether an item that has found an earlier one is connected with another fingerprint. */
+static inline int nd_bucket_is_connected(const nd_bucket_join *join, const nd_bucket_item *item, int64_t id)
+{
+    return item->matched && nd_components_find(join->components, id) == nd_components_find(join->components, item->id);
+}
+
 /* Asked for every candidate: looked up for one in many. */
 static inline int nd_bucket_watched(const nd_bucket_join *join, size_t number)
 {
@@ -165,8 +167,10 @@ void nd_bucket_free_page(nd_bucket_join *join);
 /* Compares a member with another fingerprint, whether or not that is visible. */
 int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, double *similarity, int64_t *distance,
     int *matched);
-/* Compares an item with another fingerprint; *matched where they meet the rule and the other is visible. */
+/* Compares an item with an earlier fingerprint; *matched where they meet the rule and the other is visible. */
 int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched);
+/* The same, unless the two are connected already. */
+int nd_bucket_meet_connecting(nd_bucket_join *join, size_t item, int64_t other);
 /* A pair to be compared with many others, in the order in which values are read once. */
 int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other);
 int nd_bucket_drain(nd_bucket_join *join);
@@ -194,6 +198,5 @@ void nd_bucket_free_windows(nd_bucket_join *join);
 int nd_bucket_connect(nd_bucket_join *join, int64_t key);
 /* The same with the rows of each crowd. */
 int nd_bucket_ask_crowds(nd_bucket_join *join, const nd_filed *probe);
-void nd_bucket_forget_crowds(nd_bucket_join *join);
 
 #endif

@@ -8,29 +8,28 @@
 static int add_company(nd_bucket_join *join, int64_t id, nd_bucket_item *item, int is_filed)
 {
     int visible = item == NULL || item->visible;
-    int status = ND_ROOM(join->company, join->company.count + 1);
-    if (status == ND_OK && item == NULL)
-        status = join->reader.is_visible(join->reader.context, id, &visible);
-    if (status == ND_OK && visible)
+    ND_TRY(ND_ROOM(join->company, join->company.count + 1));
+    if (item == NULL)
+        ND_TRY(join->reader.is_visible(join->reader.context, id, &visible));
+    if (visible)
         join->company.at[join->company.count++] = (nd_bucket_company){.id = id, .item = item, .is_filed = is_filed};
-    return status;
+    return ND_OK;
 }
 
 /* Members and others, ascending by id. */
 static int list_company(nd_bucket_join *join)
 {
-    int status = ND_OK;
     size_t i = 0, j = 0;
     join->company.count = 0;
-    while ((i < join->members.count || j < join->others.count) && status == ND_OK) {
+    while (i < join->members.count || j < join->others.count) {
         nd_bucket_item *item = i < join->members.count ? &join->items.at[join->members.at[i]] : NULL;
         const int64_t other = j < join->others.count ? (int64_t)join->others.at[j] : INT64_MAX;
         const int is_member = item != NULL && item->id <= other, is_filed = !is_member || item->id == other;
-        status = add_company(join, is_member ? item->id : other, is_member ? item : NULL, is_filed);
+        ND_TRY(add_company(join, is_member ? item->id : other, is_member ? item : NULL, is_filed));
         i += is_member;
         j += is_filed;
     }
-    return status;
+    return ND_OK;
 }
 
 /* Whether all are in one component, and every member has found an earlier one. */
@@ -49,85 +48,84 @@ static int is_connected(const nd_bucket_join *join)
 static int sort_windows(nd_bucket_join *join, int64_t key, uint64_t part, uint64_t parts, nd_scratch *scratch)
 {
     const nd_scheme *scheme = &join->scheme;
-    int status = ND_OK;
     join->windows.count = 0;
-    for (size_t i = 0; i < join->company.count && status == ND_OK; i++) {
+    for (size_t i = 0; i < join->company.count; i++) {
         const uint8_t *bytes;
         uint64_t *windows;
         size_t size, count = 0;
-        status = nd_bucket_watched(join, join->tried++);
-        if (status == ND_OK)
-            status = nd_bucket_bytes(join, join->company.at[i].id, 1, &bytes, &size);
-        if (status == ND_OK)
-            status = nd_winnow_around(bytes, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, key, scratch, &windows,
-                &count);
-        if (status == ND_OK)
-            status = ND_ROOM(join->windows, 2 * (join->windows.count + count));
-        for (size_t j = 0; j < count && status == ND_OK; j++)
+        ND_TRY(nd_bucket_watched(join, join->tried++));
+        ND_TRY(nd_bucket_bytes(join, join->company.at[i].id, 1, &bytes, &size));
+        ND_TRY(nd_winnow_around(bytes, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, key, scratch, &windows, &count));
+        ND_TRY(ND_ROOM(join->windows, 2 * (join->windows.count + count)));
+        for (size_t j = 0; j < count; j++)
             if ((windows[j] >> 32) % parts == part)
                 join->windows.at[join->windows.count++] = (nd_record){windows[j], i};
     }
-    if (status == ND_OK)
-        join->sorted = nd_sort_records(join->windows.at, join->windows.at + join->windows.count, join->windows.count, 0, 64);
-    return status;
+    join->sorted = nd_sort_records(join->windows.at, join->windows.at + join->windows.count, join->windows.count, 0, 64);
+    return ND_OK;
 }
 
 /* Compares a member with the texts that have its window. Without a threshold all of them match, and the next one needs to ask
  * this one only. */
 static int ask_open(nd_bucket_join *join, nd_bucket_item *item)
 {
-    int status = ND_OK, connected = 1;
-    for (size_t i = join->open.count; i-- > 0 && status == ND_OK;) {
+    int connected = 1;
+    for (size_t i = join->open.count; i-- > 0;) {
         const int64_t other = (int64_t)join->open.at[i];
-        int matched = 0;
-        if (item->matched && nd_components_find(join->components, other) == nd_components_find(join->components, item->id))
+        int matched;
+        if (nd_bucket_is_connected(join, item, other))
             continue;
-        status = nd_bucket_watched(join, join->tried++);
-        if (status == ND_OK)
-            status = nd_bucket_try(join, item, other, &matched);
-        item->matched |= matched;
+        ND_TRY(nd_bucket_watched(join, join->tried++));
+        ND_TRY(nd_bucket_try(join, item, other, &matched));
         connected &= matched;
     }
     if (connected)
         join->open.count = 0;
-    return status;
+    return ND_OK;
 }
 
 /* The texts with one window, sorted[start] to sorted[end - 1]. */
 static int connect_group(nd_bucket_join *join, size_t start, size_t end)
 {
-    int status = ND_ROOM(join->open, end - start);
+    ND_TRY(ND_ROOM(join->open, end - start));
     join->open.count = 0;
-    for (size_t i = start; i < end && status == ND_OK; i++) {
+    for (size_t i = start; i < end; i++) {
         nd_bucket_company *one = &join->company.at[join->sorted[i].item];
         if (i > start && join->sorted[i - 1].item == join->sorted[i].item)
             continue; /* a text may repeat a window */
         one->shares = 1;
         if (one->item != NULL && join->rule.threshold == 0)
-            status = ask_open(join, one->item);
+            ND_TRY(ask_open(join, one->item));
         if (one->is_filed)
             join->open.at[join->open.count++] = (uint64_t)one->id;
     }
-    return status;
+    return ND_OK;
+}
+
+/* The texts whose windows leave the remainder `part`. */
+static int connect_part(nd_bucket_join *join, int64_t key, uint64_t part, uint64_t parts, nd_scratch *scratch)
+{
+    ND_TRY(sort_windows(join, key, part, parts, scratch));
+    for (size_t start = 0, end; start < join->windows.count; start = end) {
+        for (end = start + 1; end < join->windows.count && join->sorted[end].key == join->sorted[start].key;)
+            end++;
+        if (join->sorted[start].item != join->sorted[end - 1].item)
+            ND_TRY(connect_group(join, start, end));
+    }
+    return ND_OK;
 }
 
 int nd_bucket_connect_windows(nd_bucket_join *join, int64_t key)
 {
+    ND_TRY(list_company(join));
+    if (is_connected(join))
+        return ND_OK;
     const size_t reach = (size_t)(join->scheme.shortest - join->scheme.k + 1);
-    nd_scratch scratch = {0};
-    int status = list_company(join);
-    if (status != ND_OK || is_connected(join))
-        return status;
     const uint64_t parts = 1 + join->company.count * reach / ND_WINDOWS_MAX;
-    for (uint64_t part = 0; part < parts && status == ND_OK; part++) {
-        status = sort_windows(join, key, part, parts, &scratch);
-        for (size_t start = 0, end; start < join->windows.count && status == ND_OK; start = end) {
-            for (end = start + 1; end < join->windows.count && join->sorted[end].key == join->sorted[start].key;)
-                end++;
-            if (join->sorted[start].item != join->sorted[end - 1].item)
-                status = connect_group(join, start, end);
-        }
-    }
+    nd_scratch scratch = {0};
+    int status = ND_OK;
+    for (uint64_t part = 0; part < parts && status == ND_OK; part++)
+        status = connect_part(join, key, part, parts, &scratch);
     nd_scratch_free(&scratch);
     return status;
 }
