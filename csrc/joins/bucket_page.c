@@ -80,12 +80,9 @@ int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *
 {
     const int is_first = *place == 0;
     nd_filed probe;
-    int status;
     do
-        status = nd_filing_at(join->probes, (*place)++, &probe);
-    while (status == ND_OK && !is_first && probe.low == *key && probe.group_id == *group_id);
-    if (status != ND_OK)
-        return status;
+        ND_TRY(nd_filing_at(join->probes, (*place)++, &probe));
+    while (!is_first && probe.low == *key && probe.group_id == *group_id);
     *key = probe.low;
     *group_id = probe.group_id;
     return ND_OK;
@@ -117,45 +114,42 @@ void nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t l
 /* A fingerprint that is alone in a bucket has nothing to ask there. Rows come by crowd and id, probes go by id. */
 static int end_bucket(nd_bucket_join *join)
 {
-    size_t count = join->rows.rows > 1 ? nd_sort_distinct(join->rows.ids.at, join->rows.ids.count) : 0;
-    int status = ND_ROOM(join->rows.all, join->rows.all.count + count);
-    for (size_t i = 0; i < count && status == ND_OK; i++) {
-        uint64_t id = join->rows.ids.at[i];
-        status = nd_filing_add_keys(join->probes, join->rows.group_id, (int64_t)id, 0, &join->rows.key, 1);
+    const size_t count = join->rows.rows > 1 ? nd_sort_distinct(join->rows.ids.at, join->rows.ids.count) : 0;
+    ND_TRY(ND_ROOM(join->rows.all, join->rows.all.count + count));
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t id = join->rows.ids.at[i];
+        ND_TRY(nd_filing_add_keys(join->probes, join->rows.group_id, (int64_t)id, 0, &join->rows.key, 1));
         join->rows.all.at[join->rows.all.count++] = id;
     }
     join->rows.rows = join->rows.ids.count = 0;
-    if (status == ND_OK && join->rows.last_id > join->rows.first_id && nd_filing_memory(join->probes) >= ND_PAGE_BYTES)
-        status = ND_ERROR_CAPACITY;
-    return status;
+    const int is_full = join->rows.last_id > join->rows.first_id && nd_filing_memory(join->probes) >= ND_PAGE_BYTES;
+    return is_full ? ND_ERROR_CAPACITY : ND_OK;
 }
 
 int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id)
 {
-    int status = ND_OK;
     if (key != join->rows.key || group_id != join->rows.group_id)
-        status = end_bucket(join);
+        ND_TRY(end_bucket(join));
     join->rows.key = key;
     join->rows.group_id = group_id;
     join->rows.rows++;
     if (id > join->rows.last_id && id < join->rows.next_id)
         join->rows.next_id = id;
-    if (status != ND_OK || id < join->rows.first_id || id > join->rows.last_id)
-        return status;
-    status = ND_ROOM(join->rows.ids, join->rows.ids.count + 1);
-    if (status == ND_OK)
-        join->rows.ids.at[join->rows.ids.count++] = (uint64_t)id;
-    return status;
+    if (id < join->rows.first_id || id > join->rows.last_id)
+        return ND_OK;
+    ND_TRY(ND_ROOM(join->rows.ids, join->rows.ids.count + 1));
+    join->rows.ids.at[join->rows.ids.count++] = (uint64_t)id;
+    return ND_OK;
 }
 
 int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id)
 {
-    int status = end_bucket(join);
-    size_t count = nd_sort_distinct(join->rows.all.at, join->rows.all.count);
-    for (size_t i = 0; i < count && status == ND_OK; i++)
-        status = add_item(join, (int64_t)join->rows.all.at[i]);
+    ND_TRY(end_bucket(join));
+    const size_t count = nd_sort_distinct(join->rows.all.at, join->rows.all.count);
+    for (size_t i = 0; i < count; i++)
+        ND_TRY(add_item(join, (int64_t)join->rows.all.at[i]));
     *next_id = join->rows.next_id;
-    return status;
+    return ND_OK;
 }
 
 static size_t kept_place(const nd_bucket_join *join, int64_t id)
@@ -195,9 +189,9 @@ static int keep_value(nd_bucket_join *join, int64_t id, const uint8_t **bytes, s
         *size = join->kept.at[place].size;
         return ND_OK;
     }
-    int status = join->reader.read_value(join->reader.context, id, bytes, size);
-    if (status != ND_OK || *size + 8 > ND_KEPT_BYTES)
-        return status;
+    ND_TRY(join->reader.read_value(join->reader.context, id, bytes, size));
+    if (*size + 8 > ND_KEPT_BYTES)
+        return ND_OK;
     if (join->kept.used + *size + 8 > ND_KEPT_BYTES || 2 * (join->kept.count + 1) > ND_KEPT_MAX) {
         forget_kept(join);
         place = kept_place(join, id);
@@ -229,16 +223,14 @@ static int compare_texts(nd_bucket_join *join, const nd_bucket_item *item, int64
     const int by_item = join->text.last == item->id;
     const uint8_t *indexed = by_item ? own : bytes;
     const int64_t id = by_item ? item->id : other;
-    int status = ND_OK;
     if (join->text.index == NULL && (join->text.index = nd_passages_new()) == NULL)
         return ND_ERROR_MEMORY;
     if (join->text.bytes != indexed || join->text.id != id)
-        status = nd_passages_begin(join->text.index, indexed, by_item ? item->size : size, (size_t)join->rule.shortest);
-    join->text.bytes = status == ND_OK ? indexed : NULL;
+        ND_TRY(nd_passages_begin(join->text.index, indexed, by_item ? item->size : size, (size_t)join->rule.shortest));
+    join->text.bytes = indexed;
     join->text.id = id;
     join->text.last = item->id;
-    return status == ND_OK ? nd_passages_share(join->text.index, by_item ? bytes : own, by_item ? size : item->size, similarity)
-                           : status;
+    return nd_passages_share(join->text.index, by_item ? bytes : own, by_item ? size : item->size, similarity);
 }
 
 int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
@@ -246,7 +238,6 @@ int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t 
 {
     const nd_scheme *rule = &join->rule;
     const uint8_t *own = join->arena.at + item->offset;
-    int status;
     *distance = -1;
     *matches = 0;
     if (item->size == 0 || size == 0)
@@ -258,12 +249,11 @@ int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t 
         return ND_OK;
     }
     if (rule->kind == ND_SCHEME_PASSAGES)
-        status = compare_texts(join, item, other, bytes, size, similarity);
+        ND_TRY(compare_texts(join, item, other, bytes, size, similarity));
     else
-        status = nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance);
-    if (status == ND_OK)
-        *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
-    return status;
+        ND_TRY(nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance));
+    *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
+    return ND_OK;
 }
 
 void nd_bucket_free_page(nd_bucket_join *join)

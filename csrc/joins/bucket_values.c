@@ -31,10 +31,9 @@ static size_t first_row(const value_table *table, int64_t bucket)
 static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *join)
 {
     const value_table *table = context;
-    int status = ND_OK;
-    for (size_t i = first_row(table, probe->low); i < table->row_count && table->buckets[i] == probe->low && status == ND_OK; i++)
-        status = nd_bucket_join_take_id(join, table->items[i]);
-    return status;
+    for (size_t i = first_row(table, probe->low); i < table->row_count && table->buckets[i] == probe->low; i++)
+        ND_TRY(nd_bucket_join_take_id(join, table->items[i]));
+    return ND_OK;
 }
 
 /* Packed hashes are compared as numbers. */
@@ -47,12 +46,11 @@ static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *
     if (table->scheme->evidence != ND_EVIDENCE_PACKED)
         return nd_scheme_value_check(table->scheme, *bytes, *size);
     const size_t count = nd_set_count(*size);
-    int status = count == 0 ? ND_ERROR_DAMAGED : ND_ROOM(table->numbers, count);
-    if (status == ND_OK)
-        status = nd_set_read(*bytes, *size, table->numbers.at);
+    ND_TRY(count == 0 ? ND_ERROR_DAMAGED : ND_ROOM(table->numbers, count));
+    ND_TRY(nd_set_read(*bytes, *size, table->numbers.at));
     *bytes = (const uint8_t *)table->numbers.at;
     *size = count * sizeof(uint64_t);
-    return status;
+    return ND_OK;
 }
 
 static int is_visible(void *context, int64_t id, int *visible)
@@ -86,49 +84,37 @@ static int check_table(const value_table *table, size_t count, const int64_t *kn
 
 static int join_known(nd_components *components, const int64_t *known, size_t count)
 {
-    int status = ND_OK;
-    for (size_t i = 0; known != NULL && i < count && status == ND_OK; i++)
+    for (size_t i = 0; known != NULL && i < count; i++)
         if (known[i] != (int64_t)i)
-            status = nd_components_join(components, (int64_t)i, known[i]);
-    return status;
+            ND_TRY(nd_components_join(components, (int64_t)i, known[i]));
+    return ND_OK;
 }
 
 /* Page after page; every page meets the whole table. */
 static int run(nd_bucket_join *join, const value_table *table, size_t first, size_t count)
 {
-    int status = ND_OK;
-    for (int64_t id = (int64_t)first, next; id < (int64_t)count && status == ND_OK; id = next) {
-        next = (int64_t)count;
+    for (int64_t id = (int64_t)first, next; id < (int64_t)count; id = next) {
         nd_bucket_join_begin_rows(join, id, (int64_t)count - 1);
-        for (size_t i = 0; i < table->row_count && status == ND_OK; i++)
-            status = nd_bucket_join_add_row(join, 0, table->buckets[i], table->items[i]);
-        if (status == ND_OK)
-            status = nd_bucket_join_end_rows(join, &next);
+        for (size_t i = 0; i < table->row_count; i++)
+            ND_TRY(nd_bucket_join_add_row(join, 0, table->buckets[i], table->items[i]));
+        ND_TRY(nd_bucket_join_end_rows(join, &next));
         for (size_t i = 0; i < join->items.count; i++)
             join->items.at[i].matched = 1; /* it may be connected before it is compared */
-        if (status == ND_OK)
-            status = nd_bucket_join_run(join);
+        ND_TRY(nd_bucket_join_run(join));
     }
-    return status;
+    return ND_OK;
 }
 
 /* Small buckets give all their pairs: those that connect are kept. */
-static int keep_connecting(nd_bucket_join *join, const int64_t *known, size_t count, nd_pairs *pairs)
+static int keep_connecting(nd_components *components, const nd_bucket_pair *found, size_t count, nd_pairs *pairs)
 {
-    size_t pair_count;
-    nd_bucket_pair *found = nd_bucket_join_pairs(join, &pair_count);
-    nd_components *components = nd_components_new();
-    int status = components == NULL ? ND_ERROR_MEMORY : join_known(components, known, count);
-    for (size_t i = 0; i < pair_count && status == ND_OK; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (nd_components_find(components, found[i].id) == nd_components_find(components, found[i].other))
             continue;
-        status = nd_components_join(components, found[i].id, found[i].other);
-        if (status == ND_OK)
-            status = nd_pairs_add(pairs, (uint64_t)found[i].other << 32 | (uint64_t)found[i].id, found[i].similarity);
+        ND_TRY(nd_components_join(components, found[i].id, found[i].other));
+        ND_TRY(nd_pairs_add(pairs, (uint64_t)found[i].other << 32 | (uint64_t)found[i].id, found[i].similarity));
     }
-    nd_components_free(components);
-    free(found);
-    return status == ND_OK ? nd_pairs_finish(pairs) : status;
+    return nd_pairs_finish(pairs);
 }
 
 int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64_t *ends, size_t count, size_t first,
@@ -144,11 +130,20 @@ int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64
     nd_pairs_reset(pairs);
     ND_TRY(check_table(&table, count, known));
     nd_bucket_join *join = nd_bucket_join_new(scheme, ND_BUCKETS_CONNECT, ND_PAIRS_MAX, &reader);
-    int status = join == NULL ? ND_ERROR_MEMORY : join_known(join->components, known, count);
+    nd_components *components = nd_components_new();
+    nd_bucket_pair *found = NULL;
+    size_t found_count = 0;
+    int status = join == NULL || components == NULL ? ND_ERROR_MEMORY : join_known(components, known, count);
+    if (status == ND_OK)
+        status = join_known(join->components, known, count);
     if (status == ND_OK)
         status = run(join, &table, first, count);
-    if (status == ND_OK)
-        status = keep_connecting(join, known, count, pairs);
+    if (status == ND_OK) {
+        found = nd_bucket_join_pairs(join, &found_count);
+        status = keep_connecting(components, found, found_count, pairs);
+    }
+    free(found);
+    nd_components_free(components);
     nd_bucket_join_free(join);
     free(table.numbers.at);
     return status;

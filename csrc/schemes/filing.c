@@ -18,14 +18,12 @@ struct nd_filing {
     int probing;
     int by_table; /* values are kept, and keys made table by table */
     size_t tables;
-    filed_item *items;
-    size_t item_count, items_capacity;
-    uint8_t *values; /* value_size each */
-    size_t values_capacity, value_size;
-    nd_record *records[2]; /* the key and, below, its item */
-    size_t records_capacity[2];
-    size_t record_count;
-    uint64_t span; /* high - low, the same for all keys */
+    ND_LIST(filed_item) items;
+    ND_LIST(uint8_t) values; /* value_size each */
+    size_t value_size;
+    ND_LIST(nd_record) records; /* the key and its item */
+    ND_LIST(nd_record) other;   /* room to sort them */
+    uint64_t span;              /* high - low, the same for all keys */
     nd_record *sorted;
     size_t place;
     size_t table; /* the present table */
@@ -54,10 +52,10 @@ void nd_filing_free(nd_filing *filing)
 {
     if (filing == NULL)
         return;
-    free(filing->items);
-    free(filing->values);
-    for (int i = 0; i < 2; i++)
-        free(filing->records[i]);
+    free(filing->items.at);
+    free(filing->values.at);
+    free(filing->records.at);
+    free(filing->other.at);
     nd_keys_free(filing->keys);
     free(filing);
 }
@@ -69,7 +67,7 @@ void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing)
     filing->by_table = nd_scheme_has_buckets(scheme);
     filing->tables = nd_scheme_table_count(scheme);
     filing->value_size = filing->by_table ? (size_t)scheme->bits / 8 : 0;
-    filing->item_count = filing->record_count = 0;
+    filing->items.count = filing->records.count = 0;
     filing->span = 0;
     filing->sorted = NULL;
 }
@@ -78,38 +76,36 @@ void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing)
 static int append_keys(nd_filing *filing, int64_t group_id, const uint8_t *value, size_t size, size_t item, size_t first_table,
     size_t end_table)
 {
-    int status = nd_scheme_table_keys(&filing->scheme, group_id, value, size, filing->probing, first_table, end_table,
-        filing->keys);
-    size_t count = nd_keys_count(filing->keys);
-    if (status == ND_OK && count > 0)
-        status = nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record));
-    if (status != ND_OK || count == 0)
-        return status;
+    ND_TRY(nd_scheme_table_keys(&filing->scheme, group_id, value, size, filing->probing, first_table, end_table, filing->keys));
+    const size_t count = nd_keys_count(filing->keys);
+    if (count == 0)
+        return ND_OK;
+    ND_TRY(ND_ROOM(filing->records, filing->records.count + count));
     const nd_key *keys = nd_keys_rows(filing->keys);
-    nd_record *records = filing->records[0] + filing->record_count;
+    nd_record *records = filing->records.at + filing->records.count;
     for (size_t i = 0; i < count; i++)
         records[i] = (nd_record){(uint64_t)keys[i].low ^ sign_bit, item};
+    filing->records.count += count;
     filing->span = (uint64_t)keys[0].high - (uint64_t)keys[0].low;
-    filing->record_count += count;
-    return status;
+    return ND_OK;
+}
+
+static int room_for_item(nd_filing *filing)
+{
+    return filing->items.count >= UINT32_MAX ? ND_ERROR_CAPACITY : ND_ROOM(filing->items, filing->items.count + 1);
 }
 
 int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const uint8_t *value, size_t size)
 {
-    int status = nd_scheme_value_check(&filing->scheme, value, size);
-    if (status == ND_OK && filing->item_count >= UINT32_MAX)
-        status = ND_ERROR_CAPACITY;
-    if (status == ND_OK)
-        status = nd_reserve(&filing->items, &filing->items_capacity, filing->item_count + 1, sizeof(filed_item));
-    if (status == ND_OK && filing->by_table)
-        status = nd_reserve(&filing->values, &filing->values_capacity, (filing->item_count + 1) * size, 1);
-    else if (status == ND_OK)
-        status = append_keys(filing, group_id, value, size, filing->item_count, 0, filing->tables);
-    if (status != ND_OK)
-        return status;
-    if (filing->by_table)
-        memcpy(filing->values + filing->item_count * size, value, size);
-    filing->items[filing->item_count++] = (filed_item){group_id, id, crowd};
+    const size_t item = filing->items.count;
+    ND_TRY(nd_scheme_value_check(&filing->scheme, value, size));
+    ND_TRY(room_for_item(filing));
+    if (filing->by_table) {
+        ND_TRY(ND_ROOM(filing->values, (item + 1) * size));
+        memcpy(filing->values.at + item * size, value, size);
+    } else
+        ND_TRY(append_keys(filing, group_id, value, size, item, 0, filing->tables));
+    filing->items.at[filing->items.count++] = (filed_item){group_id, id, crowd};
     return ND_OK;
 }
 
@@ -117,92 +113,60 @@ int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t 
 {
     if (filing->by_table)
         return ND_ERROR_PARAMETER;
-    if (filing->item_count >= UINT32_MAX || count > SIZE_MAX - filing->record_count)
-        return ND_ERROR_CAPACITY;
-    ND_TRY(nd_reserve(&filing->items, &filing->items_capacity, filing->item_count + 1, sizeof(filed_item)));
-    ND_TRY(nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->record_count + count, sizeof(nd_record)));
-    nd_record *records = filing->records[0] + filing->record_count;
-    size_t kept = 0;
+    ND_TRY(room_for_item(filing));
+    ND_TRY(ND_ROOM(filing->records, filing->records.count + count));
     for (size_t i = 0; i < count; i++)
         if (i == 0 || keys[i] != keys[i - 1])
-            records[kept++] = (nd_record){(uint64_t)keys[i] ^ sign_bit, filing->item_count};
-    filing->record_count += kept;
-    filing->items[filing->item_count++] = (filed_item){group_id, id, crowd};
+            filing->records.at[filing->records.count++] = (nd_record){(uint64_t)keys[i] ^ sign_bit, filing->items.count};
+    filing->items.at[filing->items.count++] = (filed_item){group_id, id, crowd};
     return ND_OK;
 }
 
 size_t nd_filing_memory(const nd_filing *filing)
 {
-    size_t keys = filing->record_count, largest = 1;
+    size_t keys = filing->records.count, largest = 1;
     if (filing->by_table && filing->probing && filing->scheme.plan == ND_PLAN_CHUNKS)
         largest = (size_t)(nd_scheme_probe_count(&filing->scheme) / filing->tables + 1);
     if (filing->by_table)
-        keys = filing->item_count * largest;
-    return filing->item_count * (sizeof(filed_item) + filing->value_size) + keys * 2 * sizeof(nd_record);
+        keys = filing->items.count * largest;
+    return filing->items.count * (sizeof(filed_item) + filing->value_size) + keys * 2 * sizeof(nd_record);
 }
 
 static int64_t group_of(const nd_filing *filing, size_t item)
 {
-    return filing->items[item].group_id;
+    return filing->items.at[item].group_id;
 }
 
-/* The records ascending by key. */
+/* The records ascending by key; those of one key in the order of their items. */
 static int sort_records(nd_filing *filing)
 {
-    size_t count = filing->record_count;
-    ND_TRY(nd_reserve(&filing->records[0], &filing->records_capacity[0], count + 1, sizeof(nd_record)));
-    ND_TRY(nd_reserve(&filing->records[1], &filing->records_capacity[1], count + 1, sizeof(nd_record)));
+    const size_t count = filing->records.count;
+    ND_TRY(ND_ROOM(filing->records, count + 1));
+    ND_TRY(ND_ROOM(filing->other, count + 1));
     unsigned low_bit = filing->by_table ? ND_PART_BITS : 0, high_bit = filing->by_table ? ND_PART_BITS + ND_BUCKET_BITS : 64;
-    filing->sorted = nd_sort_records(filing->records[0], filing->records[1], count, low_bit, high_bit);
+    filing->sorted = nd_sort_records(filing->records.at, filing->other.at, count, low_bit, high_bit);
     filing->place = 0;
     return ND_OK;
 }
 
-/* ranks[i]: where the items of i's group begin when items are sorted by group. */
-static int rank_groups(const nd_filing *filing, size_t *ranks)
+/* Puts the sorted records of each key in the order of their groups. */
+static void group_records(nd_filing *filing)
 {
-    size_t count = filing->item_count;
-    nd_record *records = malloc(2 * (count + 1) * sizeof *records);
-    if (records == NULL)
-        return ND_ERROR_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        records[i] = (nd_record){(uint64_t)group_of(filing, i) ^ sign_bit, i};
-    const nd_record *order = nd_sort_records(records, records + count, count, 0, 64);
-    for (size_t i = 0; i < count; i++)
-        ranks[order[i].item] = i > 0 && order[i].key == order[i - 1].key ? ranks[order[i - 1].item] : i;
-    free(records);
-    return ND_OK;
-}
-
-/* The records by group, stable: sorted by key after it, they have the group as second part of their key. */
-static int group_records(nd_filing *filing)
-{
-    int status = nd_reserve(&filing->records[1], &filing->records_capacity[1], filing->record_count + 1, sizeof(nd_record));
-    size_t *ranks = calloc(2 * filing->item_count + 2, sizeof *ranks),
-           *starts = ranks == NULL ? NULL : ranks + filing->item_count;
-    if (status == ND_OK)
-        status = ranks == NULL ? ND_ERROR_MEMORY : rank_groups(filing, ranks);
-    if (status != ND_OK) {
-        free(ranks);
-        return status;
+    const size_t count = filing->records.count;
+    nd_record *sorted = filing->sorted, *other = sorted == filing->other.at ? filing->records.at : filing->other.at;
+    for (size_t start = 0, end; start < count; start = end) {
+        const uint64_t key = sorted[start].key;
+        for (end = start; end < count && sorted[end].key == key; end++)
+            sorted[end].key = (uint64_t)group_of(filing, sorted[end].item) ^ sign_bit;
+        const nd_record *grouped = nd_sort_records(sorted + start, other + start, end - start, 0, 64);
+        for (size_t i = start; i < end; i++)
+            sorted[i] = (nd_record){key, grouped[i - start].item};
     }
-    /* Counting: where the records of a group begin is what its first item's rank counts up to. */
-    const nd_record *records = filing->records[0];
-    nd_record *grouped = filing->records[1];
-    for (size_t i = 0; i < filing->record_count; i++)
-        starts[ranks[records[i].item] + 1]++;
-    for (size_t i = 0; i < filing->item_count; i++)
-        starts[i + 1] += starts[i];
-    for (size_t i = 0; i < filing->record_count; i++)
-        grouped[starts[ranks[records[i].item]]++] = records[i];
-    memcpy(filing->records[0], grouped, filing->record_count * sizeof(nd_record));
-    free(ranks);
-    return ND_OK;
 }
 
 static int has_several_groups(const nd_filing *filing)
 {
-    for (size_t i = 1; i < filing->item_count; i++)
+    for (size_t i = 1; i < filing->items.count; i++)
         if (group_of(filing, i) != group_of(filing, 0))
             return 1;
     return 0;
@@ -215,14 +179,14 @@ static int make_blocks(nd_filing *filing)
     const nd_scheme *scheme = &filing->scheme;
     size_t bits = (size_t)scheme->bits, blocks = (size_t)scheme->blocks, distance = (size_t)scheme->max_distance;
     ND_TRY(nd_block_table(blocks, distance, filing->table, places));
-    ND_TRY(nd_reserve(&filing->records[0], &filing->records_capacity[0], filing->item_count + 1, sizeof(nd_record)));
+    ND_TRY(ND_ROOM(filing->records, filing->items.count));
     const size_t prefix = nd_block_prefix_bits(bits, blocks, distance, places);
-    nd_record *records = filing->records[0];
-    for (size_t i = 0; i < filing->item_count; i++) {
+    nd_record *records = filing->records.at;
+    for (size_t i = 0; i < filing->items.count; i++) {
         const uint64_t number = nd_block_number(scheme, nd_filing_code(filing, i), places, prefix);
         records[i] = (nd_record){(uint64_t)nd_bucket_low(group_of(filing, i), filing->table, number, prefix) ^ sign_bit, i};
     }
-    filing->record_count = filing->item_count;
+    filing->records.count = filing->items.count;
     filing->span = ((uint64_t)1 << ND_PART_BITS) - 1;
     return sort_records(filing);
 }
@@ -230,10 +194,10 @@ static int make_blocks(nd_filing *filing)
 /* The keys in the present table. */
 static int make_table(nd_filing *filing)
 {
-    filing->record_count = 0;
+    filing->records.count = 0;
     if (filing->scheme.plan == ND_PLAN_BLOCKS)
         return make_blocks(filing);
-    for (size_t i = 0; i < filing->item_count; i++)
+    for (size_t i = 0; i < filing->items.count; i++)
         ND_TRY(append_keys(filing, group_of(filing, i), nd_filing_code(filing, i), filing->value_size, i, filing->table,
             filing->table + 1));
     return sort_records(filing);
@@ -242,17 +206,19 @@ static int make_table(nd_filing *filing)
 int nd_filing_sort(nd_filing *filing)
 {
     if (!filing->by_table) {
-        ND_TRY(has_several_groups(filing) ? group_records(filing) : ND_OK);
-        return sort_records(filing);
+        ND_TRY(sort_records(filing));
+        if (has_several_groups(filing))
+            group_records(filing);
+        return ND_OK;
     }
-    filing->record_count = filing->place = 0;
+    filing->records.count = filing->place = 0;
     filing->table = SIZE_MAX; /* none is present yet */
     return ND_OK;
 }
 
 int nd_filing_next(nd_filing *filing, nd_filed *out)
 {
-    while (filing->place >= filing->record_count) {
+    while (filing->place >= filing->records.count) {
         if (!filing->by_table || filing->table + 1 >= filing->tables)
             return ND_DONE;
         filing->table++;
@@ -263,12 +229,12 @@ int nd_filing_next(nd_filing *filing, nd_filed *out)
 
 int nd_filing_at(const nd_filing *filing, size_t place, nd_filed *out)
 {
-    if (place >= filing->record_count)
+    if (place >= filing->records.count)
         return ND_DONE;
     const nd_record *record = &filing->sorted[place];
-    if (place + AHEAD + 1 < filing->record_count)
-        __builtin_prefetch(filing->items + record[AHEAD].item);
-    const filed_item *item = filing->items + record->item;
+    if (place + AHEAD + 1 < filing->records.count)
+        __builtin_prefetch(filing->items.at + record[AHEAD].item);
+    const filed_item *item = filing->items.at + record->item;
     uint64_t low = record->key ^ sign_bit, high = low + filing->span;
     *out = (nd_filed){item->group_id, item->id, item->crowd, filing->by_table ? (int64_t)filing->table : 0, (int64_t)low,
         (int64_t)high, (size_t)record->item};
@@ -277,5 +243,5 @@ int nd_filing_at(const nd_filing *filing, size_t place, nd_filed *out)
 
 const uint8_t *nd_filing_code(const nd_filing *filing, size_t item)
 {
-    return filing->values + item * filing->value_size;
+    return filing->values.at + item * filing->value_size;
 }
