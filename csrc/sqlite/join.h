@@ -18,9 +18,10 @@ enum join_statement {
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
     JOIN_ROWS,    /* of bands and selected hashes: group_id, key and id of all rows, in the order of the table */
-    JOIN_WALK,    /* the table in its order: sought_sql and ordered_sql in join_read.c */
+    JOIN_WALK,    /* low, group -> group_id, key, id and crowd from there on; of codes low -> group_id, id, entries */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
+    JOIN_SOUGHT,  /* in place of JOIN_WALK in ND_BUCKETS_FOREIGN: the join -> the rows under the keys of its page */
     JOIN_STATEMENTS
 };
 

@@ -60,17 +60,16 @@ static int take_asked(join_reader *reader, int64_t first_id, int64_t last_id, in
 
 static int read_asked(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
-    int status = ND_OK;
     *next_id = first_id;
     nd_bucket_join_begin(reader->join);
-    while (status == ND_OK && reader->asked_at < reader->asked_size && !nd_bucket_join_is_full(reader->join)) {
+    while (reader->asked_at < reader->asked_size && !nd_bucket_join_is_full(reader->join)) {
         int64_t id = 0;
-        status = take_asked(reader, *next_id, last_id, &id);
+        ND_TRY(take_asked(reader, *next_id, last_id, &id));
         *next_id = id + 1;
     }
-    if (status == ND_OK && reader->asked_at == reader->asked_size)
+    if (reader->asked_at == reader->asked_size)
         *next_id = last_id + 1;
-    return status;
+    return ND_OK;
 }
 
 /* The table is read from end to end, again for the first half where they are too many. */

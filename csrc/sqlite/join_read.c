@@ -28,70 +28,42 @@ int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int stat
 
 /* ---- statements -------------------------------------------------------------------------------------------------------- */
 
-static const char *const common_sql[] = {
-    [JOIN_PAGE] = "SELECT id, group_id, value, value_hash FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
-    [JOIN_VALUE] = "SELECT value, value_hash FROM %s_fingerprint WHERE id = ?1",
-    [JOIN_VISIBLE] = "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
-};
-
-/* JOIN_VISIBLE where documents may have several codes. */
-static const char visible_sql[] =
+static const char page_sql[] =
+    "SELECT id, group_id, value, value_hash FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+static const char value_sql[] = "SELECT value, value_hash FROM %s_fingerprint WHERE id = ?1";
+/* Without and with several codes a document. */
+static const char *const visible_sql[] = {
+    "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
     "SELECT 1 FROM %s_document WHERE (fingerprint_id = ?1 OR id IN (SELECT document_id FROM %s_part WHERE fingerprint_id = ?1)) "
-    "AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1";
-
-/* What stands under a probe, without the rows of crowds: ?1 group, ?2 low, ?3 high. */
-#define ENTRIES_OF_BUCKET "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1"
-#define HASHES_OF_BUCKET(table) "SELECT fingerprint_id FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd = 0"
-static const char *const range_sql[] = {
-    [ND_PLAN_SCAN] = ENTRIES_OF_BUCKET,
-    [ND_PLAN_BLOCKS] = ENTRIES_OF_BUCKET,
-    [ND_PLAN_CHUNKS] = ENTRIES_OF_BUCKET,
-    [ND_PLAN_BANDS] = "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = 0",
-    [ND_PLAN_PREFIX] = HASHES_OF_BUCKET("bottomk_prefix"),
-    [ND_PLAN_WINNOW] = HASHES_OF_BUCKET("passage_hash"),
+    "AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
 
-/* All rows of a table. Without a WHERE each takes half the steps of SQLite that one of ordered_sql takes. */
-static const char *const rows_sql[] = {
-    [ND_PLAN_BANDS] = "SELECT group_id, bucket, fingerprint_id FROM %s_minhash_band "
-                      "ORDER BY bucket, group_id, crowd, fingerprint_id",
-    [ND_PLAN_WINNOW] = "SELECT group_id, hash, fingerprint_id FROM %s_passage_hash "
-                       "ORDER BY hash, group_id, crowd, fingerprint_id",
-};
-
-/* The table in its order, from a place on: ?1 key, ?2 group; of codes ?1 low. Of the plans with rows of keys also the next crowd of
- * a bucket, and the rows of a crowd. */
-#define BUCKETS_IN_ORDER "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id"
-#define HASHES_IN_ORDER(table)                                                                                                   \
+/* The candidate table of each plan. JOIN_ROWS has no WHERE: so it takes half the steps of SQLite that JOIN_WALK takes. */
+#define CODES                                                                                                                    \
     {                                                                                                                            \
-        "SELECT group_id, hash, fingerprint_id, crowd FROM %s_" table " WHERE (hash, group_id) >= (?1, ?2) "                     \
-        "ORDER BY hash, group_id, crowd, fingerprint_id",                                                                        \
-            "SELECT min(crowd) FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd > ?3",                              \
-            "SELECT fingerprint_id FROM %s_" table " WHERE group_id = ?1 AND hash = ?2 AND crowd = ?3 "                          \
-            "ORDER BY fingerprint_id DESC"                                                                                       \
+        [JOIN_RANGE] = "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1",                        \
+        [JOIN_WALK] = "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id",                             \
     }
-static const char *const ordered_sql[][3] = {
-    [ND_PLAN_SCAN] = {BUCKETS_IN_ORDER},
-    [ND_PLAN_BLOCKS] = {BUCKETS_IN_ORDER},
-    [ND_PLAN_CHUNKS] = {BUCKETS_IN_ORDER},
-    [ND_PLAN_BANDS] = {"SELECT group_id, bucket, fingerprint_id, crowd FROM %s_minhash_band "
-                       "WHERE (bucket, group_id) >= (?1, ?2) ORDER BY bucket, group_id, crowd, fingerprint_id",
-        "SELECT min(crowd) FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd > ?3",
-        "SELECT fingerprint_id FROM %s_minhash_band WHERE group_id = ?1 AND bucket = ?2 AND crowd = ?3 "
-        "ORDER BY fingerprint_id DESC"},
-    [ND_PLAN_PREFIX] = HASHES_IN_ORDER("bottomk_prefix"),
-    [ND_PLAN_WINNOW] = HASHES_IN_ORDER("passage_hash"),
-};
-
-/* ND_BUCKETS_FOREIGN: only the rows under the keys of the page. ?1 the join. */
-#define HASHES_SOUGHT(table)                                                                                                     \
-    "SELECT b.group_id, b.hash, b.fingerprint_id FROM nd_sought(?1) AS p "                                                       \
-    "CROSS JOIN %s_" table " AS b WHERE b.hash = p.low AND b.group_id = p.group_id"
-static const char *const sought_sql[] = {
-    [ND_PLAN_BANDS] = "SELECT b.group_id, b.bucket, b.fingerprint_id FROM nd_sought(?1) AS p "
-                      "CROSS JOIN %s_minhash_band AS b WHERE b.bucket = p.low AND b.group_id = p.group_id",
-    [ND_PLAN_PREFIX] = HASHES_SOUGHT("bottomk_prefix"),
-    [ND_PLAN_WINNOW] = HASHES_SOUGHT("passage_hash"),
+#define UNDER(table, key) "FROM %s_" table " WHERE group_id = ?1 AND " key " = ?2 AND crowd "
+#define IN_ORDER(key) "ORDER BY " key ", group_id, crowd, fingerprint_id"
+#define KEYS(table, key)                                                                                                         \
+    {                                                                                                                            \
+        [JOIN_RANGE] = "SELECT fingerprint_id " UNDER(table, key) "= 0",                                                         \
+        [JOIN_ROWS] = "SELECT group_id, " key ", fingerprint_id FROM %s_" table " " IN_ORDER(key),                               \
+        [JOIN_WALK] = "SELECT group_id, " key ", fingerprint_id, crowd FROM %s_" table " WHERE (" key                            \
+                      ", group_id) >= (?1, ?2) " IN_ORDER(key),                                                                  \
+        [JOIN_LABEL] = "SELECT min(crowd) " UNDER(table, key) "> ?3",                                                            \
+        [JOIN_CROWD] = "SELECT fingerprint_id " UNDER(table, key) "= ?3 ORDER BY fingerprint_id DESC",                           \
+        [JOIN_SOUGHT] = "SELECT b.group_id, b." key ", b.fingerprint_id FROM nd_sought(?1) AS p CROSS JOIN %s_" table            \
+                        " AS b WHERE b." key " = p.low AND b.group_id = p.group_id",                                             \
+    }
+static const char *const plan_sql[][JOIN_STATEMENTS] = {
+    [ND_PLAN_SCAN] = CODES,
+    [ND_PLAN_BLOCKS] = CODES,
+    [ND_PLAN_CHUNKS] = CODES,
+    [ND_PLAN_BANDS] = KEYS("minhash_band", "bucket"),
+    [ND_PLAN_PREFIX] = KEYS("bottomk_prefix", "hash"),
+    [ND_PLAN_WINNOW] = KEYS("passage_hash", "hash"),
 };
 
 static int prepare(join_reader *reader, enum join_statement which, const char *format)
@@ -105,9 +77,9 @@ static int ask_number(join_reader *reader, const char *format, int64_t *out)
 {
     ND_TRY(prepare(reader, JOIN_LABEL, format));
     sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
-    int code = sqlite3_step(statement);
+    const int code = sqlite3_step(statement);
     *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
-    int status = nd_join_end(reader, statement, code, ND_OK);
+    const int status = nd_join_end(reader, statement, code, ND_OK);
     sqlite3_finalize(statement);
     reader->statements[JOIN_LABEL] = NULL;
     return status;
@@ -115,37 +87,33 @@ static int ask_number(join_reader *reader, const char *format, int64_t *out)
 
 static int prepare_all(join_reader *reader, int *crowds)
 {
-    int64_t expiring = 0, labels = 0;
-    int plan = reader->settings->scheme.plan, keyed = !nd_scheme_has_buckets(&reader->settings->scheme);
-    int status = ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &expiring);
-    if (status == ND_OK)
-        status = ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &labels);
-    if (status == ND_OK)
-        status = ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id);
+    const int plan = reader->settings->scheme.plan, keyed = !nd_scheme_has_buckets(&reader->settings->scheme);
+    const char *const *sql = plan_sql[plan];
+    int64_t expiring, labels;
+    ND_TRY(ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &expiring));
+    ND_TRY(ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &labels));
+    ND_TRY(ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id));
     reader->expiring = expiring != 0;
-    *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT && !reader->crowds_joined;
-    for (int i = JOIN_PAGE; i <= JOIN_VISIBLE && status == ND_OK; i++)
-        status = prepare(reader, (enum join_statement)i,
-            i == JOIN_VISIBLE && reader->settings->has_parts ? visible_sql : common_sql[i]);
-    if (status == ND_OK)
-        status = prepare(reader, JOIN_RANGE, range_sql[plan]);
     reader->seeking = keyed && reader->mode == ND_BUCKETS_FOREIGN;
-    if (status == ND_OK && reader->seeking)
-        return prepare(reader, JOIN_WALK, sought_sql[plan]);
-    if (status == ND_OK && (plan == ND_PLAN_BANDS || plan == ND_PLAN_WINNOW))
-        status = prepare(reader, JOIN_ROWS, rows_sql[plan]);
-    for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK) && status == ND_OK; i++)
-        status = prepare(reader, (enum join_statement)i, ordered_sql[plan][i - JOIN_WALK]);
-    return status;
+    *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT && !reader->crowds_joined;
+    ND_TRY(prepare(reader, JOIN_PAGE, page_sql));
+    ND_TRY(prepare(reader, JOIN_VALUE, value_sql));
+    ND_TRY(prepare(reader, JOIN_VISIBLE, visible_sql[reader->settings->has_parts != 0]));
+    ND_TRY(prepare(reader, JOIN_RANGE, sql[JOIN_RANGE]));
+    if (reader->seeking)
+        return prepare(reader, JOIN_WALK, sql[JOIN_SOUGHT]);
+    if (plan == ND_PLAN_BANDS || plan == ND_PLAN_WINNOW)
+        ND_TRY(prepare(reader, JOIN_ROWS, sql[JOIN_ROWS]));
+    for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK); i++)
+        ND_TRY(prepare(reader, (enum join_statement)i, sql[i]));
+    return ND_OK;
 }
 
-/* Binds group, low and high of a probe, as many as the statement takes. */
-static int bind_probe(sqlite3_stmt *statement, const nd_filed *probe)
+/* Binds group and low of a probe, and the third number where the statement takes one. */
+static int bind_probe(sqlite3_stmt *statement, const nd_filed *probe, int64_t third)
 {
-    int code = nd_bind_two(statement, probe->group_id, probe->low);
-    if (code == SQLITE_OK && sqlite3_bind_parameter_count(statement) >= 3)
-        code = sqlite3_bind_int64(statement, 3, probe->high);
-    return code;
+    ND_TRY(nd_bind_two(statement, probe->group_id, probe->low));
+    return sqlite3_bind_parameter_count(statement) >= 3 ? sqlite3_bind_int64(statement, 3, third) : SQLITE_OK;
 }
 
 /* ---- values -------------------------------------------------------------------------------------------------------------- */
@@ -157,12 +125,12 @@ int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **
     uint64_t *copy = nd_workspace_numbers(reader->workspace, 0, count > 0 ? count : *size / sizeof *copy + 1);
     if (copy == NULL)
         return ND_ERROR_MEMORY;
-    int status = count > 0 ? nd_set_read(value, *size, copy) : nd_scheme_value_check(scheme, value, *size);
-    if (status == ND_OK && count == 0)
+    ND_TRY(count > 0 ? nd_set_read(value, *size, copy) : nd_scheme_value_check(scheme, value, *size));
+    if (count == 0)
         memcpy(copy, value, *size);
     *bytes = (const uint8_t *)copy;
     *size = count > 0 ? count * sizeof *copy : *size;
-    return status;
+    return ND_OK;
 }
 
 static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
@@ -210,27 +178,24 @@ static int taken(join_reader *reader, int status, int64_t id)
     return status;
 }
 
-static int take_entries(join_reader *reader, const uint8_t *bytes, size_t size, nd_bucket_join *join)
+/* Hands over the id, or the entries, in a column of the row. */
+static int take_row(join_reader *reader, sqlite3_stmt *statement, int column, nd_bucket_join *join)
 {
+    if (!nd_scheme_has_buckets(&reader->settings->scheme)) {
+        const int64_t id = sqlite3_column_int64(statement, column);
+        return taken(reader, nd_bucket_join_take_id(join, id), id);
+    }
     nd_entries entries;
-    size_t code_size = (size_t)reader->settings->scheme.bits / 8;
-    int status = bytes == NULL ? ND_ERROR_DAMAGED : nd_entries_read(bytes, size, code_size, &entries);
+    const size_t code_size = (size_t)reader->settings->scheme.bits / 8;
+    const uint8_t *bytes = sqlite3_column_blob(statement, column);
+    int status = ND_ERROR_DAMAGED;
+    if (bytes != NULL)
+        status = nd_entries_read(bytes, (size_t)sqlite3_column_bytes(statement, column), code_size, &entries);
     if (status == ND_OK)
         status = nd_bucket_join_take_entries(join, &entries);
     if (status != ND_ERROR_DAMAGED)
         return status;
     return nd_join_stop(reader, nd_table_fail(reader->table, "a row of %s_code_bucket is damaged", reader->settings->index));
-}
-
-/* Hands over the id, or the entries, in a column of the row. */
-static int take_row(join_reader *reader, sqlite3_stmt *statement, int column, nd_bucket_join *join)
-{
-    if (nd_scheme_has_buckets(&reader->settings->scheme)) {
-        const uint8_t *bytes = sqlite3_column_blob(statement, column);
-        return take_entries(reader, bytes, (size_t)sqlite3_column_bytes(statement, column), join);
-    }
-    int64_t id = sqlite3_column_int64(statement, column);
-    return taken(reader, nd_bucket_join_take_id(join, id), id);
 }
 
 static int walk_on(join_reader *reader)
@@ -273,13 +238,13 @@ static int row_against(const join_reader *reader, const nd_filed *probe)
 /* A few rows are passed over sooner than the place is looked up. Of codes two groups may have one place. */
 static int walk_to(join_reader *reader, const nd_filed *probe)
 {
-    int status = ND_OK, again = nd_scheme_has_buckets(&reader->settings->scheme) && probe->low == reader->probe_low;
+    const int again = nd_scheme_has_buckets(&reader->settings->scheme) && probe->low == reader->probe_low;
     if (!reader->placed || again)
-        status = walk_from(reader, probe->low, probe->group_id);
-    for (int passed = 0; status == ND_OK && !reader->walked && row_against(reader, probe) < 0; passed++)
-        status = passed == ND_PASSED_ROWS && !reader->seeking ? walk_from(reader, probe->low, probe->group_id) : walk_on(reader);
+        ND_TRY(walk_from(reader, probe->low, probe->group_id));
+    for (int passed = 0; !reader->walked && row_against(reader, probe) < 0; passed++)
+        ND_TRY(passed == ND_PASSED_ROWS && !reader->seeking ? walk_from(reader, probe->low, probe->group_id) : walk_on(reader));
     reader->probe_low = probe->low;
-    return status;
+    return ND_OK;
 }
 
 /* Whether the row is one that the join compares. */
@@ -296,15 +261,14 @@ static int is_wanted(join_reader *reader, const nd_filed *probe)
 
 static int walk_bucket(join_reader *reader, const nd_filed *probe, nd_bucket_join *join)
 {
-    int status = walk_to(reader, probe);
+    ND_TRY(walk_to(reader, probe));
     reader->crowded = 0;
-    while (status == ND_OK && !reader->walked && row_against(reader, probe) == 0) {
+    while (!reader->walked && row_against(reader, probe) == 0) {
         if (is_wanted(reader, probe))
-            status = take_row(reader, reader->statements[JOIN_WALK], 2, join);
-        if (status == ND_OK)
-            status = walk_on(reader);
+            ND_TRY(take_row(reader, reader->statements[JOIN_WALK], 2, join));
+        ND_TRY(walk_on(reader));
     }
-    return status;
+    return ND_OK;
 }
 
 int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk)
@@ -322,14 +286,12 @@ int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk)
 
 int nd_join_run_page(join_reader *reader)
 {
-    int status = ND_OK;
-    reader->walking = reader->mode != ND_BUCKETS_CONNECT ||
-                      (reader->crowds_joined && !nd_scheme_has_buckets(&reader->settings->scheme));
-    if (!reader->walking && !nd_scheme_has_buckets(&reader->settings->scheme)) /* of codes buckets are read twice */
-        status = nd_join_prefers_walk(reader, (int64_t)nd_bucket_join_count(reader->join), &reader->walking);
+    const int codes = nd_scheme_has_buckets(&reader->settings->scheme);
+    reader->walking = reader->mode != ND_BUCKETS_CONNECT || (reader->crowds_joined && !codes);
+    if (!reader->walking && !codes) /* of codes buckets are read twice */
+        ND_TRY(nd_join_prefers_walk(reader, (int64_t)nd_bucket_join_count(reader->join), &reader->walking));
     reader->walked = reader->placed = 0;
-    if (status == ND_OK)
-        status = nd_bucket_join_run(reader->join);
+    const int status = nd_bucket_join_run(reader->join);
     sqlite3_reset(reader->statements[JOIN_WALK]);
     reader->walking = 0;
     return status;
@@ -343,19 +305,12 @@ static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *joi
     if (reader->walking)
         return walk_bucket(reader, probe, join);
     sqlite3_stmt *statement = reader->statements[JOIN_RANGE];
-    int status = ND_OK, code = bind_probe(statement, probe);
+    int status = ND_OK, code = bind_probe(statement, probe, probe->high);
     while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         code = SQLITE_OK;
         status = take_row(reader, statement, 0, join);
     }
     return nd_join_end(reader, statement, code, status);
-}
-
-/* Binds a probe and a crowd. */
-static int bind_crowd(sqlite3_stmt *statement, const nd_filed *probe, int64_t crowd)
-{
-    ND_TRY(bind_probe(statement, probe));
-    return sqlite3_bind_int64(statement, 3, crowd);
 }
 
 static int next_crowd(void *context, const nd_filed *probe, int64_t *crowd)
@@ -364,7 +319,7 @@ static int next_crowd(void *context, const nd_filed *probe, int64_t *crowd)
     sqlite3_stmt *statement = reader->statements[JOIN_LABEL];
     if (reader->walking && !reader->crowded)
         return ND_DONE;
-    int status = ND_DONE, code = bind_crowd(statement, probe, *crowd);
+    int status = ND_DONE, code = bind_probe(statement, probe, *crowd);
     if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
         *crowd = sqlite3_column_int64(statement, 0);
         status = ND_OK;
@@ -376,7 +331,7 @@ static int read_crowd(void *context, const nd_filed *probe, int64_t crowd, nd_bu
 {
     join_reader *reader = context;
     sqlite3_stmt *statement = reader->statements[JOIN_CROWD];
-    int status = ND_OK, code = bind_crowd(statement, probe, crowd);
+    int status = ND_OK, code = bind_probe(statement, probe, crowd);
     while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(statement, 0);
         code = SQLITE_OK;

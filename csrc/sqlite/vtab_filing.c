@@ -121,18 +121,9 @@ static void filing_column(nd_cursor *base, sqlite3_context *context, int column)
 {
     const filing_cursor *cursor = (const filing_cursor *)base;
     const nd_filed *filed = &cursor->filed;
-    if (column == 0)
-        sqlite3_result_int64(context, filed->group_id);
-    else if (column == 1)
-        sqlite3_result_int64(context, filed->table_no);
-    else if (column == 2)
-        sqlite3_result_int64(context, filed->low);
-    else if (column == 3)
-        sqlite3_result_int64(context, filed->high);
-    else if (column == 4)
-        sqlite3_result_int64(context, filed->crowd);
-    else if (column == 5)
-        sqlite3_result_int64(context, filed->id);
+    const int64_t numbers[] = {filed->group_id, filed->table_no, filed->low, filed->high, filed->crowd, filed->id};
+    if (column < 6)
+        sqlite3_result_int64(context, numbers[column]);
     else if (cursor->code_size > 0)
         sqlite3_result_blob64(context, nd_filing_code(cursor->filing, filed->item), cursor->code_size, SQLITE_TRANSIENT);
 }

@@ -37,14 +37,11 @@ static int code_of(const join_reader *reader, int status)
 static int read_question(nd_cursor *cursor, join_question *question)
 {
     const int64_t most = ((int64_t)1 << (63 - ND_ITEM_BITS)) - 1;
-    int code = nd_input_integer(cursor, 1, "first_id", 0, INT64_MAX, 0, &question->first_id);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(cursor, 2, "last_id", 0, INT64_MAX, 0, &question->last_id);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(cursor, 3, "complete", 0, 3, 0, &question->mode);
-    if (code == SQLITE_OK)
-        code = nd_input_integer(cursor, 4, "now", INT64_MIN, INT64_MAX, 0, &question->now);
-    if (code == SQLITE_OK && question->mode == ND_BUCKETS_FOREIGN &&
+    ND_TRY(nd_input_integer(cursor, 1, "first_id", 0, INT64_MAX, 0, &question->first_id));
+    ND_TRY(nd_input_integer(cursor, 2, "last_id", 0, INT64_MAX, 0, &question->last_id));
+    ND_TRY(nd_input_integer(cursor, 3, "complete", 0, 3, 0, &question->mode));
+    ND_TRY(nd_input_integer(cursor, 4, "now", INT64_MIN, INT64_MAX, 0, &question->now));
+    if (question->mode == ND_BUCKETS_FOREIGN &&
         (nd_input_is_null(cursor, 5) || sqlite3_value_type(cursor->inputs[5]) != SQLITE_BLOB))
         return nd_table_fail(nd_table_of(cursor), "asked must be a blob of fingerprints where complete is 2");
     question->crowds_joined = question->mode == CROWDS_JOINED;
@@ -52,7 +49,7 @@ static int read_question(nd_cursor *cursor, join_question *question)
         question->mode = ND_BUCKETS_CONNECT;
     if (question->last_id > most)
         question->last_id = most;
-    return code;
+    return SQLITE_OK;
 }
 
 static int join_fill(nd_cursor *base)
@@ -69,7 +66,7 @@ static int join_fill(nd_cursor *base)
         if (status == ND_OK)
             status = nd_join_run_page(&reader);
     }
-    int code = code_of(&reader, status);
+    const int code = code_of(&reader, status);
     if (code == SQLITE_OK) {
         free(cursor->pairs);
         cursor->pairs = nd_bucket_join_pairs(reader.join, &base->count);
