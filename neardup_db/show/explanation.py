@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..values import MatchExplanation, Passage
 from .difference import LONGEST_CHANGE, cut, difference_html
 from .escape import escape, label_html, plain_text, shortened
-from .style import facts, page
+from .style import facts, more_note, page
 
 MOST_SHINGLES, MOST_ROWS = 200, 50
 """The number of shingles, and of candidate rows, listed."""
@@ -80,9 +82,8 @@ def _passages_html(passages: tuple[Passage, ...], text_a: str, text_b: str, a: s
     for _, start, end, other_start, other_end, _ in passages[:MOST_PASSAGES]:
         sides = (text_a, start, end, a), (text_b, other_start, other_end, b)
         rows.append(f'<div class="nd-row">{"".join(_passage_side(*side) for side in sides)}</div>')
-    more = len(passages) - MOST_PASSAGES
-    told = f'<p class="nd-note">and {more:,} more</p>' if more > 0 else ""
-    return f'<h2>Common passages: {len(passages):,}</h2><div class="nd-diff">{"".join(rows)}{told}</div>'
+    rows.append(more_note(len(passages) - MOST_PASSAGES))
+    return f'<h2>Common passages: {len(passages):,}</h2><div class="nd-diff">{"".join(rows)}</div>'
 
 
 def _passage_side(text: str, start: int, end: int, label: str) -> str:
@@ -96,23 +97,22 @@ def _passage_side(text: str, start: int, end: int, label: str) -> str:
 def _shingles(title: str, shingles: tuple[str, ...], tag: str, is_open: bool) -> str:
     if not shingles:
         return f"<p>{title}: none</p>"
-    listed = "".join(f'<li dir="auto"><{tag}>{label_html(shingle)}</{tag}></li>' for shingle in shingles[:MOST_SHINGLES])
-    more = len(shingles) - MOST_SHINGLES
-    told = f'<p class="nd-note">and {more:,} more</p>' if more > 0 else ""
     return (
         f'<details class="nd-member"{" open" if is_open else ""}><summary>{title}: {len(shingles):,}</summary>'
-        f'<ul class="nd-shingles">{listed}</ul>{told}</details>'
+        f"{_listed(shingles, tag, MOST_SHINGLES)}</details>"
     )
+
+
+def _listed(items: Sequence[str], tag: str, most: int) -> str:
+    listed = "".join(f'<li dir="auto"><{tag}>{label_html(item)}</{tag}></li>' for item in items[:most])
+    return f'<ul class="nd-shingles">{listed}</ul>{more_note(len(items) - most)}'
 
 
 def _shared_rows_html(found: MatchExplanation) -> str:
     numbered = any(table for table, _ in found.met)
-    rows = [(f"{table}: " if numbered else "") + plain_text(key) for table, key in found.met[:MOST_ROWS]]
-    listed = "".join(f"<li><span>{label_html(row)}</span></li>" for row in rows)
-    more = len(found.met) - MOST_ROWS
-    told = f'<p class="nd-note">and {more:,} more</p>' if more > 0 else ""
+    rows = [(f"{table}: " if numbered else "") + plain_text(key) for table, key in found.met]
     what = "Number of the table and key" if numbered else "Keys"
     return (
         f"<h2>Where they met</h2><p>{what} of the rows of {escape(found.table)} that both have.</p>"
-        f'<ul class="nd-shingles">{listed}</ul>{told}'
+        f"{_listed(rows, 'span', MOST_ROWS)}"
     )

@@ -13,7 +13,7 @@ from .charts import grid
 from .difference import difference_html
 from .escape import escape, label_html
 from .figures import Figures, by_size, collect, largest, members
-from .style import page
+from .style import more_note, page
 
 if TYPE_CHECKING:
     from ..reader import Reader
@@ -100,12 +100,10 @@ def _cluster(index: Reader, place: int, size: int, keys: list[Key]) -> str:
     first, others = group[0], group[1:]
     similar = {match.key: match.similarity for match in index.matches(first.key)} if first.key in index else {}
     shown = "".join(_member(first, other, similar.get(other.key)) for other in others)
-    more = size - len(group)
     return (
         f'<details class="nd-cluster"{"" if place else " open"}><summary><span class="nd-badge">{size:,} documents</span> '
         f'<span class="nd-key" dir="auto">{label_html(first.key)}</span></summary>{_metadata(first)}{shown}'
-        + (f'<p class="nd-note">and {more:,} more</p>' if more > 0 else "")
-        + "</details>"
+        f"{more_note(size - len(group))}</details>"
     )
 
 

@@ -44,3 +44,7 @@ def fragment(body: str) -> str:
 def facts(rows: Iterable[tuple[str, str]]) -> str:
     cells = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in rows)
     return f'<div class="nd-scroll"><table class="nd-table">{cells}</table></div>'
+
+
+def more_note(left_out: int) -> str:
+    return f'<p class="nd-note">and {left_out:,} more</p>' if left_out > 0 else ""
