@@ -154,7 +154,7 @@ SPARK_GROUP = 256
 """The most documents of a bucket that one call connects; larger buckets are split."""
 
 SPARK_BLOCK = 4096
-"""Documents in a block of a split bucket, and in a slice of a cluster that is compared with its representative."""
+"""Documents in a block of a split bucket."""
 
 SPARK_GROUP_BYTES = 32 << 20
 """Bytes of values in groups that one call connects."""

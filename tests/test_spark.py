@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -29,6 +28,11 @@ from neardup_db import (
     demo,
     limits,
 )
+from neardup_db.spark import components as connected
+from neardup_db.spark import deduplicate, near_duplicates, tables
+from neardup_db.spark.components import components
+from neardup_db.spark.executors import root_cause
+from neardup_db.spark.tables import Tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
@@ -121,8 +125,6 @@ def clusters_in(index: Index) -> set[tuple[Any, ...]]:
 
 def test_real_texts_have_the_fingerprints_buckets_and_clusters_of_the_index(spark: Any, tmp_path: Path) -> None:
     """Values and band rows are the index's to the bit, the clusters are its clusters, and an index imports what was saved."""
-    from neardup_db.spark import near_duplicates
-
     records = demo.documents()
     folder = f"file:{tmp_path}/day"
     rows = near_duplicates(frame(spark, records, "string"), "id", "body", SCHEME, save=folder).collect()
@@ -147,8 +149,6 @@ def test_real_texts_have_the_fingerprints_buckets_and_clusters_of_the_index(spar
 
 def test_output_does_not_depend_on_how_the_work_is_cut(spark: Any) -> None:
     """Partitions of the input, of shuffles, adaptive plans and other limits change nothing, not a label, not a similarity."""
-    from neardup_db.spark import near_duplicates
-
     texts = synthetic(1200)
     df = frame(spark, enumerate(texts))
     answers = []
@@ -172,8 +172,6 @@ def test_output_does_not_depend_on_how_the_work_is_cut(spark: Any) -> None:
 def test_a_template_of_a_thousand_edits(spark: Any, exact: bool) -> None:
     """A bucket that a thousand share is cut, and still connected as the index connects it; so are edits that meet and do not
     match."""
-    from neardup_db.spark import near_duplicates
-
     rng = random.Random(3)
     base = [f"w{i}" for i in range(50)]
     texts = [edited(base, rng, rng.choice((0, 1, 2, 3))) for _ in range(1000)] + [edited(base, rng, 9) for _ in range(150)]
@@ -186,8 +184,6 @@ def test_a_template_of_a_thousand_edits(spark: Any, exact: bool) -> None:
 
 def test_parts_of_a_cut_bucket_that_slices_have_not_connected(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With slices of three documents and blocks of two, what meets in a bucket is compared all the same."""
-    from neardup_db.spark import near_duplicates
-
     monkeypatch.setattr(limits, "SPARK_EDGES", 10)
     monkeypatch.setattr(limits, "SPARK_GROUP", 3)
     monkeypatch.setattr(limits, "SPARK_BLOCK", 2)
@@ -203,8 +199,6 @@ def test_parts_of_a_cut_bucket_that_slices_have_not_connected(spark: Any, monkey
 
 def test_nulls_short_and_equal_texts(spark: Any) -> None:
     """Rows without a text, or without a word, are alone; short texts share no signature; equal ones are one cluster."""
-    from neardup_db.spark import near_duplicates
-
     records = [
         (1, None),
         (2, None),
@@ -229,8 +223,6 @@ def test_nulls_short_and_equal_texts(spark: Any) -> None:
 
 def test_frames_without_rows_or_pairs(spark: Any) -> None:
     """A frame without rows gives one without rows; rows without a text, and a single row, stay."""
-    from neardup_db.spark import deduplicate, near_duplicates
-
     assert near_duplicates(frame(spark, []), "id", "body").collect() == []
     for key, rows in (("id", []), ("id", [(1, None), (2, "a b c")]), (None, [(1, None), (2, None)])):
         assert sorted(map(tuple, deduplicate(frame(spark, rows), key, "body").collect())) == rows
@@ -238,8 +230,6 @@ def test_frames_without_rows_or_pairs(spark: Any) -> None:
 
 def test_connected_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: Any) -> None:
     """The row that stays is the first, the last or the longest; keys made from content keep one of equal rows."""
-    from neardup_db.spark import deduplicate
-
     words = [f"w{i}" for i in range(40)]
     texts = {
         "a": " ".join(words),
@@ -306,8 +296,6 @@ def test_a_row_goes_only_if_it_matches_a_row_that_stays(
 ) -> None:
     """In chains the rows stay that stay in an index to which they are added in the order of preference, where batches of three
     rows end within components; duplicates/ names a row that stays and matches."""
-    from neardup_db.spark import deduplicate
-
     monkeypatch.setattr(limits, "SPARK_BATCH_ROWS", 3)
     texts = dict(enumerate(chained(300, 11)))
     order = in_order(texts, keep)
@@ -329,8 +317,6 @@ def test_a_row_goes_only_if_it_matches_a_row_that_stays(
 def test_rows_of_earlier_days_are_decided_first(spark: Any, tmp_path: Path) -> None:
     """Three days one by one leave the rows that an index keeps to which the days are added in turn: a new row stays though it
     matches a row that went."""
-    from neardup_db.spark import deduplicate
-
     records = list(enumerate(chained(300, 12)))
     parts = [records[100:200], records[200:], records[:100]]
     folders = [f"file:{tmp_path}/day{i}" for i in range(3)]
@@ -346,8 +332,6 @@ def test_rows_of_earlier_days_are_decided_first(spark: Any, tmp_path: Path) -> N
 def test_keys_that_are_none(spark: Any) -> None:
     """A null key, a repeated key, and columns that are not there or of another type, are refused by name."""
     from pyspark import errors
-
-    from neardup_db.spark import near_duplicates
 
     with pytest.raises(ParameterError, match="1 rows have no key"):
         near_duplicates(frame(spark, [(1, "a"), (None, "b")]), "id", "body")
@@ -375,8 +359,6 @@ def test_columns_of_any_name(spark: Any) -> None:
     it is neither that of the key nor that of the text."""
     from pyspark import errors
 
-    from neardup_db.spark import deduplicate
-
     rows = [(1, "a b c", 5), (2, "a b c", 5), (3, "d e f", 5)]
     for names, keyed in ((["i`d", "bo.dy", "__neardup_key"], True), (["a.b`", "`", "__neardup_place"], False)):
         kept = deduplicate(spark.createDataFrame(rows, names), names[0] if keyed else None, names[1])
@@ -392,8 +374,6 @@ def test_columns_of_any_name(spark: Any) -> None:
 @pytest.mark.parametrize("collation", ["UTF8_LCASE", "UNICODE_CI"])
 def test_keys_of_a_collation_are_compared_by_their_bytes(spark: Any, collation: str) -> None:
     """Keys that a collation takes for equal are different keys, as in an index, and the rows keep their collation."""
-    from neardup_db.spark import deduplicate
-
     rows = [("a", "one two three"), ("A", "one two three"), ("b", "four five six")]
     df = spark.createDataFrame(rows, "id string, body string").selectExpr(f"id COLLATE {collation} AS id", "body")
     kept = deduplicate(df, "id", "body")
@@ -402,9 +382,7 @@ def test_keys_of_a_collation_are_compared_by_their_bytes(spark: Any, collation: 
 
 
 def test_days_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
-    """A folder that is missing, empty, damaged or of another program is named, with the remedy, and so is what is no folder."""
-    from neardup_db.spark import near_duplicates
-
+    """A folder that is missing, empty, damaged or of another program is named, with the remedy."""
     df = frame(spark, [(1, "a b c")])
     for name in ("empty", "damaged", "foreign"):
         (tmp_path / name / "fingerprints").mkdir(parents=True)
@@ -416,27 +394,23 @@ def test_days_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
             near_duplicates(df, "id", "body", earlier=[folder])
         assert f"earlier={folder!r}: {folder}/fingerprints" in str(caught.value)
         assert "\n" not in str(caught.value)
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"earlier": [tmp_path]}, "earlier=.*give a list of folders, each a str"),
-        ({"earlier": str(tmp_path)}, "earlier=.*give a list of folders, each a str"),
-        ({"save": tmp_path}, "save=.*give a folder as a str"),
-        ({"work_dir": tmp_path}, "work_dir=.*give a folder as a str"),
-    ]
-    for arguments, message in wrong:
-        with pytest.raises(ParameterError, match=message):
-            near_duplicates(df, "id", "body", **arguments)
 
 
-def test_what_is_no_frame_of_rows(spark: Any) -> None:
-    """A list, and a frame that never ends, are refused with the remedy."""
-    from neardup_db.spark import deduplicate, near_duplicates
-
+def test_arguments_of_another_kind(spark: Any, tmp_path: Path) -> None:
+    """What is no folder, no frame, and a frame that never ends, are refused with the remedy."""
+    df = frame(spark, [(1, "a b c")])
     stream = spark.readStream.format("rate").load().selectExpr("value AS id", "CAST(value AS string) AS body")
     for run in (deduplicate, near_duplicates):
-        with pytest.raises(ParameterError, match="give a DataFrame of Spark"):
-            run([(1, "a")], "id", "body")
-        with pytest.raises(ParameterError, match="foreachBatch"):
-            run(stream, "id", "body")
+        for asked, arguments, message in (
+            (df, {"earlier": [tmp_path]}, "earlier=.*give a list of folders, each a str"),
+            (df, {"earlier": str(tmp_path)}, "earlier=.*give a list of folders, each a str"),
+            (df, {"save": tmp_path}, "save=.*give a folder as a str"),
+            (df, {"work_dir": tmp_path}, "work_dir=.*give a folder as a str"),
+            ([(1, "a")], {}, "give a DataFrame of Spark"),
+            (stream, {}, "foreachBatch"),
+        ):
+            with pytest.raises(ParameterError, match=message):
+                run(asked, "id", "body", **arguments)  # type: ignore[operator]
 
 
 # ---- executors that lack what they need --------------------------------------------------------------------------------------
@@ -452,8 +426,6 @@ def bare_python(tmp_path: Path) -> Path:
 
 def refused(spark: Any, monkeypatch: pytest.MonkeyPatch, python: Path) -> str:
     """The error of a run whose executors have another Python; nothing was written."""
-    from neardup_db.spark import near_duplicates
-
     folder = python.parent / "tables"
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
     with pytest.raises(ParameterError) as caught:
@@ -484,8 +456,6 @@ def test_executors_without_a_python_are_refused(spark: Any, monkeypatch: pytest.
 
 def test_reasons_of_python_without_its_stack() -> None:
     """Of a report with a stack of calls the last error is told, to its end."""
-    from neardup_db.spark.executors import root_cause
-
     report = """
 An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -504,8 +474,6 @@ Please check the environment.
 
 def test_a_new_day_joins_the_clusters_of_the_days_before(spark: Any, tmp_path: Path) -> None:
     """Three days one by one give the clusters of all at once; a representative is of the earliest day; a day's keys are new."""
-    from neardup_db.spark import deduplicate, near_duplicates
-
     records = list(enumerate(synthetic(600, 7)))
     parts = [records[200:400], records[400:], records[:200]]
     folders = [f"file:{tmp_path}/day{i}" for i in range(3)]
@@ -537,8 +505,6 @@ def test_a_new_day_joins_the_clusters_of_the_days_before(spark: Any, tmp_path: P
 
 def test_an_index_and_spark_read_each_other(spark: Any, tmp_path: Path) -> None:
     """What an index exports is a day before, when its matches, none, stand beside it."""
-    from neardup_db.spark import near_duplicates
-
     text = " ".join(f"w{i}" for i in range(30))
     day = tmp_path / "day"
     (day / "fingerprints").mkdir(parents=True)
@@ -552,9 +518,7 @@ def test_an_index_and_spark_read_each_other(spark: Any, tmp_path: Path) -> None:
 # ---- components -----------------------------------------------------------------------------------------------------------
 
 
-def tables_of(spark: Any, folder: Path) -> Any:
-    from neardup_db.spark.tables import Tables
-
+def tables_of(spark: Any, folder: Path) -> Tables:
     return Tables(spark, f"file:{folder}")
 
 
@@ -574,8 +538,6 @@ def test_components_are_those_of_union_and_find(
 ) -> None:
     """Random graphs, side by side in one: each vertex hangs on the smallest of its component, and no other edge is left, whether
     all executors make the rounds or one task."""
-    from neardup_db.spark.components import components
-
     edges = [(100 * number + a, 100 * number + b) for number, graph in enumerate(graphs) for a, b in graph]
     edges += [(9000 + i, 9001 + i) for i in range(20)] + [(9500, 9500 + i) for i in range(40)]  # a path, a star
     with pytest.MonkeyPatch.context() as patch:
@@ -585,21 +547,8 @@ def test_components_are_those_of_union_and_find(
     assert sorted((row.larger, row.smaller) for row in found.collect()) == sorted(expected.items())
 
 
-@settings(max_examples=200)
-@given(graph=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60))
-def test_components_of_few_edges(graph: list[tuple[int, int]]) -> None:
-    """The labels of numbered vertices are those of union and find, also of those that have no edge."""
-    from neardup_db.spark.components import smallest_of_components
-
-    a, b = (np.array([edge[end] for edge in graph], np.int64) for end in (0, 1))
-    expected = labels_by_union(graph)
-    assert smallest_of_components(31, a, b).tolist() == [expected.get(vertex, vertex) for vertex in range(31)]
-
-
 def test_strings_of_few_edges_are_ordered_as_spark_does(spark: Any, tmp_path: Path) -> None:
     """The smallest key is the one whose bytes are, of any letters."""
-    from neardup_db.spark.components import components
-
     keys = ["a", "Z", "\u00e9", "\U0001f600", "\uff5e"]
     pairs = spark.createDataFrame([(key, "\uff5e") for key in keys], "a string, b string")
     found = components(tables_of(spark, tmp_path), pairs, "letters", 100)
@@ -608,8 +557,6 @@ def test_strings_of_few_edges_are_ordered_as_spark_does(spark: Any, tmp_path: Pa
 
 def test_a_cap_that_is_reached_is_an_error(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path takes more rounds than one: no half-made clusters come back."""
-    from neardup_db.spark.components import components
-
     monkeypatch.setattr(limits, "SPARK_EDGES", 0)
     path = spark.createDataFrame([(i, i + 1) for i in range(64)], "a long, b long")
     with pytest.raises(NearDupError, match="after 1 rounds"):
@@ -618,8 +565,6 @@ def test_a_cap_that_is_reached_is_an_error(spark: Any, tmp_path: Path, monkeypat
 
 def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is gone when a step is read again, or between two rounds, ends the run."""
-    from neardup_db.spark import components, tables
-
     monkeypatch.setattr(limits, "SPARK_EDGES", 0)
     path = spark.createDataFrame([(i, i + 1) for i in range(64)], "a long, b long")
 
@@ -627,7 +572,7 @@ def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkey
         parts = sorted(Path(folder.removeprefix("file:")).glob("part-*"), key=os.path.getsize)
         parts[-1].unlink()
 
-    read, shape_of = tables.read_parquet, components.shape_of
+    read, shape_of = tables.read_parquet, connected.shape_of
 
     def lossy(session: Any, folder: str, schema: Any) -> Any:
         lose(folder)
@@ -636,7 +581,7 @@ def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(tables, "read_parquet", lossy)
         with pytest.raises(NearDupError, match="rows were written"):
-            components.components(tables_of(spark, tmp_path), path, "path", 100)
+            components(tables_of(spark, tmp_path), path, "path", 100)
 
     def forgetful(edges: Any) -> Any:
         found = shape_of(edges)
@@ -646,9 +591,9 @@ def test_a_table_that_lost_a_file_is_an_error(spark: Any, tmp_path: Path, monkey
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(components, "shape_of", forgetful)
+            patch.setattr(connected, "shape_of", forgetful)
             with pytest.raises(Exception, match="(?i)not exist|vertices|FILE_NOT_EXIST"):
-                components.components(tables_of(spark, tmp_path), path, "path", 100)
+                components(tables_of(spark, tmp_path), path, "path", 100)
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
     shutil.rmtree(tmp_path, ignore_errors=True)

@@ -9,11 +9,11 @@ its jobs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import limits
-from ..arrays import Array, np
 from ..errors import NearDupError
+from ..store.clustering.edges import UnionFind
 from .sql import F
 from .tables import Tables
 
@@ -93,35 +93,22 @@ def small_star(edges: DataFrame) -> DataFrame:
 def stars_of_few(edges: DataFrame) -> DataFrame:
     """Each vertex with the smallest of its component, by one task that holds all edges; the smallest has no row."""
     kind = edges.schema[LARGER].dataType.simpleString()
-    return edges.coalesce(1).mapInArrow(_stars, f"{LARGER} {kind}, {SMALLER} {kind}")
 
+    def stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
 
-def _stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+        found = UnionFind()
+        types: Any = ()
+        for batch in batches:
+            types = batch.schema
+            for larger, smaller in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                found.union(larger, smaller)
+        leaves = [(key, centre) for keys in found.sets() for centre in [min(keys)] for key in keys if key != centre]
+        if leaves:
+            columns = zip(zip(*leaves, strict=True), types, strict=True)
+            yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=types)
 
-    given = list(batches)
-    if not given:
-        return
-    edges = pa.Table.from_batches(given)
-    keys = pa.chunked_array([*edges[LARGER].chunks, *edges[SMALLER].chunks]).unique().sort()
-    ends = (pc.index_in(edges[name], value_set=keys).to_numpy() for name in (LARGER, SMALLER))
-    labels = smallest_of_components(len(keys), *ends)
-    hung = np.flatnonzero(labels != np.arange(len(keys)))
-    yield pa.RecordBatch.from_arrays([keys.take(pa.array(hung)), keys.take(pa.array(labels[hung]))], names=[LARGER, SMALLER])
-
-
-def smallest_of_components(count: int, a: Array, b: Array) -> Array:
-    """The smallest vertex of each vertex's component, int64[count], from the two ends of each edge."""
-    labels = np.arange(count)
-    while True:
-        ends = labels[a], labels[b]
-        apart = ends[0] != ends[1]
-        if not apart.any():
-            return labels
-        np.minimum.at(labels, np.maximum(*ends)[apart], np.minimum(*ends)[apart])  # labels only decrease, so there are no cycles
-        while not np.array_equal(labels, lower := labels[labels]):
-            labels = lower
+    return edges.coalesce(1).mapInArrow(stars, f"{LARGER} {kind}, {SMALLER} {kind}")
 
 
 def shape_of(edges: DataFrame) -> Shape:

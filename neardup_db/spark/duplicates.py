@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import comparing, native
@@ -11,7 +12,6 @@ from ..errors import NearDupError
 from ..schemes import MinHash
 from .components import components, labels_of
 from .meeting import preference
-from .sketching import Batches
 from .sql import F, sql
 from .verifying import arrow_type
 
@@ -67,38 +67,34 @@ def _decided(rows: DataFrame, job: Job) -> DataFrame:
     kind = rows.schema["key"].dataType.simpleString()
     order = preference(job.keep).order
     together = rows.repartition("label").sortWithinPartitions("label", order).select(*_ROWS)
-    return together.mapInArrow(decider(job.scheme, arrow_type(kind)), f"key {kind}, duplicate_of {kind}, similarity double")
+    deciding = partial(decide, job.scheme, arrow_type(kind))
+    return together.mapInArrow(deciding, f"key {kind}, duplicate_of {kind}, similarity double")
 
 
-def decider(scheme: MinHash, key_type: str) -> Batches:
-    """A function that returns (key, duplicate_of, similarity) for rows in component and preference order. key_type: a pyarrow
-    type name.
+def decide(scheme: MinHash, key_type: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """(key, duplicate_of, similarity) for rows in component and preference order. key_type: a pyarrow type name.
 
     A component may continue in the next batch. Memory is bounded by the kept rows of one component, and of the other components
     that begin in the same batch.
     """
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        component, label, left = _Decider(scheme, key_type), None, 0
-        for batch in batches:
-            labels, sizes = (batch.column(place).to_pylist() for place in (0, 1))
-            starts = []
-            for row, (here, size) in enumerate(zip(labels, sizes, strict=True)):
-                if here != label:
-                    _require_whole(left)
-                    label, left = here, size
-                    starts.append(row)
-                left -= 1
-            numbers = np.searchsorted(np.array(starts, np.int64), np.arange(len(labels)), "right")  # 0: the component before
-            begins = starts[0] if starts else len(labels)
-            if begins:
-                yield component.decide(batch.slice(0, begins), numbers[:begins] + component.number)
-            if starts:
-                component = _Decider(scheme, key_type, len(starts))
-                yield component.decide(batch.slice(begins), numbers[begins:])
-        _require_whole(left)
-
-    return run
+    component, label, left = _Decider(scheme, key_type), None, 0
+    for batch in batches:
+        labels, sizes = (batch.column(place).to_pylist() for place in (0, 1))
+        starts = []
+        for row, (here, size) in enumerate(zip(labels, sizes, strict=True)):
+            if here != label:
+                _require_whole(left)
+                label, left = here, size
+                starts.append(row)
+            left -= 1
+        numbers = np.searchsorted(np.array(starts, np.int64), np.arange(len(labels)), "right")  # 0: the component before
+        begins = starts[0] if starts else len(labels)
+        if begins:
+            yield component.decide(batch.slice(0, begins), numbers[:begins] + component.number)
+        if starts:
+            component = _Decider(scheme, key_type, len(starts))
+            yield component.decide(batch.slice(begins), numbers[begins:])
+    _require_whole(left)
 
 
 def _require_whole(left: int) -> None:

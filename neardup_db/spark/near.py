@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import limits
@@ -16,10 +16,10 @@ from ..text import TextRules
 from . import meeting
 from .components import components, labels_of
 from .executors import root_cause
-from .sketching import sketcher
+from .sketching import sketch
 from .sql import F, errors, protocol
 from .tables import Tables, read_parquet
-from .verifying import GROUP, arrow_type, comparer, connector
+from .verifying import GROUP, arrow_type, compare, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,8 @@ def sketched(tables: Tables, documents: DataFrame, job: Job, distinct: bool) -> 
     """Write the fingerprints of documents. Returns them and their number. Raises ParameterError for null keys."""
     kinds = {"key": documents.schema["key"].dataType.simpleString(), **_FINGERPRINTS}
     settings = {SETTINGS: json.dumps(settings_of(job.scheme, job.rules))}
-    made = documents.mapInArrow(sketcher(job.scheme, job.rules), ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
+    schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    made = documents.mapInArrow(partial(sketch, job.scheme, job.rules), schema)
     if distinct:  # documents keyed by their text: equal texts are one document
         made = made.dropDuplicates(["key"])
     made = made.withColumn("value", F.col("value").alias("value", metadata=settings))
@@ -161,7 +162,7 @@ def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFram
     rows = groups.join(values, "key").select(*GROUP)
     together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
     kind = groups.schema["key"].dataType.simpleString()
-    return together.mapInArrow(connector(scheme, arrow_type(kind)), f"key_a {kind}, key_b {kind}, similarity double")
+    return together.mapInArrow(partial(connect, scheme, arrow_type(kind)), f"key_a {kind}, key_b {kind}, similarity double")
 
 
 # ---- clusters ---------------------------------------------------------------------------------------------------------------
@@ -172,8 +173,8 @@ def clusters(tables: Tables, documents: DataFrame, edges: DataFrame, job: Job, e
     stars = components(tables, edges, "components", job.max_rounds)
     labels = labels_of(stars)
     members = documents.select("key", "day", "token_count").join(labels, "key")
-    best = _representatives(members, job.keep)
-    placed = members.where(F.col("day") == job.today).join(best, "label").select("key", "label", "representative", "salts")
+    best = members.groupBy("label").agg(meeting.preference(job.keep).chosen.alias("representative"))
+    placed = members.where(F.col("day") == job.today).join(best, "label").select("key", "label", "representative")
     placed, figures = tables.write(placed, "members")
     similarity = _similarities(placed, documents.select("key", "value"), job.scheme)
     marked = placed.select("key", F.col("label").alias("cluster"), "representative").join(similarity, "key", "left")
@@ -189,22 +190,13 @@ def clusters(tables: Tables, documents: DataFrame, edges: DataFrame, job: Job, e
     return frame
 
 
-def _representatives(members: DataFrame, keep: str) -> DataFrame:
-    """(label, representative, salts). salts: the number of parts in which a cluster is compared with its representative."""
-    salts = F.ceil(F.count(F.lit(1)) / limits.SPARK_BLOCK).cast("int")
-    return members.groupBy("label").agg(meeting.preference(keep).chosen.alias("representative"), salts.alias("salts"))
-
-
 def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
-    """(key, similarity) of each clustered document to its representative. A large cluster is compared in several parts."""
-    salt = F.pmod(F.xxhash64("key"), F.col("salts")).cast("int")
-    mine = placed.join(values, "key").select("key", "value", "representative", salt.alias("salt"))
-    theirs = placed.select("representative", "salts").distinct()
-    theirs = theirs.join(values.withColumnRenamed("key", "representative").withColumnRenamed("value", "other"), "representative")
-    salted = theirs.select("representative", "other", F.explode(F.sequence(F.lit(0), F.col("salts") - 1)).alias("salt"))
-    both = mine.join(salted, ["representative", "salt"]).select("key", "value", "other")
+    """(key, similarity) of each clustered document to its representative."""
+    mine = placed.select("key", "representative").join(values, "key")
+    theirs = placed.select("representative").distinct().join(values.toDF("representative", "other"), "representative")
+    both = mine.join(theirs, "representative").select("key", "value", "other")
     kind = placed.schema["key"].dataType.simpleString()
-    return both.mapInArrow(comparer(scheme), f"key {kind}, similarity double")
+    return both.mapInArrow(partial(compare, scheme), f"key {kind}, similarity double")
 
 
 def all_days(frames: Sequence[DataFrame]) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .. import limits
@@ -15,24 +15,13 @@ from ..text import TextRules
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Batches = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
-
-
-def sketcher(scheme: MinHash, rules: TextRules) -> Batches:
-    """A function that returns (key, value, token_count, buckets, digest) for batches of (key, text)."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for part in _parts(batch):
-                yield _sketched(part, scheme, rules)
-
-    return run
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in parts of bounded bytes, since Spark may bound batches by rows only."""
-    rows = max(1, int(limits.SPARK_TEXT_BYTES * batch.num_rows / max(batch.nbytes, 1)))
-    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+def sketch(scheme: MinHash, rules: TextRules, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """(key, value, token_count, buckets, digest) for batches of (key, text). Batches are cut into parts of bounded bytes, since
+    Spark may bound them by rows only."""
+    for batch in batches:
+        rows = max(1, int(limits.SPARK_TEXT_BYTES * batch.num_rows / max(batch.nbytes, 1)))
+        for start in range(0, batch.num_rows, rows):
+            yield _sketched(batch.slice(start, rows), scheme, rules)
 
 
 def _sketched(batch: pa.RecordBatch, scheme: MinHash, rules: TextRules) -> pa.RecordBatch:

@@ -9,7 +9,6 @@ from .. import comparing, limits, native
 from ..arrays import Array, np
 from ..errors import NearDupError
 from ..schemes import MinHash
-from .sketching import Batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,29 +22,21 @@ def arrow_type(kind: str) -> str:
     return {"bigint": "int64"}.get(kind, kind)
 
 
-def connector(scheme: MinHash, key_type: str) -> Batches:
-    """A function that returns (key_a, key_b, similarity) for group rows: matching pairs that connect the matches in each group.
-    key_type: a pyarrow type name."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in _whole_groups(batches):
-            yield _connected(scheme, rows, key_type)
-
-    return run
+def connect(scheme: MinHash, key_type: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """(key_a, key_b, similarity) for group rows: matching pairs that connect the matches in each group. key_type: a pyarrow type
+    name."""
+    for rows in _whole_groups(batches):
+        yield _connected(scheme, rows, key_type)
 
 
-def comparer(scheme: MinHash) -> Batches:
-    """A function that returns (key, similarity) for batches of (key, value, other), where `other` is also a value."""
+def compare(scheme: MinHash, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """(key, similarity) for batches of (key, value, other), where `other` is also a value."""
+    import pyarrow as pa
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for batch in batches:
-            pairs = zip(batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
-            similarities = [1.0 if a == b else comparing.similarity(scheme.native, a, b)[0] for a, b in pairs]
-            yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(similarities, pa.float64())], names=["key", "similarity"])
-
-    return run
+    for batch in batches:
+        pairs = zip(batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
+        similarities = [1.0 if a == b else comparing.similarity(scheme.native, a, b)[0] for a, b in pairs]
+        yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(similarities, pa.float64())], names=["key", "similarity"])
 
 
 def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -19,6 +19,7 @@ from ..index import Index
 from ..native import lib, pointer
 from ..schemes import MinHash
 from ..schemes.base import values_of
+from ..store.clustering.edges import UnionFind
 from ..text import TextRules
 from .results import Border, Example, Trial
 from .sample import Row
@@ -104,21 +105,14 @@ def edited(text: str, other: str, rng: random.Random) -> str:
 def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
     """Pairs of texts from different families. Each family is represented by one text, so that large families count once. If most
     texts are in one family, it is a template, and pairs are drawn from all texts."""
-    leaders = list(range(len(rows)))
-
-    def leader(place: int) -> int:
-        while leaders[place] != place:
-            leaders[place] = leaders[leaders[place]]
-            place = leaders[place]
-        return place
-
+    families = UnionFind()
     texts = [row.text for row in rows]
     for rules, threshold in _ALIKE:
         for ids, _ in jaccard_pieces(sets_of(texts, rules), threshold, limits.PAIRS_WANTED):
-            found = np.array([leader(place) for place in range(len(rows))])
+            found = np.array([families.find(place) for place in range(len(rows))])
             for a, b in ids[found[ids[:, 0]] != found[ids[:, 1]]].tolist():
-                leaders[leader(b)] = leader(a)
-    sizes = Counter(map(leader, range(len(rows))))
+                families.union(b, a)
+    sizes = Counter(map(families.find, range(len(rows))))
     apart = sorted(sizes)
     if len(apart) < APART and max(sizes.values()) > len(rows) / 2:
         apart = list(range(len(rows)))
