@@ -11,7 +11,7 @@
 #define NONE UINT32_MAX
 #define SETS_A_LOOK 256 /* each set takes as long as so many candidates */
 
-/* Sets that have an element, and `rest` elements from it on in the order of the bucket. */
+/* Sets that have an element (or another one with its 32 bits in the table), and `rest` elements from it on in the bucket's order. */
 typedef struct rare_group {
     int64_t name;     /* an id of the component in which all entries from `settled` on are */
     uint32_t settled; /* NONE: they were not seen in one */

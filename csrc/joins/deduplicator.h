@@ -19,8 +19,9 @@ typedef struct nd_kept_record {
 
 typedef struct nd_dedup_rare nd_dedup_rare; /* dedup_rare.c */
 
-/* Records that stay, by keys: the newest under each. Open addressing; `newest` ND_NO_RECORD: a free place. Only 32 bits of a key are
- * stored, because the tables are most of the memory: whoever looks a key up may meet records of another one, and compares. */
+/* Records that stay, by keys: the newest under each; in bucket_rare.c the groups of elements. Open addressing; `newest` ND_NO_RECORD:
+ * a free place. Only 32 bits of a key are stored, because the tables are most of the memory: whoever looks a key up may meet records
+ * of another one, and compares. */
 typedef struct nd_dedup_bucket {
     uint32_t hash;
     uint32_t newest;
