@@ -631,6 +631,25 @@ def test_a_document_that_has_lost_its_only_code_gets_a_part(path: Path) -> None:
             assert index.check().ok and index.query_code(15)[0] == Match("z", 1.0, 0, "a") and index.delete("z")
 
 
+@pytest.mark.parametrize("kind", ["one key", "one cluster", "keys apart"])
+def test_replacing_codes_costs_what_it_replaces(kind: str) -> None:
+    """Four times the codes take at most five times the steps, whether they are of one key, of a cluster or match nothing."""
+    taken: list[int] = []
+    rng = random.Random(3)
+    for count in (200, 800):
+        with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
+            names = [0] * count if kind == "one key" else [number // 4 for number in range(count)]
+
+            def codes(names: list[int] = names) -> list[int]:
+                return [1 << rng.randrange(64) if kind == "one cluster" else rng.getrandbits(64) for _ in names]
+
+            index.add_codes(names, codes(), part=range(count))
+            index.add_code("z", 2**64 - 1, part=0)
+            taken.append(steps(index, partial(index.add_codes, names, codes(), part=range(count), if_exists="replace")))
+            assert index.check().ok
+    assert taken[1] < 5 * taken[0]
+
+
 def test_removing_a_code_writes_the_dismissed_pairs_of_its_key(index: Index) -> None:
     """Pairs of other keys are left alone, however many there are."""
     taken: list[int] = []

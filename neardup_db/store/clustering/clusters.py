@@ -197,6 +197,14 @@ class Clusters:
         if len(remaining) == 1:
             self._form_cluster([remaining[0][0]])
 
+    def split_many(self, seeds: set[int], now: int) -> None:
+        by_label: dict[int, set[int]] = defaultdict(set)
+        for document_id, label in self.documents.labels_of(seeds).items():
+            if label < ALONE:
+                by_label[label].add(document_id)
+        for label, ends in by_label.items():
+            self.split(label, ends, now)
+
     def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
         if not groups:
             return []

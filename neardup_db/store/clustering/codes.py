@@ -6,12 +6,14 @@ document connect the documents, so one document of each fingerprint is enough.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ... import limits
+from ...arrays import np
 from ..layout.candidates import MAX_ID
 from ..layout.schema import ALONE, sql_text
 from ..query.documents import EVER
@@ -24,6 +26,7 @@ from .edges import EdgeBatch
 class AddedCode(NamedTuple):
     document_id: int
     fingerprint_id: int
+    is_visible: bool = True
     before_id: int = MAX_ID
     """The id of the next document when the code was stored."""
     before_part: int = MAX_ID
@@ -35,6 +38,16 @@ class Start(NamedTuple):
 
     document_id: int
     part: int
+
+
+class _Older(NamedTuple):
+    id: int
+    label: int
+    first_visible: int | None
+    last_visible: int | None
+
+    def has_other_document(self, document_id: int) -> bool:
+        return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
 
 
 LATEST = Start(MAX_ID, MAX_ID)
@@ -53,7 +66,7 @@ def index_and_connect(
         store.table.index_rows(*ids)
         added = store.rows(sql, {"first_id": ids[0], "last_id": ids[1], "now": now})
         if store.record_matches and store.has_parts:
-            connect_codes(clusters, [AddedCode(*row[:2]) for row in added], ids, LATEST, 0, now)
+            connect_codes(clusters, [AddedCode(*row) for row in added], ids, LATEST, 0, now)
         elif store.record_matches:
             clusters.connect_many(added, ids, now, are_new=are_new)
         done += len(added)
@@ -63,19 +76,21 @@ def index_and_connect(
 
 def connect_codes(
     clusters: Clusters, codes: Sequence[AddedCode], new: tuple[int, int] | None, start: Start, new_from: int, now: int
-) -> list[int]:
+) -> tuple[set[int], set[int]]:
     """Record the edges of codes and join the clusters that they connect. Ignores dismissed pairs; the caller splits clusters
     afterwards.
 
     codes: in insertion order, including every code of the fingerprints `new` (first id, last id), which have candidate rows.
-    new_from: documents from this id on were in no cluster before. Returns the positions of codes whose document is in a cluster;
-    a query decides whether the code itself matches another document.
+    new_from: documents from this id on were in no cluster before. Returns (positions of codes that match an earlier visible
+    code of another document, positions of codes that need a query to decide this).
     """
-    search, documents = clusters.joins.search, clusters.documents
+    search = clusters.joins.search
     sql = "SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)"
     pairs = search.rows(sql, (*new, EVER)) if new else []
-    newest = _older_documents(clusters, {code.fingerprint_id for code in codes}.union(row[1] for row in pairs), new, start)
-    labels = documents.labels_of([*(code.document_id for code in codes), *newest.values()])
+    older = _older(clusters, codes, pairs, new, start, now)
+    labels = clusters.documents.labels_of(code.document_id for code in codes)
+    labels |= {one.id: one.label for one in older.values()}
+    newest = {number: one.id for number, one in older.items()}
     batch = EdgeBatch(0)
 
     def add(document_id: int, others: Sequence[tuple[int, float, int | None]]) -> None:
@@ -90,19 +105,63 @@ def connect_codes(
     for code in codes:
         add(code.document_id, [(code.fingerprint_id, 1.0, 0)])
         newest[code.fingerprint_id] = code.document_id
+    partners: dict[int, list[int]] = defaultdict(list)
     for number, rows in groupby(pairs, itemgetter(0)):
-        add(newest[number], sorted((row[1:] for row in rows), key=itemgetter(1), reverse=True))
+        others = [row[1:] for row in rows]
+        for other, *_ in others:
+            partners[number].append(other)
+            partners[other].append(number)
+        add(newest[number], sorted(others, key=itemgetter(1), reverse=True))
     clusters.edges.record(batch.edges, now)
     clusters.join_many(batch.joined(), new_from)
     alone = {label for label in labels.values() if label >= ALONE and not batch.joins(label)}
-    return [place for place, code in enumerate(codes) if labels[code.document_id] not in alone]
+    return _matched(codes, older, partners, {code.document_id for code in codes if labels[code.document_id] in alone})
 
 
-def _older_documents(
-    clusters: Clusters, fingerprint_ids: set[int], new: tuple[int, int] | None, start: Start
-) -> dict[int, int]:
-    """The newest document of each older fingerprint before `start`."""
+def _older(
+    clusters: Clusters,
+    codes: Sequence[AddedCode],
+    pairs: Sequence[tuple[int, int, float, int | None]],
+    new: tuple[int, int] | None,
+    start: Start,
+    now: int,
+) -> dict[int, _Older]:
     first = MAX_ID if new is None else new[0]
-    sql = sql_text("older_codes")
-    older = [number for number in fingerprint_ids if number < first]
-    return dict(clusters.store.rows_of_numbers(sql, older, start.document_id, start.part))
+    fingerprint_ids = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
+    numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
+    if not len(numbers):
+        return {}
+    before = {"numbers": clusters.store.db.carried(numbers), "now": now, "start_id": start.document_id, "start_part": start.part}
+    return {number: _Older(*row) for number, *row in clusters.store.rows(sql_text("older_codes"), before)}
+
+
+def _matched(
+    codes: Sequence[AddedCode], older: dict[int, _Older], partners: dict[int, list[int]], alone: set[int]
+) -> tuple[set[int], set[int]]:
+    """(positions of matched codes, positions of codes that the pairs found do not decide)."""
+    first = _first_visible(codes)
+
+    def matches(place: int, code: AddedCode, number: int) -> bool:
+        """True if a visible document of another key had the fingerprint before this code."""
+        if number in older and older[number].has_other_document(code.document_id):
+            return True
+        return any(other < place and document_id != code.document_id for other, document_id in first.get(number, ()))
+
+    matched: set[int] = set()
+    unsure: set[int] = set()
+    for place, code in enumerate(codes):
+        if code.document_id not in alone:
+            like = code.fingerprint_id, *partners.get(code.fingerprint_id, ())
+            is_known = any(matches(place, code, number) for number in like)
+            (matched if is_known else unsure).add(place)
+    return matched, unsure
+
+
+def _first_visible(codes: Sequence[AddedCode]) -> dict[int, list[tuple[int, int]]]:
+    """The first two visible documents of each fingerprint, as (position, document)."""
+    first: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for place, code in enumerate(codes):
+        documents = first[code.fingerprint_id]
+        if code.is_visible and len(documents) < 2 and all(document_id != code.document_id for _, document_id in documents):
+            documents.append((place, code.document_id))
+    return first

@@ -124,26 +124,47 @@ class BatchWriter:
             self.connect(now, more_follow=self.outcomes is None and self.store.window.documents is None)
 
     def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
-        """Write codes in bulk until one has to be written by itself; it and the others follow one by one."""
         owners = Owners(self.documents, batch, now)
+        split_seeds: set[int] = set()
+        runs: list[tuple[str, list[int]]] = []
         whole = self.options.content == "value"
-        run: list[int] = []
-        alone_from = len(batch)
         for i in range(len(batch)):
             action = owners.action(i, self.options.if_exists, whole)
-            if action == "alone":
-                alone_from = i
-                break
-            if action == "joins":
-                run.append(i)
-        self.counts["ignored"] += alone_from - len(run)
-        self.counts["added"] += len(run)
-        if run:
-            self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), owners.owners_at(run), now)
-        for i in range(alone_from, len(batch)):
-            self._write_one(batch, sketches, i, now)
+            if action == "ignored":
+                self.counts["ignored"] += 1
+            elif action != "alone":
+                if not runs or runs[-1][0] != action:
+                    runs.append((action, []))
+                runs[-1][1].append(i)
+            else:
+                split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
+                self.writer.clusters.split_many(split_seeds, now)
+                runs, split_seeds = [], set()
+                self._write_one(batch, sketches, i, now)
+                owners.reload(i)
+        split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
+        self.writer.clusters.split_many(split_seeds, now)
         if self.segment.is_full:
             self.connect(now)
+
+    def _write_codes(
+        self, batch: Batch, sketches: Sketches, runs: list[tuple[str, list[int]]], owners: Owners, now: int
+    ) -> set[int]:
+        """Write runs of codes that are added or replace others. Returns the documents whose clusters may split."""
+        split_seeds: set[int] = set()
+        for action, run in runs:
+            if action == "joins":
+                self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), owners.owners_at(run), now)
+                self.counts["added"] += len(run)
+                continue
+            self.connect(now)
+            self.segment.end()
+            codes = ((batch.record(i), sketches.sketch_at(i), *owners.replaced(i)) for i in run)
+            matched, seeds = self.writer.replace_codes(codes, now)
+            split_seeds |= seeds
+            self.counts["matched"] += matched
+            self.counts["replaced"] += len(run)
+        return split_seeds
 
     def _drop_ignored(
         self, batch: Batch, sketches: Sketches, existing: dict[Key, DocumentRow], now: int

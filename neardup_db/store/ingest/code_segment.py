@@ -10,6 +10,7 @@ from ...values import Key, Part, Record
 from ..clustering.codes import LATEST, AddedCode, Start, connect_codes
 from ..layout.sketches import Sketches
 from ..query.documents import DocumentRow, Documents
+from ..query.parts import StoredPart
 from .segment import Batch, Segment
 
 
@@ -32,35 +33,61 @@ class Owners:
         self._documents = documents
         self._batch = batch
         self._now = now
-        rows = documents.rows_by_key(batch.keys)
-        with_rows = documents.parts.documents_with_rows({row.id for row in rows.values()})
-        self._owners = {
-            key: Owner(None, row, row.id in with_rows, set() if row.id in with_rows else {None}) for key, row in rows.items()
-        }
-        wanted = ((i, rows[key].id, batch.record(i).part) for i, key in enumerate(batch.keys) if key in rows)
-        self._with_code = documents.parts.existing_codes(wanted)
-        """The positions of codes whose key and part exist."""
+        self._places: dict[Key, list[int]] | None = None
+        self._owners: dict[Key, Owner] = {}
+        self._existing_codes: dict[int, StoredPart] = {}
+        """The existing code with the same key and part, by position."""
+        self._load(documents.rows_by_key(batch.keys), range(len(batch)))
+
+    def _load(self, document: dict[Key, DocumentRow], positions: Sequence[int]) -> None:
+        with_rows = self._documents.parts.documents_with_rows({row.id for row in document.values()})
+        for key, row in document.items():
+            self._owners[key] = Owner(None, row, row.id in with_rows, set() if row.id in with_rows else {None})
+        wanted = ((i, document[key].id, self._part(i)) for i in positions if (key := self._batch.keys[i]) in document)
+        self._existing_codes |= self._documents.parts.existing_codes(wanted)
+
+    def _part(self, i: int) -> Part | None:
+        record = self._batch.more.get(i)
+        return None if record is None else record.part
+
+    def reload(self, i: int) -> None:
+        """Reload a key after its code at position i was written by itself."""
+        if self._places is None:
+            self._places = {}
+            for position, key in enumerate(self._batch.keys):
+                self._places.setdefault(key, []).append(position)
+        key = self._batch.keys[i]
+        self._owners.pop(key, None)
+        later_positions = [position for position in self._places[key] if position > i]
+        for position in later_positions:
+            self._existing_codes.pop(position, None)
+        self._load(self._documents.rows_by_key([key]), later_positions)
 
     def action(self, i: int, if_exists: str, whole: bool) -> str:
-        """How a code is stored: it "joins" those stored in bulk, is "ignored", or is written "alone".
+        """How a code is stored: it "joins" those stored in bulk, "replaces" the code with its part, is "ignored", or is
+        written "alone".
 
         whole: an unnamed code is the document's only one, unless the record says otherwise.
         """
-        record = self._batch.record(i)
-        owner, part = self._owners.get(record.key), record.part
-        if record.expires_at is not None and record.expires_at <= self._now:
+        key, record = self._batch.keys[i], self._batch.more.get(i)
+        owner, part = self._owners.get(key), self._part(i)
+        if record is not None and record.expires_at is not None and record.expires_at <= self._now:
             return "alone"
         if owner is None:
-            self._owners[record.key] = Owner(record.group, None, False, {part})
+            self._owners[key] = Owner(None if record is None else record.group, None, False, {part})
             return "joins"
         if owner.document is not None and (not owner.document.is_visible(self._now) or owner.document.fingerprint_id is None):
             return "alone"
-        if not self._is_in_group(owner, record.group):
+        if not self._is_in_group(owner, None if record is None else record.group):
             return "alone"
-        if i in self._with_code or part in owner.parts or (whole and part is None and not record.is_one_of_several):
-            return "ignored" if self._batch.if_exists.get(i, if_exists) == "ignore" else "alone"
+        whole = whole and part is None and (record is None or not record.is_one_of_several)
+        is_replaced = i in self._existing_codes
+        if is_replaced or part in owner.parts or whole:
+            choice = self._batch.if_exists.get(i, if_exists)
+            if choice != "replace" or not is_replaced or part in owner.parts or whole:
+                return "ignored" if choice == "ignore" else "alone"
         owner.parts.add(part)
-        return "joins"
+        return "replaces" if is_replaced else "joins"
 
     def _is_in_group(self, owner: Owner, group: Key | None) -> bool:
         if owner.document is not None:
@@ -69,6 +96,11 @@ class Owners:
 
     def owners_at(self, positions: Sequence[int]) -> list[Owner]:
         return [self._owners[self._batch.keys[i]] for i in positions]
+
+    def replaced(self, i: int) -> tuple[DocumentRow, StoredPart]:
+        document = self._owners[self._batch.keys[i]].document
+        assert document is not None
+        return document, self._existing_codes[i]
 
 
 class CodeSegment(Segment):
@@ -114,7 +146,7 @@ class CodeSegment(Segment):
                 owner.has_rows = True
             if self.store.record_matches:
                 before = first_id + len(new_positions), first_part + len(rows)
-                self._codes.append(AddedCode(owner.document.id, fingerprint_id, *before))
+                self._codes.append(AddedCode(owner.document.id, fingerprint_id, self._is_visible(batch, i, now), *before))
         new_groups, new_fingerprints = [group_ids[i] for i in new_positions], [fingerprint_ids[i] for i in new_positions]
         if new_positions:
             no_tokens = [None] * len(new_positions)
@@ -132,8 +164,8 @@ class CodeSegment(Segment):
         if not codes:
             return super().flush(now, more_follow=more_follow)
         self._require_stored()
-        connected = connect_codes(self.clusters, codes, self._index_rows(), self._start, self._start.document_id, now)
-        return {place for place in connected if self._has_earlier(codes[place], now)}
+        matched, unsure = connect_codes(self.clusters, codes, self._index_rows(), self._start, self._start.document_id, now)
+        return matched.union(place for place in unsure if self._has_earlier(codes[place], now))
 
     def _has_earlier(self, code: AddedCode, now: int) -> bool:
         sketch = self.search.stored_sketch(code.fingerprint_id)

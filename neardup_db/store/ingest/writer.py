@@ -5,6 +5,7 @@ Recorded matches do not say which code they belong to, so replacing a code finds
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...errors import DuplicateKeyError, ParameterError
@@ -12,6 +13,8 @@ from ...native import signed_hash
 from ...parameters import quoted_key
 from ...values import AnyGroup, Key, Match, Part, Record
 from ..clustering.clusters import Clusters
+from ..clustering.codes import LATEST, AddedCode, connect_codes
+from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..query.documents import DocumentRow
 from ..query.parts import Parts, StoredPart
@@ -81,6 +84,57 @@ class Writer:
         if neighbours is None:  # the matches found so far exclude expired documents
             neighbours = self._neighbours(record, sketch, target, now) if self.store.record_matches else []
         return self._store(record, sketch, target, neighbours, now), []
+
+    def replace_codes(self, codes: Iterable[tuple[Record, Sketch, DocumentRow, StoredPart]], now: int) -> tuple[int, set[int]]:
+        """Replace codes of documents, with the same result as `add` for each. Requires an index without dismissed pairs.
+
+        Returns (number of codes that match, documents whose clusters may split). The caller splits the clusters together,
+        before anything else removes a document or a code.
+        """
+        documents, clusters = self.documents, self.clusters
+        first_new = documents.last_fingerprint_id() + 1
+        changed: list[AddedCode] = []
+        with_stored_fingerprint: list[tuple[Record, Sketch, DocumentRow]] = []
+        dropped_fingerprints: set[int] = set()
+        first_codes: dict[int, int] = {}
+        cleared: set[int] = set()
+        seeds: set[int] = set()
+        changed_keys: dict[int, Key] = {}
+        matched = 0
+        for record, sketch, document, replaced in codes:
+            if self.store.record_matches:
+                matched += self.search.has_earlier(sketch, document.group_id, now, document.id, MAX_ID, MAX_ID)
+            fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
+            changed_keys[document.id] = record.key
+            self._update(document.id, record)
+            if fingerprint_id == replaced.fingerprint_id:
+                continue
+            documents.parts.replace(replaced.id, fingerprint_id)
+            if document.id not in first_codes:
+                first_codes[document.id] = documents.parts.first(document.id)
+            if replaced.id == first_codes[document.id]:
+                self._set_fingerprint(document, fingerprint_id)
+            dropped_fingerprints.add(replaced.fingerprint_id)
+            if not self.store.record_matches:
+                continue
+            if document.id not in cleared:
+                cleared.add(document.id)
+                seeds.update((document.id, *clusters.edges.adjacent(document.id)))
+                clusters.edges.drop(document.id)
+            if fingerprint_id < first_new:
+                with_stored_fingerprint.append((record, sketch, document))
+            else:
+                changed.append(AddedCode(document.id, fingerprint_id))
+        documents.drop([], dropped_fingerprints)
+        for record, sketch, document in with_stored_fingerprint:
+            target = Target(document)
+            clusters.connect(document.id, self._neighbours(record, sketch, target, now), now, is_new=False)
+        if changed:
+            new = first_new, documents.last_fingerprint_id()
+            connect_codes(clusters, changed, new, LATEST, MAX_ID, now)
+        if self.store.notes_changes:
+            clusters.changes.note_keys(changed_keys.items())
+        return matched, seeds
 
     def remove_part(self, key: Key, part: Part | None, now: int, group: Key | AnyGroup | None) -> bool:
         """Remove one code of a document in the group, and the document with its last code. Returns False if the code does not

@@ -82,10 +82,10 @@ class Parts:
         sql = "SELECT document_id FROM {index}_part WHERE document_id = ? LIMIT 1"
         return {row[0] for row in self.store.execute_many(sql, ((number,) for number in document_ids))}
 
-    def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> set[int]:
-        """Of codes (the caller's number, document, part), the numbers of those that are stored."""
-        sql = "SELECT ?1 FROM {index}_part WHERE document_id = ?2 AND part IS ?3"
-        return {number for (number,) in self.store.execute_many(sql, codes)}
+    def existing_codes(self, codes: Iterable[tuple[int, int, Part | None]]) -> dict[int, StoredPart]:
+        """The existing rows of codes (number, document, part), by the caller's number."""
+        sql = "SELECT ?1, id, part, fingerprint_id FROM {index}_part WHERE document_id = ?2 AND part IS ?3"
+        return {number: StoredPart(*row) for number, *row in self.store.execute_many(sql, codes)}
 
     def add_many(self, rows: Iterable[tuple[int, Part | None, int]]) -> None:
         self.store.execute_many("INSERT INTO {index}_part (document_id, part, fingerprint_id) VALUES (?, ?, ?)", rows)
@@ -94,6 +94,10 @@ class Parts:
         """Insert one code; number: the id of the code that it replaces."""
         sql = "INSERT INTO {index}_part (id, document_id, part, fingerprint_id) VALUES (?, ?, ?, ?)"
         self.store.execute(sql, (number, document_id, part, fingerprint_id))
+
+    def first(self, document_id: int) -> int:
+        sql = "SELECT min(id) FROM {index}_part WHERE document_id = ?"  # scans its codes: no index orders them by number
+        return self.store.value(sql, (document_id,))
 
     def replace(self, number: int, fingerprint_id: int) -> None:
         self.store.execute("UPDATE {index}_part SET fingerprint_id = ? WHERE id = ?", (fingerprint_id, number))
