@@ -35,6 +35,8 @@ from neardup_db import (
     NearDupError,
     ParameterError,
 )
+from neardup_db.store.database import libraries
+from neardup_db.store.layout import opening
 
 
 @pytest.fixture
@@ -461,6 +463,72 @@ def test_a_file_that_another_thread_has_open(path: Path) -> None:
         assert other.submit(open_by_path).result() == "0"
     with pytest.raises(ClosedError):
         len(index)
+
+
+def test_two_libraries_at_the_same_moment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that opens the file while another one looks who has it waits for the end of that look, and is refused."""
+    Index(path, MinHash()).close()
+    app = connect(path)
+    refused: list[ParameterError] = []
+    waits = threading.Event()
+
+    def open_by_path() -> None:
+        try:
+            Index(path).close()
+        except ParameterError as error:
+            refused.append(error)
+        waits.set()
+
+    class Watched:
+        """The lock, which tells when the second thread comes to it."""
+
+        def __enter__(self) -> None:
+            if threading.current_thread() is second:
+                waits.set()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    def look(*given: Any) -> None:
+        require_same(*given)
+        if second.ident is None:
+            second.start()
+            assert waits.wait(60)
+
+    second = threading.Thread(target=open_by_path)
+    lock, require_same = libraries._lock, libraries._require_same
+    monkeypatch.setattr(libraries, "_require_same", look)
+    monkeypatch.setattr(libraries, "_lock", Watched())
+    index = Index(app)
+    second.join()
+    assert len(refused) == 1 and "another library of SQLite" in str(refused[0])
+    assert index.add("a", TEXT) == []
+    app.close()
+
+
+def test_a_file_that_is_just_being_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look who has a file and its opening by a path it belongs to the one that looked."""
+    Index(path, MinHash()).close()
+    app = connect(path)
+    messages: list[str] = []
+
+    def open_file(*given: Any, **how: Any) -> Any:
+        with pytest.raises(ParameterError, match="another library of SQLite, through an Index that is just being") as error:
+            Index(app)
+        messages.append(str(error.value))
+        return database(*given, **how)
+
+    database = opening._database
+    monkeypatch.setattr(opening, "_database", open_file)
+    with Index(path) as own:
+        assert own.add("a", TEXT) == [] and len(messages) == 1
+    monkeypatch.undo()
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(opening, "_database", lambda *_, **__: 1 // 0)
+        Index(path)
+    assert list(Index(app)) == ["a"]
+    app.close()
 
 
 def test_files_of_a_parent_process_are_none_of_a_childs(path: Path, app: Any) -> None:

@@ -7,12 +7,14 @@ each other's locks; a single library prevents this.
 from __future__ import annotations
 
 import os
+import threading
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import apsw
 
 from ...errors import ParameterError
+from ...system import in_children
 from .connection import Database
 from .standard import StandardConnection
 from .statements import apsw_library
@@ -25,17 +27,55 @@ class File(NamedTuple):
     number: int
 
 
-_files: WeakKeyDictionary[Database, File] = WeakKeyDictionary()
-"""The open files."""
+class Opening:
+    """A file that an owned connection is about to open; it counts as open inside the context. Check before opening, because
+    closing a file drops the locks of the other library. Raises like `register`."""
+
+    connection = None
+    caller_connection = "an Index that is just being opened"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> Opening:
+        self.register()
+        return self
+
+    def register(self) -> None:
+        """Again when the file exists, which may have been created meanwhile."""
+        _register(self._path, self)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        _files.pop(self, None)  # a stored traceback would keep this object alive
+
+
+def _forget() -> None:
+    """Open files are those of one process, and the lock's owner may not exist in a child."""
+    global _files, _lock
+    _files, _lock = WeakKeyDictionary(), threading.RLock()
+
+
+_files: WeakKeyDictionary[Database | Opening, File]
+"""The files that are open or about to be opened."""
+
+_lock: threading.RLock
+"""Makes the check which files are open and the record of another one a single step. A signal handler may open an index."""
+
+_forget()
+in_children(_forget)
 
 
 def register(db: Database) -> None:
-    """Record the file of an open connection. Raises like `require_same`."""
-    path = db.connection.filename
+    """Record the file of an open connection. Raises ParameterError if another library has it open."""
+    _register(db.connection.filename, db)
+
+
+def _register(path: str, user: Database | Opening) -> None:
     file = file_of(path)
     if file is not None:
-        require_same(path, db.connection)
-        _files[db] = file
+        with _lock:
+            _require_same(path, file, user)
+            _files[user] = file
 
 
 def file_of(path: str) -> File | None:
@@ -47,22 +87,21 @@ def file_of(path: str) -> File | None:
     return File(status.st_dev, status.st_ino)
 
 
-def require_same(path: str, connection: apsw.Connection | StandardConnection | None = None) -> None:
-    """Raise ParameterError if another library than that of the connection has the file open. None: an owned connection that is
-    not open yet. Check before opening, because closing a file drops the locks of the other library."""
-    file = file_of(path)
+def _require_same(path: str, file: File, user: Database | Opening) -> None:
     for other in [reference() for reference in _files.keyrefs()]:
-        if other is None or file is None or _files.get(other) != file:
+        if other is None or _files.get(other) != file:
             continue
-        is_standard = any(isinstance(one, StandardConnection) for one in (connection, other.connection))
-        if is_standard and _still_open(other) and _library(other.connection) != _library(connection):
+        is_standard = any(isinstance(one.connection, StandardConnection) for one in (user, other))
+        if is_standard and _still_open(other) and _library(other) != _library(user):
             raise ParameterError(
-                f"{path!r} is open in this process by another library of SQLite, through {other.caller_connection!r:.80}, and "
+                f"{path!r} is open in this process by another library of SQLite, through {other.caller_connection!s:.80}, and "
                 "each of the two would drop the other's locks: give both indexes one connection, or close that one first"
             )
 
 
-def _still_open(db: Database) -> bool:
+def _still_open(db: Database | Opening) -> bool:
+    if isinstance(db, Opening):
+        return True
     if db.is_closed or db.forked:
         return False
     if isinstance(db.connection, StandardConnection):
@@ -75,5 +114,5 @@ def _still_open(db: Database) -> bool:
         return True
 
 
-def _library(connection: apsw.Connection | StandardConnection | None) -> int:
-    return connection.library if isinstance(connection, StandardConnection) else apsw_library()
+def _library(user: Database | Opening) -> int:
+    return user.connection.library if isinstance(user.connection, StandardConnection) else apsw_library()

@@ -105,7 +105,11 @@ def _open_target(target: Any, choices: Choices, name: str, mode: OpenMode) -> St
 
 
 def _open_path(path: str, choices: Choices, name: str, mode: OpenMode, *, attach: bool) -> Store:
-    libraries.require_same(path)
+    with libraries.Opening(path) as opening:
+        return _open_file(path, choices, name, mode, opening, attach=attach)
+
+
+def _open_file(path: str, choices: Choices, name: str, mode: OpenMode, opening: libraries.Opening, *, attach: bool) -> Store:
     in_memory = path == MEMORY
     empty = not in_memory and is_empty(path)
     if in_memory or empty:
@@ -117,6 +121,7 @@ def _open_path(path: str, choices: Choices, name: str, mode: OpenMode, *, attach
     if empty and not os.path.exists(path):
         _create_file(path, choices, name, mode)
         empty = is_empty(path)  # another process may have created it
+    opening.register()
     file = None if in_memory else os.stat(path)
     db = _database(path, mode, sums=empty and bool(choices.checksums))
     try:
