@@ -90,6 +90,7 @@ def test_forks_in_the_middle_of_add_many(small_batches: None, tmp_path: Path) ->
 
         def fork() -> None:
             running.wait()
+            told.append(in_child(lambda: refusals(index)))
             while not done.is_set():
                 told.append(in_child(lambda: refusals(index)))
 
@@ -101,7 +102,7 @@ def test_forks_in_the_middle_of_add_many(small_batches: None, tmp_path: Path) ->
                 done.set()
 
         run_threads(add, fork)
-        assert len(told) > 2 and set(told) == {""}
+        assert len(told) >= 2 and set(told) == {""}
         assert len(index) == 6001 and index.check().problems == ()
 
 

@@ -207,6 +207,9 @@ def test_a_signal_after_the_end_of_the_input_counts() -> None:
         assert arrivals.readline(100) == b"whole\n"
         arrivals.stop()
         assert arrivals.readline(100) == b""
+    for thread in threading.enumerate():
+        if thread.name == "neardup-standard-input":
+            thread.join()  # else it may read from the next pipe with this number
     os.close(reading)
 
 

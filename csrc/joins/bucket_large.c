@@ -134,25 +134,31 @@ int nd_bucket_join_take_member(nd_bucket_join *join, int64_t id)
     return join->matched ? ND_DONE : ND_OK;
 }
 
+/* A crowd as a node of the components. Labels are positive or negative and, as ids, below 2^43 by their size. */
+static int64_t node_of(int64_t crowd)
+{
+    return (int64_t)((uint64_t)crowd - ((uint64_t)1 << 62));
+}
+
 /* One match with the rows of a crowd in the bucket. */
 static int ask_crowd(nd_bucket_join *join, nd_bucket_item *item, const nd_filed *probe, int64_t crowd)
 {
-    if (!item->visible || nd_bucket_is_connected(join, item, -crowd))
+    if (!item->visible || nd_bucket_is_connected(join, item, node_of(crowd)))
         return ND_OK;
     join->asker = item;
     join->matched = 0;
     const int status = join->reader.read_crowd(join->reader.context, probe, crowd, join);
     if (join->matched)
-        ND_TRY(nd_components_join(join->components, item->id, -crowd));
+        ND_TRY(nd_components_join(join->components, item->id, node_of(crowd)));
     return status == ND_DONE ? ND_OK : status;
 }
 
 int nd_bucket_ask_crowds(nd_bucket_join *join, const nd_filed *probe)
 {
-    int64_t crowd = 0;
+    int64_t crowd = INT64_MIN;
     int status;
     while ((status = join->reader.next_crowd(join->reader.context, probe, &crowd)) == ND_OK)
-        for (size_t i = 0; i < join->members.count; i++)
+        for (size_t i = 0; i < join->members.count && crowd != 0; i++)
             ND_TRY(ask_crowd(join, &join->items.at[join->members.at[i]], probe, crowd));
     return status == ND_DONE ? ND_OK : status;
 }

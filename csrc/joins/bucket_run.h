@@ -95,7 +95,7 @@ struct nd_bucket_join {
     int matched;           /* and has found one there */
 
     /* What connects. */
-    nd_components *components; /* a crowd is the negative of its label */
+    nd_components *components; /* of ids and crowds */
     ND_LIST(nd_bucket_part) parts;
     ND_LIST(nd_bucket_link) links;
 
