@@ -427,6 +427,21 @@ def is_row(entries: bytes, code_bytes: int) -> bool:
     return bool(lib.nd_entries_read(entries, len(entries), code_bytes, ffi.new("nd_entries *")) == lib.ND_OK)
 
 
+def remove_entries(entries: bytes, code_bytes: int, first_id: int, last_id: int) -> bytes:
+    """Valid bucket entries without those of fingerprints first_id to last_id; empty if no others remain."""
+    found = ffi.new("nd_entries *")
+    check(lib.nd_entries_read(entries, len(entries), code_bytes, found), "entries of a row of buckets")
+    numbers = [lib.nd_entries_id(found, place) for place in range(found.count)]
+    kept = [place for place, number in enumerate(numbers) if not first_id <= number <= last_id]
+    if not kept:
+        return b""
+    ids = ffi.new("int64_t[]", [numbers[place] for place in kept])
+    codes = b"".join(bytes(ffi.buffer(found.codes + place * code_bytes, code_bytes)) for place in kept)
+    out = ffi.new("uint8_t[]", lib.nd_entries_size(ids, len(kept), code_bytes))
+    lib.nd_entries_write(ids, codes, len(kept), code_bytes, out)
+    return bytes(ffi.buffer(out))
+
+
 def band_keys(scheme: Any, values: Values) -> Array:
     """The band keys of each value: int64[n, bands], ascending, padded by repeating the last."""
     out = np.empty((len(values.ends), scheme.bands), np.int64)

@@ -86,6 +86,16 @@ def test_damaged_bytes_are_refused(rest: bytes, width: int, code_bytes: int) -> 
         assert native.is_row(data, code_bytes) == sound
 
 
+@settings(max_examples=80, deadline=None)
+@given(rows(), st.data())
+def test_a_row_without_a_fingerprint(row: tuple[list[Entry], int], data: st.DataObject) -> None:
+    """All of its entries go, the others keep their order; nothing is left where there was no other."""
+    entries, code_bytes = row
+    gone = data.draw(st.sampled_from([number for number, _ in entries] + [5]))
+    rest = [entry for entry in entries if entry[0] != gone]
+    assert native.remove_entries(written(entries, code_bytes), code_bytes, gone, gone) == (buckets.pack(rest) if rest else b"")
+
+
 # ---- what is near ------------------------------------------------------------------------------------------------------
 
 

@@ -483,6 +483,22 @@ def test_rows_of_buckets_that_hold_no_entries(tmp_path: Path, scheme: Any, chang
         assert [one.key for one in index.query_code(0)] == [0]
 
 
+@pytest.mark.parametrize("scheme", [BinaryCode(64, 3), BinaryCode(64, 10)], ids=["blocks", "chunks"])
+def test_a_damaged_code_leaves_its_buckets(tmp_path: Path, scheme: Any) -> None:
+    """A document whose stored code is damaged can be deleted: its entries are looked for everywhere, and no other goes."""
+    path = tmp_path / "index.db"
+    codes = [n % 3 << 60 | n for n in range(40)]
+    with Index(path, scheme, durability="normal") as index:
+        index.add_codes(range(40), codes)
+    damage(path, "UPDATE neardup_fingerprint SET value = zeroblob(8) WHERE id = 18")
+    with Index(path) as index:
+        assert index.delete(17) and index.check().ok
+        with Index(":memory:", scheme) as other:
+            other.add_codes([n for n in range(40) if n != 17], codes[:17] + codes[18:])
+            held = [sorted(code for *_, one in buckets.rows(i.connection) for _, code in one) for i in (index, other)]
+            assert held[0] == held[1]
+
+
 def test_damage_in_use_is_an_error_and_no_crash(path: Path) -> None:
     """What reads a damaged fingerprint says so: CorruptIndexError with the remedy."""
     with Index(path) as index:

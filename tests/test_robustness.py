@@ -177,17 +177,33 @@ def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(sche
         assert [cluster.keys for cluster in index.clusters()] == [("a", "b")]
 
 
-def test_a_document_with_a_damaged_fingerprint_is_deleted_after_a_repair() -> None:
-    """What its candidate rows were cannot be known before, and nothing is changed; the repair says which document it is."""
-    with Index(":memory:", MinHash()) as index:
-        index.add("a", "one two three")
-        index.connection.execute(DAMAGE[0])
-        for call in (index.matches, index.delete):
-            with pytest.raises(CorruptIndexError, match="check"):
-                call("a")
-        assert "a" in index and "'a'" in index.check(repair=True).problems[0]
+SCHEMES = [MinHash(), BottomK(), SimHash()]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_a_document_with_a_damaged_fingerprint_can_be_deleted(scheme: Any) -> None:
+    """It goes from its cluster without a repair, and leaves nothing of it."""
+    with Index(":memory:", scheme) as index:
+        text = " ".join(f"word{number}" for number in range(60))
+        index.add_many([("a", text), ("b", text + " or another"), ("c", text + " with an end"), ("d", "four five six")])
+        assert index.clusters()[0].keys == ("a", "b", "c")
+        index.connection.execute("UPDATE neardup_fingerprint SET value = zeroblob(length(value)) WHERE id = 1")
+        with pytest.raises(CorruptIndexError, match="check"):
+            index.matches("a")
         assert index.delete("a") and index.check().ok
-        assert index.stats()["candidate_rows"] == 0
+        assert [one.keys for one in index.clusters()] == [("b", "c")]
+        assert index.delete_many(["b", "c", "d"]) == 3 and index.stats()["candidate_rows"] == 0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_a_window_evicts_a_document_with_a_damaged_fingerprint(scheme: Any) -> None:
+    """An add does not fail because an old document is damaged."""
+    with Index(":memory:", scheme, window=2) as index:
+        index.add_many([("a", "one two three"), ("b", "four five six")])
+        index.connection.execute("UPDATE neardup_fingerprint SET value = zeroblob(length(value)) WHERE id = 1")
+        assert index.add("c", "seven eight nine") == []
+        index.add("d", "ten eleven twelve")
+        assert list(index) == ["c", "d"] and index.check().ok
 
 
 # ---- an application's own connection ---------------------------------------------------------------------------------------

@@ -72,6 +72,10 @@ class CandidateTable(ABC):
     def remove_rows(self, first_id: int, last_id: int) -> None:
         """Remove the candidate rows of fingerprints first_id to last_id, before the fingerprints are deleted."""
 
+    @abstractmethod
+    def remove_damaged(self, first_id: int, last_id: int) -> None:
+        """`remove_rows` where damaged values do not determine the rows. Scans all rows."""
+
     def move_rows(self, crowds: Mapping[int, int]) -> None:
         """Give fingerprints and their rows the labels of other large clusters."""
         raise NotImplementedError
@@ -173,6 +177,9 @@ class KeyTable(CandidateTable):
         with self._running():
             self.db.execute(self._delete_rows, {"first_id": first_id, "last_id": last_id})
 
+    def remove_damaged(self, first_id: int, last_id: int) -> None:
+        self.db.execute(f"DELETE FROM {self.name} WHERE fingerprint_id BETWEEN ? AND ?", (first_id, last_id))
+
     def move_rows(self, crowds: Mapping[int, int]) -> None:
         ids = self.db.carried(np.sort(np.fromiter(crowds, np.int64, len(crowds))))
         with self._running():
@@ -239,6 +246,15 @@ class BucketTable(CandidateTable):
         empty = [number for (number,) in rows if number is not None]
         if empty:
             self.db.execute(f"DELETE FROM {self.name} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(empty),))
+
+    def remove_damaged(self, first_id: int, last_id: int) -> None:
+        ids = (first_id, last_id)
+        sql = f"SELECT t.entries, length(e.code), t.id FROM {self._entries} WHERE e.fingerprint_id BETWEEN ? AND ? GROUP BY t.id"
+        with self._running():
+            rows = self.db.rows(sql, ids)
+        changed = [(native.remove_entries(entries, code_bytes, *ids), row) for entries, code_bytes, row in rows]
+        self.db.execute_many(f"UPDATE {self.name} SET entries = ? WHERE id = ?", changed)
+        self.db.execute(f"DELETE FROM {self.name} WHERE length(entries) = 0")
 
     def unreadable(self) -> list[int]:
         try:  # usually none, as one statement shows

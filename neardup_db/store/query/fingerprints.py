@@ -163,7 +163,10 @@ class Fingerprints:
 
     def _drop_fingerprints(self, unused: list[int]) -> None:
         for first_id, last_id in self._runs(unused):
-            self.store.table.remove_rows(first_id, last_id)
+            try:
+                self.store.table.remove_rows(first_id, last_id)
+            except CorruptIndexError:
+                self.store.table.remove_damaged(first_id, last_id)
         self.store.execute_many("DELETE FROM {index}_fingerprint WHERE id = ?", ((number,) for number in unused))
 
     def _runs(self, ids: list[int]) -> Iterator[tuple[int, int]]:
