@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("_core", "_python")
 """Extension modules of Python; all have the stable ABI."""
 
-DATA = (".html", ".jsonl.gz", ".md", ".py", ".pyi", ".sql", "py.typed")
+DATA = (".css", ".html", ".jsonl.gz", ".md", ".py", ".pyi", ".sql", "py.typed")
 """Ends of the names of all other files of the package."""
 
 ELF = {(2, 62): "x86_64", (2, 183): "aarch64"}
