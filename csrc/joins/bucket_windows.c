@@ -26,8 +26,8 @@ static int list_company(nd_bucket_join *join)
         const int64_t other = j < join->others.count ? (int64_t)join->others.at[j] : INT64_MAX;
         const int is_member = item != NULL && item->id <= other, is_filed = !is_member || item->id == other;
         ND_TRY(add_company(join, is_member ? item->id : other, is_member ? item : NULL, is_filed));
-        i += is_member;
-        j += is_filed;
+        i += (size_t)is_member;
+        j += (size_t)is_filed;
     }
     return ND_OK;
 }
