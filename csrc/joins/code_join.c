@@ -68,7 +68,8 @@ static uint64_t bits_at(const code_join *join, const uint8_t *code, size_t at, s
 /* First words and keys of up to ND_JOIN_BATCH codes; a key is the first key_bits bits of the span in which they meet. */
 static void load_batch(const code_join *join, size_t first, size_t count, uint64_t *words, uint32_t *keys)
 {
-    const size_t at = join->table.spans[0].at, width = join->key_bits, shift = join->bits <= 64 ? join->bits - at - width : 0;
+    const size_t at = join->table.spans[0].at, width = join->key_bits;
+    const size_t shift = width > 0 && join->bits <= 64 ? join->bits - at - width : 0; /* without a key all bits would go */
     const uint64_t ones = ((uint64_t)1 << width) - 1;
     if (join->size == 8) {
         for (size_t i = 0; i < count; i++) {
