@@ -193,3 +193,21 @@ def app(tmp_path: Path) -> Iterator[Followed]:
     followed = Followed(tmp_path / "app.db")
     yield followed
     followed.close()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The records of commands.py as JSON lines."""
+    from commands import RECORDS, lines
+
+    return lines(tmp_path / "in.jsonl", RECORDS)
+
+
+@pytest.fixture
+def index(tmp_path: Path, source: Path) -> Path:
+    """An exact index of them, with texts and metadata."""
+    from commands import good
+
+    path = tmp_path / "index.db"
+    good("add", path, source, "--exact", "--store-text", "--metadata")
+    return path

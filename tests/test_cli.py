@@ -20,7 +20,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from commands import FOX, RECORDS, good, lines, refused, run
+from commands import FOX, good, lines, refused, run
 
 import neardup_db
 from neardup_db import Index
@@ -30,18 +30,6 @@ from neardup_db.cli.output import GuardedStream
 from neardup_db.cli.wording import in_command_terms
 
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return lines(tmp_path / "in.jsonl", RECORDS)
-
-
-@pytest.fixture
-def index(tmp_path: Path, source: Path) -> Path:
-    path = tmp_path / "index.db"
-    good("add", path, source, "--exact", "--store-text", "--metadata")
-    return path
 
 
 # ---- the program ---------------------------------------------------------------------------------------------------------

@@ -11,24 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import FOX, RECORDS, good, keys_of, lines, refused, run
+from commands import FOX, good, keys_of, lines, refused, run
 
 from neardup_db import AddReport, BitSampling, BottomK, Index, MinHash, SimHash, Skipped, TextRules
 from neardup_db.show.theory import binomial, chances_of
 from neardup_db.store.database.open import remove_unused
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return lines(tmp_path / "in.jsonl", RECORDS)
-
-
-@pytest.fixture
-def index(tmp_path: Path, source: Path) -> Path:
-    path = tmp_path / "index.db"
-    good("add", path, source, "--exact", "--store-text", "--metadata")
-    return path
-
 
 # ---- add -----------------------------------------------------------------------------------------------------------------
 

@@ -27,19 +27,6 @@ from neardup_db.compute import shingles
 from neardup_db.demo import documents
 from neardup_db.system import IS_WINDOWS
 
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return lines(tmp_path / "in.jsonl", RECORDS)
-
-
-@pytest.fixture
-def index(tmp_path: Path, source: Path) -> Path:
-    path = tmp_path / "index.db"
-    good("add", path, source, "--exact", "--store-text", "--metadata")
-    return path
-
-
 # ---- dedup -----------------------------------------------------------------------------------------------------------------
 
 
