@@ -108,6 +108,65 @@ size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
     return keep_distinct(to, count);
 }
 
+/* ---- short records ------------------------------------------------------------------------------------------------------- */
+
+static int is_behind(const nd_short_record *record, const nd_short_record *other)
+{
+    return nd_short_key(record) != nd_short_key(other) ? nd_short_key(record) > nd_short_key(other) : record->item > other->item;
+}
+
+static void insert_short_records(nd_short_record *records, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const nd_short_record record = records[i];
+        size_t j = i;
+        for (; j > 0 && is_behind(&records[j - 1], &record); j--)
+            records[j] = records[j - 1];
+        records[j] = record;
+    }
+}
+
+/* The byte of the key from bit `shift` on; the item follows, from bit -32 on. */
+static inline size_t short_digit(const nd_short_record *record, int shift)
+{
+    return (shift >= 0 ? nd_short_key(record) >> shift : (uint64_t)record->item << 32 >> (64 + shift)) & 255;
+}
+
+/* As sort_by_byte. */
+void nd_sort_short_in_place(nd_short_record *records, size_t count, int high_bit)
+{
+    const int shift = high_bit - 8;
+    if (count <= ND_INSERTION_LIMIT || shift < -32) {
+        insert_short_records(records, count);
+        return;
+    }
+    size_t next[256] = {0}, end[256], start = 0;
+    for (size_t i = 0; i < count; i++)
+        next[short_digit(&records[i], shift)]++;
+    for (size_t digit = 0; digit < 256; digit++) {
+        end[digit] = start + next[digit];
+        next[digit] = start;
+        start = end[digit];
+    }
+    for (size_t digit = 0; digit < 256; digit++)
+        while (next[digit] < end[digit]) {
+            nd_short_record record = records[next[digit]];
+            for (size_t home = short_digit(&record, shift); home != digit; home = short_digit(&record, shift)) {
+                const nd_short_record displaced = records[next[home]];
+                records[next[home]++] = record;
+                record = displaced;
+            }
+            records[next[digit]++] = record;
+        }
+    start = 0;
+    for (size_t digit = 0; digit < 256; digit++) {
+        nd_sort_short_in_place(records + start, end[digit] - start, shift);
+        start = end[digit];
+    }
+}
+
+/* ---- with room of the same size ----------------------------------------------------------------------------------------------- */
+
 /* The sorts below go by the least significant digit first, 11 bits a pass; a pass in which all digits are equal moves nothing. */
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
@@ -131,57 +190,47 @@ static int starts_of_counts(size_t *counts, uint64_t mask, size_t count, uint64_
     return 1;
 }
 
-/* Few records, which is what one fingerprint's rows are: counting digits would look at all of their 2,048 values each time. */
-static void insert_records(nd_record *records, size_t count, unsigned low_bit, unsigned high_bit)
-{
-    uint64_t mask = (high_bit < 64 ? (uint64_t)1 << high_bit : 0) - ((uint64_t)1 << low_bit);
-    for (size_t i = 1; i < count; i++) {
-        nd_record record = records[i];
-        size_t j = i;
-        for (; j > 0 && (records[j - 1].key & mask) > (record.key & mask); j--)
-            records[j] = records[j - 1];
-        records[j] = record;
+/* A stable sort of `type` by the bits low_bit .. high_bit - 1 of KEY. Few, which is what one fingerprint's rows are, are inserted:
+ * counting digits would look at all of their 2,048 values each time. */
+#define SORT_BY_DIGITS(name, type, KEY)                                                                                          \
+    static void name##_few(type *at, size_t count, unsigned low_bit, unsigned high_bit)                                          \
+    {                                                                                                                            \
+        uint64_t mask = (high_bit < 64 ? (uint64_t)1 << high_bit : 0) - ((uint64_t)1 << low_bit);                                \
+        for (size_t i = 1; i < count; i++) {                                                                                     \
+            const type one = at[i];                                                                                              \
+            size_t j = i;                                                                                                        \
+            for (; j > 0 && (KEY(at[j - 1]) & mask) > (KEY(one) & mask); j--)                                                    \
+                at[j] = at[j - 1];                                                                                               \
+            at[j] = one;                                                                                                         \
+        }                                                                                                                        \
+    }                                                                                                                            \
+                                                                                                                                 \
+    type *name(type *at, type *other, size_t count, unsigned low_bit, unsigned high_bit)                                         \
+    {                                                                                                                            \
+        if (low_bit < high_bit && count <= ND_INSERTION_LIMIT) {                                                                 \
+            name##_few(at, count, low_bit, high_bit);                                                                            \
+            return at;                                                                                                           \
+        }                                                                                                                        \
+        size_t starts[DIGITS];                                                                                                   \
+        for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {                                     \
+            uint64_t mask = digit_mask(shift, high_bit);                                                                         \
+            memset(starts, 0, sizeof starts);                                                                                    \
+            for (size_t i = 0; i < count; i++)                                                                                   \
+                starts[KEY(at[i]) >> shift & mask]++;                                                                            \
+            if (!starts_of_counts(starts, mask, count, KEY(at[0]) >> shift & mask))                                              \
+                continue;                                                                                                        \
+            for (size_t i = 0; i < count; i++)                                                                                   \
+                other[starts[KEY(at[i]) >> shift & mask]++] = at[i];                                                             \
+            type *swap = at;                                                                                                     \
+            at = other;                                                                                                          \
+            other = swap;                                                                                                        \
+        }                                                                                                                        \
+        return at;                                                                                                               \
     }
-}
 
-nd_record *nd_sort_records(nd_record *records, nd_record *other, size_t count, unsigned low_bit, unsigned high_bit)
-{
-    if (low_bit < high_bit && count <= ND_INSERTION_LIMIT) {
-        insert_records(records, count, low_bit, high_bit);
-        return records;
-    }
-    size_t starts[DIGITS];
-    for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
-        uint64_t mask = digit_mask(shift, high_bit);
-        memset(starts, 0, sizeof starts);
-        for (size_t i = 0; i < count; i++)
-            starts[records[i].key >> shift & mask]++;
-        if (!starts_of_counts(starts, mask, count, records[0].key >> shift & mask))
-            continue;
-        for (size_t i = 0; i < count; i++)
-            other[starts[records[i].key >> shift & mask]++] = records[i];
-        nd_record *swap = records;
-        records = other;
-        other = swap;
-    }
-    return records;
-}
-
-uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit)
-{
-    size_t starts[DIGITS];
-    for (unsigned shift = low_bit; shift < high_bit && count > 1; shift += DIGIT_BITS) {
-        uint64_t mask = digit_mask(shift, high_bit);
-        memset(starts, 0, sizeof starts);
-        for (size_t i = 0; i < count; i++)
-            starts[keys[i] >> shift & mask]++;
-        if (!starts_of_counts(starts, mask, count, keys[0] >> shift & mask))
-            continue;
-        for (size_t i = 0; i < count; i++)
-            other[starts[keys[i] >> shift & mask]++] = keys[i];
-        uint64_t *swap = keys;
-        keys = other;
-        other = swap;
-    }
-    return keys;
-}
+#define KEY_OF_RECORD(record) (record).key
+#define KEY_OF_SHORT(record) nd_short_key(&(record))
+#define KEY_OF_KEY(key) (key)
+SORT_BY_DIGITS(nd_sort_records, nd_record, KEY_OF_RECORD)
+SORT_BY_DIGITS(nd_sort_short_records, nd_short_record, KEY_OF_SHORT)
+SORT_BY_DIGITS(nd_sort_keys, uint64_t, KEY_OF_KEY)

@@ -21,10 +21,10 @@ struct nd_filing {
     ND_LIST(filed_item) items;
     ND_LIST(uint8_t) values; /* value_size each */
     size_t value_size;
-    ND_LIST(nd_record) records; /* the key and its item */
-    ND_LIST(nd_record) other;   /* room to sort them */
-    uint64_t span;              /* high - low, the same for all keys */
-    nd_record *sorted;
+    ND_LIST(nd_short_record) records; /* the key and its item */
+    ND_LIST(nd_short_record) other;   /* of codes: room to sort them */
+    uint64_t span;                    /* high - low, the same for all keys */
+    nd_short_record *sorted;
     size_t place;
     size_t table; /* the present table */
     nd_keys *keys;
@@ -34,6 +34,12 @@ struct nd_filing {
 enum { AHEAD = 8 };
 
 static const uint64_t sign_bit = (uint64_t)1 << 63;
+
+static nd_short_record record_of(int64_t key, size_t item)
+{
+    const uint64_t bits = (uint64_t)key ^ sign_bit;
+    return (nd_short_record){(uint32_t)(bits >> 32), (uint32_t)bits, (uint32_t)item};
+}
 
 nd_filing *nd_filing_new(void)
 {
@@ -82,9 +88,9 @@ static int append_keys(nd_filing *filing, int64_t group_id, const uint8_t *value
         return ND_OK;
     ND_TRY(ND_ROOM(filing->records, filing->records.count + count));
     const nd_key *keys = nd_keys_rows(filing->keys);
-    nd_record *records = filing->records.at + filing->records.count;
+    nd_short_record *records = filing->records.at + filing->records.count;
     for (size_t i = 0; i < count; i++)
-        records[i] = (nd_record){(uint64_t)keys[i].low ^ sign_bit, item};
+        records[i] = record_of(keys[i].low, item);
     filing->records.count += count;
     filing->span = (uint64_t)keys[0].high - (uint64_t)keys[0].low;
     return ND_OK;
@@ -117,7 +123,7 @@ int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t 
     ND_TRY(ND_ROOM(filing->records, filing->records.count + count));
     for (size_t i = 0; i < count; i++)
         if (i == 0 || keys[i] != keys[i - 1])
-            filing->records.at[filing->records.count++] = (nd_record){(uint64_t)keys[i] ^ sign_bit, filing->items.count};
+            filing->records.at[filing->records.count++] = record_of(keys[i], filing->items.count);
     filing->items.at[filing->items.count++] = (filed_item){group_id, id, crowd};
     return ND_OK;
 }
@@ -128,8 +134,8 @@ size_t nd_filing_memory(const nd_filing *filing)
     if (filing->by_table && filing->probing && filing->scheme.plan == ND_PLAN_CHUNKS)
         largest = (size_t)(nd_scheme_probe_count(&filing->scheme) / filing->tables + 1);
     if (filing->by_table)
-        keys = filing->items.count * largest;
-    return filing->items.count * (sizeof(filed_item) + filing->value_size) + keys * 2 * sizeof(nd_record);
+        keys = 2 * filing->items.count * largest;
+    return filing->items.count * (sizeof(filed_item) + filing->value_size) + keys * sizeof(nd_short_record);
 }
 
 static int64_t group_of(const nd_filing *filing, size_t item)
@@ -137,30 +143,35 @@ static int64_t group_of(const nd_filing *filing, size_t item)
     return filing->items.at[item].group_id;
 }
 
-/* The records ascending by key; those of one key in the order of their items. */
+/* The records ascending by key; those of one key in the order of their items. Of codes, whose records are few at a time, the
+ * faster sort. */
 static int sort_records(nd_filing *filing)
 {
     const size_t count = filing->records.count;
-    ND_TRY(ND_ROOM(filing->records, count + 1));
-    ND_TRY(ND_ROOM(filing->other, count + 1));
-    unsigned low_bit = filing->by_table ? ND_PART_BITS : 0, high_bit = filing->by_table ? ND_PART_BITS + ND_BUCKET_BITS : 64;
-    filing->sorted = nd_sort_records(filing->records.at, filing->other.at, count, low_bit, high_bit);
     filing->place = 0;
+    filing->sorted = filing->records.at;
+    if (filing->by_table) {
+        ND_TRY(ND_ROOM(filing->other, count));
+        filing->sorted = nd_sort_short_records(filing->records.at, filing->other.at, count, ND_PART_BITS,
+            ND_PART_BITS + ND_BUCKET_BITS);
+    } else
+        nd_sort_short_in_place(filing->records.at, count, 64);
     return ND_OK;
 }
 
-/* Puts the sorted records of each key in the order of their groups. */
+/* The items of each key, in the order of their groups. */
 static void group_records(nd_filing *filing)
 {
-    const size_t count = filing->records.count;
-    nd_record *sorted = filing->sorted, *other = sorted == filing->other.at ? filing->records.at : filing->other.at;
-    for (size_t start = 0, end; start < count; start = end) {
-        const uint64_t key = sorted[start].key;
-        for (end = start; end < count && sorted[end].key == key; end++)
-            sorted[end].key = (uint64_t)group_of(filing, sorted[end].item) ^ sign_bit;
-        const nd_record *grouped = nd_sort_records(sorted + start, other + start, end - start, 0, 64);
+    nd_short_record *records = filing->records.at;
+    for (size_t start = 0, end; start < filing->records.count; start = end) {
+        const nd_short_record key = records[start];
+        for (end = start; end < filing->records.count && nd_short_key(&records[end]) == nd_short_key(&key); end++)
+            ;
         for (size_t i = start; i < end; i++)
-            sorted[i] = (nd_record){key, grouped[i - start].item};
+            records[i] = record_of(group_of(filing, records[i].item), records[i].item);
+        nd_sort_short_in_place(records + start, end - start, 64);
+        for (size_t i = start; i < end; i++)
+            records[i] = (nd_short_record){key.high, key.low, records[i].item};
     }
 }
 
@@ -181,10 +192,10 @@ static int make_blocks(nd_filing *filing)
     ND_TRY(nd_block_table(blocks, distance, filing->table, places));
     ND_TRY(ND_ROOM(filing->records, filing->items.count));
     const size_t prefix = nd_block_prefix_bits(bits, blocks, distance, places);
-    nd_record *records = filing->records.at;
+    nd_short_record *records = filing->records.at;
     for (size_t i = 0; i < filing->items.count; i++) {
         const uint64_t number = nd_block_number(scheme, nd_filing_code(filing, i), places, prefix);
-        records[i] = (nd_record){(uint64_t)nd_bucket_low(group_of(filing, i), filing->table, number, prefix) ^ sign_bit, i};
+        records[i] = record_of(nd_bucket_low(group_of(filing, i), filing->table, number, prefix), i);
     }
     filing->records.count = filing->items.count;
     filing->span = ((uint64_t)1 << ND_PART_BITS) - 1;
@@ -231,11 +242,11 @@ int nd_filing_at(const nd_filing *filing, size_t place, nd_filed *out)
 {
     if (place >= filing->records.count)
         return ND_DONE;
-    const nd_record *record = &filing->sorted[place];
+    const nd_short_record *record = &filing->sorted[place];
     if (place + AHEAD + 1 < filing->records.count)
         __builtin_prefetch(filing->items.at + record[AHEAD].item);
     const filed_item *item = filing->items.at + record->item;
-    uint64_t low = record->key ^ sign_bit, high = low + filing->span;
+    uint64_t low = nd_short_key(record) ^ sign_bit, high = low + filing->span;
     *out = (nd_filed){item->group_id, item->id, item->crowd, filing->by_table ? (int64_t)filing->table : 0, (int64_t)low,
         (int64_t)high, (size_t)record->item};
     return ND_OK;

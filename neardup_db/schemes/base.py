@@ -122,7 +122,7 @@ class Scheme(Immutable, ABC):
     @property
     def filing_bytes(self) -> int:
         """Bytes of memory needed to sort the candidate rows of one fingerprint (`nd_filing`)."""
-        return 16 + 32 * self.keys_at_once
+        return 24 + 24 * self.keys_at_once
 
     def filing_bytes_of(self, count: int, size: int) -> float:
         """The same of `count` fingerprints whose values have `size` bytes together."""

@@ -69,7 +69,7 @@ class Passages(ThresholdScheme):
     def filing_bytes_of(self, count: int, size: int) -> float:
         """A window selects two runs in as many as it has, and one more."""
         rows = size / 4 * 2 / (self.shortest - self.k + 2)
-        return 48 * count + 32 * rows
+        return 24 * count + 16 * rows
 
     def decoded(self, value: bytes, rules: TextRules | None) -> Any:
         return np.frombuffer(value, "<u4")
