@@ -34,26 +34,4 @@ void nd_bitmaps_add(nd_bitmaps *bitmaps, size_t set, const uint64_t *values, siz
  * ascending; *first becomes where to go on, set when done. */
 size_t nd_bitmaps_find(const nd_bitmaps *bitmaps, size_t set, size_t length, size_t *first, uint32_t *out);
 
-/* ---- sets that come one after another, in classes of one size (sized_bitmaps.c) ------------------------------------------------- */
-
-typedef struct nd_sized_bitmaps nd_sized_bitmaps;
-
-typedef struct nd_bitmap_asker {
-    void *context;
-    /* How many elements must be common to sets of these sizes; more than either has: none would do. */
-    size_t (*needed)(void *context, size_t size, size_t other_size);
-    int (*meet)(void *context, uint32_t record);
-} nd_bitmap_asker;
-
-nd_sized_bitmaps *nd_sized_bitmaps_new(void);
-void nd_sized_bitmaps_free(nd_sized_bitmaps *bitmaps);
-/* Forgets all sets. majority: elements that most of the next ones have, ascending, none perhaps. */
-int nd_sized_bitmaps_begin(nd_sized_bitmaps *bitmaps, const uint64_t *majority, size_t count);
-/* Elements ascend. words: of each bitmap of sets of that size, a power of two, as the first of them was given. */
-int nd_sized_bitmaps_add(nd_sized_bitmaps *bitmaps, uint32_t record, const uint64_t *elements, size_t size, size_t words);
-/* Words of all bitmaps. */
-size_t nd_sized_bitmaps_words(const nd_sized_bitmaps *bitmaps);
-/* A set meets those with which it may have enough elements in common. */
-int nd_sized_bitmaps_ask(nd_sized_bitmaps *bitmaps, const uint64_t *elements, size_t size, const nd_bitmap_asker *asker);
-
 #endif

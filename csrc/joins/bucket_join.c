@@ -11,9 +11,8 @@ nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode,
     nd_bucket_join *join = calloc(1, sizeof *join);
     if (join == NULL)
         return NULL;
-    join->scheme = join->rule = *scheme;
-    if (scheme->evidence == ND_EVIDENCE_PACKED)
-        join->rule.evidence = ND_EVIDENCE_HASHES;
+    join->scheme = *scheme;
+    nd_verifier_begin(&join->verifier, scheme);
     join->mode = mode;
     join->most = most;
     join->reader = *reader;
@@ -39,7 +38,7 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->home.ids.at);
     free(join->parts.at);
     free(join->links.at);
-    nd_bucket_free_rare(join);
+    nd_rare_sets_free(join->rare);
     nd_bucket_free_windows(join);
     free(join->candidates.at);
     free(join->pairs.at);
@@ -84,10 +83,11 @@ static void drop_lower(nd_bucket_join *join)
  * time of sets. */
 static int is_square(const nd_bucket_join *join)
 {
-    const int is_signature = join->rule.kind == ND_SCHEME_MINHASH && join->rule.evidence == ND_EVIDENCE_NONE;
+    const nd_scheme *rule = &join->verifier.rule;
+    const int is_signature = rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_NONE;
     const size_t members = join->members.count, others = join->others.count;
     const size_t least = is_signature ? ND_RARE_PAIRS : ND_RARE_PAIRS / 8;
-    return nd_bucket_has_rare(join) && members > least && others > least && members * others / (members + others) > least;
+    return nd_has_elements(rule) && members > least && others > least && members * others / (members + others) > least;
 }
 
 /* Whether most of a few pairs match: then all have to be compared, and a filter would only take time. */
@@ -97,11 +97,9 @@ static int are_alike(nd_bucket_join *join, int *alike)
     for (size_t i = 0; i < ND_BUCKET_SAMPLE; i++) {
         nd_bucket_item *item = &join->items.at[join->members.at[i * join->members.count / ND_BUCKET_SAMPLE]];
         const int64_t other = (int64_t)join->others.at[(ND_BUCKET_SAMPLE - 1 - i) * join->others.count / ND_BUCKET_SAMPLE];
-        double similarity;
-        int64_t distance;
-        int matches;
-        ND_TRY(nd_bucket_measure(join, item, other, &similarity, &distance, &matches));
-        matched += (size_t)matches;
+        nd_verdict verdict;
+        ND_TRY(nd_bucket_measure(join, item, other, &verdict));
+        matched += (size_t)verdict.matches;
     }
     *alike = 2 * matched > ND_BUCKET_SAMPLE;
     return ND_OK;
@@ -156,7 +154,7 @@ static int meet_entries(nd_bucket_join *join, size_t number, const nd_entries *e
     if (!item->visible || item->size != entries->code_size)
         return ND_OK;
     const uint8_t *code = join->arena.at + item->offset;
-    size_t count = nd_entries_near(entries, code, (uint64_t)join->rule.max_distance, join->places.at);
+    size_t count = nd_entries_near(entries, code, (uint64_t)join->verifier.rule.max_distance, join->places.at);
     while (count > 0) {
         int64_t other = nd_entries_id(entries, join->places.at[--count]);
         join->near = entries->codes + join->places.at[count] * entries->code_size;

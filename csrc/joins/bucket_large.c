@@ -81,7 +81,7 @@ static int enter_part(nd_bucket_join *join, int64_t id)
 /* Members and others in the order of their ids: members ask those that came before them. */
 static int connect_in_order(nd_bucket_join *join)
 {
-    const int has_rare = nd_bucket_has_rare(join);
+    const int has_rare = nd_has_elements(&join->verifier.rule);
     size_t i = 0, j = 0;
     while (i < join->members.count) { /* after the last member nothing is compared */
         if (has_rare && join->failed > ND_RARE_FROM * (join->members.count + join->others.count))
@@ -122,7 +122,7 @@ int nd_bucket_connect(nd_bucket_join *join, int64_t key)
     if (join->scheme.plan != ND_PLAN_WINNOW)
         return connect_in_order(join);
     ND_TRY(nd_bucket_connect_windows(join, key));
-    return join->rule.threshold > 0 ? connect_company(join) : ND_OK;
+    return join->verifier.rule.threshold > 0 ? connect_company(join) : ND_OK;
 }
 
 int nd_bucket_join_take_member(nd_bucket_join *join, int64_t id)

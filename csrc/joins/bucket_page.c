@@ -61,6 +61,15 @@ void nd_bucket_forget(nd_bucket_join *join)
     join->arena.count = 0;
 }
 
+int nd_bucket_take(nd_bucket_join *join, nd_bucket_item *item, nd_compared *out)
+{
+    if (nd_bucket_is_loaded_full(join))
+        nd_bucket_forget(join);
+    ND_TRY(nd_bucket_load(join, item));
+    *out = nd_bucket_compared(join, item);
+    return ND_OK;
+}
+
 void nd_bucket_join_begin(nd_bucket_join *join)
 {
     join->items.count = join->arena.count = 0;
@@ -205,55 +214,17 @@ static int keep_value(nd_bucket_join *join, int64_t id, const uint8_t **bytes, s
     return ND_OK;
 }
 
-int nd_bucket_bytes(nd_bucket_join *join, int64_t id, int keep, const uint8_t **bytes, size_t *size)
+int nd_bucket_read(nd_bucket_join *join, int64_t id, int keep, nd_compared *out)
 {
     const nd_bucket_item *item = join->mode == ND_BUCKETS_FOREIGN ? NULL : nd_bucket_find_item(join, id);
-    if (item == NULL || !item->loaded)
-        return keep ? keep_value(join, id, bytes, size) : join->reader.read_value(join->reader.context, id, bytes, size);
-    *bytes = join->arena.at + item->offset;
-    *size = item->size;
-    return ND_OK;
-}
-
-/* Indexes the item if it was compared last, too, else the other text, which the next items may be compared with. */
-static int compare_texts(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
-    double *similarity)
-{
-    const uint8_t *own = join->arena.at + item->offset;
-    const int by_item = join->text.last == item->id;
-    const uint8_t *indexed = by_item ? own : bytes;
-    const int64_t id = by_item ? item->id : other;
-    if (join->text.index == NULL && (join->text.index = nd_passages_new()) == NULL)
-        return ND_ERROR_MEMORY;
-    if (join->text.bytes != indexed || join->text.id != id)
-        ND_TRY(nd_passages_begin(join->text.index, indexed, by_item ? item->size : size, (size_t)join->rule.shortest));
-    join->text.bytes = indexed;
-    join->text.id = id;
-    join->text.last = item->id;
-    return nd_passages_share(join->text.index, by_item ? bytes : own, by_item ? size : item->size, similarity);
-}
-
-int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
-    double *similarity, int64_t *distance, int *matches)
-{
-    const nd_scheme *rule = &join->rule;
-    const uint8_t *own = join->arena.at + item->offset;
-    *distance = -1;
-    *matches = 0;
-    if (item->size == 0 || size == 0)
-        return ND_OK;
-    int set = rule->kind == ND_SCHEME_BOTTOMK || (rule->kind == ND_SCHEME_MINHASH && rule->evidence == ND_EVIDENCE_HASHES);
-    if (set && rule->measure == ND_MEASURE_FINGERPRINT) {
-        *similarity = nd_jaccard_bytes(own, item->size / 8, bytes, size / 8, rule->threshold);
-        *matches = *similarity >= rule->threshold;
-        return ND_OK;
-    }
-    if (rule->kind == ND_SCHEME_PASSAGES)
-        ND_TRY(compare_texts(join, item, other, bytes, size, similarity));
+    if (item != NULL && item->loaded)
+        *out = nd_bucket_compared(join, item);
     else
-        ND_TRY(nd_scheme_similarity(rule, own, item->size, bytes, size, similarity, distance));
-    *matches = *distance >= 0 ? *distance <= rule->max_distance : *similarity >= nd_scheme_threshold(rule);
-    return ND_OK;
+        out->id = id;
+    if (item != NULL && item->loaded)
+        return ND_OK;
+    return keep ? keep_value(join, id, &out->bytes, &out->size)
+                : join->reader.read_value(join->reader.context, id, &out->bytes, &out->size);
 }
 
 void nd_bucket_free_page(nd_bucket_join *join)
@@ -265,5 +236,5 @@ void nd_bucket_free_page(nd_bucket_join *join)
     free(join->rows.all.at);
     free(join->kept.at);
     free(join->kept.arena);
-    nd_passages_free(join->text.index);
+    nd_verifier_release(&join->verifier);
 }

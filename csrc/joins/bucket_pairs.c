@@ -46,10 +46,10 @@ static int room_for_pair(nd_bucket_join *join)
     return ND_ROOM(join->pairs, join->pairs.count + 1);
 }
 
-static int add_pair(nd_bucket_join *join, int64_t id, int64_t other, double similarity, int64_t distance)
+static int add_pair(nd_bucket_join *join, int64_t id, int64_t other, const nd_verdict *verdict)
 {
     ND_TRY(room_for_pair(join));
-    join->pairs.at[join->pairs.count++] = (nd_bucket_pair){id, other, similarity, distance};
+    join->pairs.at[join->pairs.count++] = (nd_bucket_pair){id, other, verdict->similarity, verdict->distance};
     return join->mode == ND_BUCKETS_CONNECT ? nd_components_join(join->components, id, other) : ND_OK;
 }
 
@@ -62,28 +62,23 @@ nd_bucket_pair *nd_bucket_join_pairs(nd_bucket_join *join, size_t *count)
     return pairs;
 }
 
-int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, double *similarity, int64_t *distance,
-    int *matched)
+int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, nd_verdict *verdict)
 {
-    const uint8_t *bytes;
-    size_t size;
-    *matched = 0;
-    if (nd_bucket_is_loaded_full(join))
-        nd_bucket_forget(join);
-    ND_TRY(nd_bucket_load(join, item));
-    ND_TRY(nd_bucket_bytes(join, other, 1, &bytes, &size));
-    return nd_bucket_compare(join, item, other, bytes, size, similarity, distance, matched);
+    nd_compared own, others;
+    ND_TRY(nd_bucket_take(join, item, &own));
+    ND_TRY(nd_bucket_read(join, other, 1, &others));
+    return nd_bucket_verify(join, own, others, verdict);
 }
 
 int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched)
 {
-    double similarity;
-    int64_t distance;
-    ND_TRY(nd_bucket_measure(join, item, other, &similarity, &distance, matched));
+    nd_verdict verdict;
+    ND_TRY(nd_bucket_measure(join, item, other, &verdict));
+    *matched = verdict.matches;
     if (*matched)
         ND_TRY(join->reader.is_visible(join->reader.context, other, matched));
     item->matched |= *matched;
-    return *matched ? add_pair(join, item->id, other, similarity, distance) : ND_OK;
+    return *matched ? add_pair(join, item->id, other, &verdict) : ND_OK;
 }
 
 int nd_bucket_meet_connecting(nd_bucket_join *join, size_t number, int64_t other)
@@ -95,13 +90,11 @@ int nd_bucket_meet_connecting(nd_bucket_join *join, size_t number, int64_t other
 
 int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other)
 {
-    const nd_bucket_item *item = &join->items.at[number];
-    double similarity;
-    int64_t distance;
-    int matches;
+    const nd_compared own = nd_bucket_compared(join, &join->items.at[number]);
+    nd_verdict verdict;
     ND_TRY(nd_bucket_watched(join, join->pairs.count));
-    ND_TRY(nd_bucket_compare(join, item, other, join->near, item->size, &similarity, &distance, &matches));
-    return matches ? add_pair(join, item->id, other, similarity, distance) : ND_OK;
+    ND_TRY(nd_bucket_verify(join, own, (nd_compared){other, join->near, own.size}, &verdict));
+    return verdict.matches ? add_pair(join, own.id, other, &verdict) : ND_OK;
 }
 
 static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)
@@ -112,27 +105,22 @@ static nd_bucket_item *item_of(const nd_bucket_join *join, uint64_t candidate)
 /* Compares candidates whose items are loaded. */
 static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, size_t count)
 {
-    int64_t present = -1;
-    const uint8_t *bytes = NULL;
-    size_t size = 0;
+    nd_compared present = {.id = -1};
     int visible = 1;
     for (size_t i = 0; i < count; i++) {
         const nd_bucket_item *item = item_of(join, candidates[i]);
         const int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
-        double similarity;
-        int64_t distance;
-        int matches = 0;
+        nd_verdict verdict = {0};
         ND_TRY(nd_bucket_watched(join, i));
-        if (other != present) {
-            ND_TRY(nd_bucket_bytes(join, other, 0, &bytes, &size));
+        if (other != present.id) {
+            ND_TRY(nd_bucket_read(join, other, 0, &present));
             if (join->mode == ND_BUCKETS_CONNECT)
                 ND_TRY(join->reader.is_visible(join->reader.context, other, &visible));
-            present = other;
         }
         if (visible)
-            ND_TRY(nd_bucket_compare(join, item, other, bytes, size, &similarity, &distance, &matches));
-        if (matches)
-            ND_TRY(add_pair(join, item->id, other, similarity, distance));
+            ND_TRY(nd_bucket_verify(join, nd_bucket_compared(join, item), present, &verdict));
+        if (verdict.matches)
+            ND_TRY(add_pair(join, item->id, other, &verdict));
     }
     return ND_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef NEARDUP_BUCKET_RUN_H
 #define NEARDUP_BUCKET_RUN_H
 
-#include "schemes/schemes.h"
+#include "joins/rare_sets.h"
 #include "neardup_join.h"
 
 #define ND_BUCKET_SAMPLE ((size_t)15) /* members of a bucket that tell which filter it takes */
@@ -44,12 +44,11 @@ typedef struct nd_bucket_kept {
     size_t offset, size;
 } nd_bucket_kept;
 
-typedef struct nd_bucket_rare nd_bucket_rare; /* bucket_rare.c */
 typedef int nd_bucket_meet(nd_bucket_join *join, size_t item, int64_t other);
 
 struct nd_bucket_join {
     nd_scheme scheme;
-    nd_scheme rule; /* compares what items hold */
+    nd_verifier verifier;
     nd_bucket_mode mode;
     size_t most;
     nd_bucket_reader reader;
@@ -99,14 +98,6 @@ struct nd_bucket_join {
     ND_LIST(nd_bucket_part) parts;
     ND_LIST(nd_bucket_link) links;
 
-    /* Passages: the text that many are compared with is indexed once. */
-    struct {
-        nd_passages *index;
-        const uint8_t *bytes; /* of the text that is indexed, and its id */
-        int64_t id;
-        int64_t last; /* the item that was compared last */
-    } text;
-
     size_t failed; /* comparisons of the present bucket that matched nothing */
     size_t tried;  /* comparisons with parts */
     /* Passages: the texts of a bucket by their windows around its hash. */
@@ -115,7 +106,7 @@ struct nd_bucket_join {
     nd_record *sorted;
     ND_LIST(uint64_t) open; /* ids with the present window that the next member asks */
 
-    nd_bucket_rare *rare; /* the others by their rarest elements; NULL until it is needed */
+    nd_rare_sets *rare; /* the others by their rarest elements; NULL until it is needed */
 
     ND_LIST(uint64_t) candidates; /* other id above, number of the item below */
     ND_LIST(nd_bucket_pair) pairs;
@@ -145,6 +136,17 @@ static inline int nd_bucket_watched(const nd_bucket_join *join, size_t number)
     return number % ND_CANDIDATES_ASKED == 0 && join->reader.is_stopped(join->reader.context) ? ND_ERROR_STOPPED : ND_OK;
 }
 
+/* What is compared of an item that is loaded. */
+static inline nd_compared nd_bucket_compared(const nd_bucket_join *join, const nd_bucket_item *item)
+{
+    return (nd_compared){item->id, join->arena.at + item->offset, item->size};
+}
+
+static inline int nd_bucket_verify(nd_bucket_join *join, nd_compared own, nd_compared other, nd_verdict *verdict)
+{
+    return nd_verify(&join->verifier, own, other, join->verifier.rule.threshold, verdict);
+}
+
 /* bucket_page.c */
 
 /* The item of the page that has an id, NULL where the page has none. */
@@ -154,19 +156,16 @@ int nd_bucket_load(nd_bucket_join *join, nd_bucket_item *item);
 /* Whether no more values should be loaded before those that are there are forgotten. */
 int nd_bucket_is_loaded_full(const nd_bucket_join *join);
 void nd_bucket_forget(nd_bucket_join *join);
+/* The same, which may forget other items, and what is compared of it. */
+int nd_bucket_take(nd_bucket_join *join, nd_bucket_item *item, nd_compared *out);
 /* The bytes of any fingerprint, valid until the next call; with `keep`, until ND_KEPT_BYTES of others were read. */
-int nd_bucket_bytes(nd_bucket_join *join, int64_t id, int keep, const uint8_t **bytes, size_t *size);
-/* Whether an item and the bytes of another fingerprint meet the rule of the scheme, and by how much; distance -1 where there is
- * none. */
-int nd_bucket_compare(nd_bucket_join *join, const nd_bucket_item *item, int64_t other, const uint8_t *bytes, size_t size,
-    double *similarity, int64_t *distance, int *matches);
+int nd_bucket_read(nd_bucket_join *join, int64_t id, int keep, nd_compared *out);
 void nd_bucket_free_page(nd_bucket_join *join);
 
 /* bucket_pairs.c */
 
 /* Compares a member with another fingerprint, whether or not that is visible. */
-int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, double *similarity, int64_t *distance,
-    int *matched);
+int nd_bucket_measure(nd_bucket_join *join, nd_bucket_item *item, int64_t other, nd_verdict *verdict);
 /* Compares an item with an earlier fingerprint; *matched where they meet the rule and the other is visible. */
 int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int *matched);
 /* The same, unless the two are connected already. */
@@ -179,12 +178,9 @@ int nd_bucket_meet_near(nd_bucket_join *join, size_t number, int64_t other);
 
 /* bucket_rare.c */
 
-/* Whether what is compared has elements that a filter can go by. */
-int nd_bucket_has_rare(const nd_bucket_join *join);
-/* Members of the bucket from first_member on meet the others that they may match by their rarest elements. Those that connect are
- * compared at once, others become candidates. */
+/* Members of the bucket from first_member on meet the others that they may match. Those that connect are compared at once, others
+ * become candidates. */
 int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member);
-void nd_bucket_free_rare(nd_bucket_join *join);
 
 /* bucket_windows.c */
 

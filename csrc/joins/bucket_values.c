@@ -12,7 +12,7 @@ typedef struct value_table {
     const int64_t *buckets; /* of each row, ascending */
     const int64_t *items;
     size_t row_count;
-    ND_LIST(uint64_t) numbers; /* of the value that was read last */
+    nd_numbers numbers; /* of the value that was read last */
 } value_table;
 
 static size_t first_row(const value_table *table, int64_t bucket)
@@ -36,7 +36,6 @@ static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *joi
     return ND_OK;
 }
 
-/* Packed hashes are compared as numbers. */
 static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
 {
     value_table *table = context;
@@ -45,12 +44,7 @@ static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *
     *size = (size_t)table->ends[id] - start;
     if (table->scheme->evidence != ND_EVIDENCE_PACKED)
         return nd_scheme_value_check(table->scheme, *bytes, *size);
-    const size_t count = nd_set_count(*size);
-    ND_TRY(count == 0 ? ND_ERROR_DAMAGED : ND_ROOM(table->numbers, count));
-    ND_TRY(nd_set_read(*bytes, *size, table->numbers.at));
-    *bytes = (const uint8_t *)table->numbers.at;
-    *size = count * sizeof(uint64_t);
-    return ND_OK;
+    return nd_unpack(table->scheme, &table->numbers, bytes, size);
 }
 
 static int is_visible(void *context, int64_t id, int *visible)

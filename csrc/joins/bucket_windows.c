@@ -50,12 +50,13 @@ static int sort_windows(nd_bucket_join *join, int64_t key, uint64_t part, uint64
     const nd_scheme *scheme = &join->scheme;
     join->windows.count = 0;
     for (size_t i = 0; i < join->company.count; i++) {
-        const uint8_t *bytes;
+        nd_compared text;
         uint64_t *windows;
-        size_t size, count = 0;
+        size_t count = 0;
         ND_TRY(nd_bucket_watched(join, join->tried++));
-        ND_TRY(nd_bucket_bytes(join, join->company.at[i].id, 1, &bytes, &size));
-        ND_TRY(nd_winnow_around(bytes, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, key, scratch, &windows, &count));
+        ND_TRY(nd_bucket_read(join, join->company.at[i].id, 1, &text));
+        ND_TRY(nd_winnow_around(text.bytes, text.size / 4, (size_t)scheme->k, (size_t)scheme->shortest, key, scratch, &windows,
+            &count));
         ND_TRY(ND_ROOM(join->windows, 2 * (join->windows.count + count)));
         for (size_t j = 0; j < count; j++)
             if ((windows[j] >> 32) % parts == part)
@@ -94,7 +95,7 @@ static int connect_group(nd_bucket_join *join, size_t start, size_t end)
         if (i > start && join->sorted[i - 1].item == join->sorted[i].item)
             continue; /* a text may repeat a window */
         one->shares = 1;
-        if (one->item != NULL && join->rule.threshold == 0)
+        if (one->item != NULL && join->verifier.rule.threshold == 0)
             ND_TRY(ask_open(join, one->item));
         if (one->is_filed)
             join->open.at[join->open.count++] = (uint64_t)one->id;
