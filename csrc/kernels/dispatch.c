@@ -20,9 +20,6 @@ static const layer layers[] = {
     {&nd_kernels_text_avx512, ND_CPU_AVX512},
     {&nd_kernels_compare_avx512, ND_CPU_AVX512},
 #endif
-#if ND_HAVE_NEON
-    {&nd_kernels_neon, 0},
-#endif
 };
 #define LAYERS (sizeof layers / sizeof layers[0])
 
@@ -32,26 +29,15 @@ static nd_kernels tiers[LAYERS];
 static int tier_count;
 static _Atomic(const nd_kernels *) active;
 
-/* Lays over a complete table what another has. */
+/* Lays over a complete table what another has. A table is a row of pointers. */
 static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
 {
-#define LAY(member) over->member = table->member != NULL ? table->member : over->member
-    LAY(name);
-    LAY(minhash_update);
-    LAY(count_bits);
-    LAY(count_bits64);
-    LAY(add_weights);
-    LAY(ascii_words);
-    LAY(words);
-    LAY(hash_shingles);
-    LAY(hamming);
-    LAY(keep_near);
-    LAY(equal_slots16);
-    LAY(equal_slots32);
-    LAY(count_common);
-    LAY(near_pairs);
-    LAY(may_overlap);
-#undef LAY
+    for (size_t at = 0; at < sizeof *table; at += sizeof(void *)) {
+        const void *member;
+        memcpy(&member, (const char *)table + at, sizeof member);
+        if (member != NULL)
+            memcpy((char *)over + at, &member, sizeof member);
+    }
 }
 
 __attribute__((constructor)) static void find_tiers(void)

@@ -1,4 +1,4 @@
-/* join_scalar.c: the kernels of the joins in portable C. This file says what the other tiers must return. */
+/* join_scalar.c: the kernels of the joins in portable C. The other tiers return the same. */
 #include "kernels/kernels.h"
 
 static uint64_t distance_of(const nd_near *near, size_t row, size_t column)
@@ -42,7 +42,7 @@ static size_t may_overlap(const uint64_t *query, size_t words, uint64_t excess, 
 }
 
 const nd_kernels nd_kernels_compare_scalar = {
-    .name = "scalar",
+    .name = ND_BASE_TIER,
     .near_pairs = near_pairs,
     .may_overlap = may_overlap,
 };

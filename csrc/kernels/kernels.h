@@ -13,18 +13,20 @@
 #define ND_HAVE_X86 0
 #endif
 
+/* The tier that any CPU of the platform can run. */
 #if defined(__aarch64__) && defined(__ARM_NEON)
 #define ND_HAVE_NEON 1
+#define ND_BASE_TIER "neon"
 #else
 #define ND_HAVE_NEON 0
+#define ND_BASE_TIER "scalar"
 #endif
 
-/* Before a loop of a constant count over registers held in an array. */
-#define ND_PRAGMA(text) _Pragma(#text)
+/* Before a loop of up to eight turns over registers held in an array: whole, so that they are registers. */
 #if defined(__clang__)
-#define ND_UNROLL(count) ND_PRAGMA(clang loop unroll_count(count))
+#define ND_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define ND_UNROLL(count) ND_PRAGMA(GCC unroll count)
+#define ND_UNROLL _Pragma("GCC unroll 8")
 #endif
 
 /* Pairs of codes to look at: every row with every column that stands behind it. A code is plane_count words, 1, 2 or 4: word w of
@@ -93,11 +95,10 @@ typedef struct nd_kernels {
     /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
     void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
         size_t count, uint32_t *minima);
-    /* ones[i] += how many of the digests have bit i set; digests stand `stride` bytes apart, their first `width` bytes count */
-    void (*count_bits)(const uint8_t *digests, size_t count, size_t stride, size_t width, int64_t *ones);
     /* ones[i] += how many of the hashes have bit i set, bit 0 the most significant of 64 */
     void (*count_bits64)(const uint64_t *hashes, size_t count, int64_t *ones);
-    /* sums[i] += weights[j] wherever digest j has bit i set, modulo 2^64; layout of the digests as in count_bits */
+    /* sums[i] += weights[j] wherever digest j has bit i set, modulo 2^64; digests stand `stride` bytes apart,
+     * their first `width` bytes count */
     void (
         *add_weights)(const uint8_t *digests, size_t count, size_t stride, size_t width, const int64_t *weights, uint64_t *sums);
     /* The letters and digits of ASCII text (no byte above 127), case mapped, a joiner in the place of the first byte behind each
@@ -158,9 +159,6 @@ extern const nd_kernels nd_kernels_compare_avx512;
 extern const nd_kernels nd_kernels_avx2;
 extern const nd_kernels nd_kernels_text_avx2;
 extern const nd_kernels nd_kernels_text_avx512;
-#endif
-#if ND_HAVE_NEON
-extern const nd_kernels nd_kernels_neon;
 #endif
 
 const nd_kernels *nd_kernels_active(void);

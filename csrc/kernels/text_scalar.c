@@ -114,7 +114,7 @@ static void hash_shingles(const nd_shingles *shingles, uint64_t *hashes)
 }
 
 const nd_kernels nd_kernels_text_scalar = {
-    .name = "scalar",
+    .name = ND_BASE_TIER,
     .ascii_words = ascii_words,
     .words = words_of,
     .hash_shingles = hash_shingles,

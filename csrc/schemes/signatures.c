@@ -44,18 +44,32 @@ static uint64_t sum_of(const int64_t *weights, size_t count)
     return sum;
 }
 
+/* Eight bytes of up to ND_HASH_BLOCK digests, or what is left of them, with the most significant bit first. */
+static void count_bits(const uint8_t *digests, size_t count, size_t stride, size_t width, int64_t *ones)
+{
+    uint64_t words[ND_HASH_BLOCK];
+    int64_t counted[64] = {0};
+    for (size_t i = 0; i < count; i++)
+        words[i] = nd_load_big(digests + i * stride, width) << (64 - 8 * width);
+    nd_kernels_active()->count_bits64(words, count, counted);
+    for (size_t bit = 0; bit < 8 * width; bit++)
+        ones[bit] += counted[bit];
+}
+
 int nd_simhash(const uint8_t *digests, size_t count, size_t digest_size, size_t bits, const int64_t *weights, int64_t *counters,
     uint8_t *code)
 {
     if (bits == 0 || bits % 8 != 0 || bits / 8 > digest_size || (weights != NULL && !weights_fit(weights, count)))
         return ND_ERROR_PARAMETER;
-    const nd_kernels *kernels = nd_kernels_active();
+    const size_t width = bits / 8;
     memset(counters, 0, bits * sizeof *counters);
-    if (weights == NULL)
-        kernels->count_bits(digests, count, digest_size, bits / 8, counters);
-    for (size_t start = 0; weights != NULL && start < count; start += ND_HASH_BLOCK) {
-        size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
-        kernels->add_weights(digests + start * digest_size, size, digest_size, bits / 8, weights + start, (uint64_t *)counters);
+    for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
+        const size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
+        const uint8_t *const block = digests + start * digest_size;
+        if (weights != NULL)
+            nd_kernels_active()->add_weights(block, size, digest_size, width, weights + start, (uint64_t *)counters);
+        for (size_t i = 0; weights == NULL && i < width; i += 8)
+            count_bits(block + i, size, digest_size, width - i < 8 ? width - i : 8, counters + 8 * i);
     }
     balance(counters, bits, weights == NULL ? count : sum_of(weights, count));
     signs(counters, bits, code);

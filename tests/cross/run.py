@@ -36,7 +36,7 @@ ROOT = HERE.parents[1]
 WINE = ("/usr/lib/wine/wine64",)
 QEMU_ARM = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 X86 = frozenset({"scalar", "avx2", "avx512"})
-NEON = frozenset({"scalar", "neon"})
+NEON = frozenset({"neon"})
 SCALAR = frozenset({"scalar"})
 
 
