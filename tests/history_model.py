@@ -11,15 +11,7 @@ from typing import Any, NamedTuple
 
 from support import ONE_ROW, Case, Model, case_of, case_of_parts
 
-from neardup_db import (
-    BinaryCode,
-    BitSampling,
-    BottomK,
-    MinHash,
-    Passages,
-    SimHash,
-    TextRules,
-)
+from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, Passages, SimHash, TextRules
 
 START = 1_700_000_000_000
 """Of the clock, milliseconds since 1970."""

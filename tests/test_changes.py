@@ -16,16 +16,7 @@ import pytest
 from commands import outcome as run
 from support import SETS, WORDS
 
-from neardup_db import (
-    BinaryCode,
-    Changes,
-    CorruptIndexError,
-    Index,
-    MinHash,
-    MismatchError,
-    ReadOnlyError,
-    limits,
-)
+from neardup_db import BinaryCode, Changes, CorruptIndexError, Index, MinHash, MismatchError, ReadOnlyError, limits
 
 
 class Follower:

@@ -12,17 +12,7 @@ import pandas as pd
 import pytest
 from support import LATER, PAST, SOON, WORDS, keys
 
-from neardup_db import (
-    BinaryCode,
-    BitSampling,
-    BottomK,
-    DuplicateKeyError,
-    Index,
-    MinHash,
-    NearDupError,
-    ParameterError,
-    SimHash,
-)
+from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, Index, MinHash, NearDupError, ParameterError, SimHash
 
 NUMBER = 0xF0E1D2C3B4A59687
 BYTES = NUMBER.to_bytes(8, "big")

@@ -11,16 +11,7 @@ import pytest
 import xxhash
 from support import WORDS, containment, containment_estimate
 
-from neardup_db import (
-    BottomK,
-    CorruptIndexError,
-    Index,
-    Match,
-    MinHash,
-    ParameterError,
-    TextRules,
-    compute,
-)
+from neardup_db import BottomK, CorruptIndexError, Index, Match, MinHash, ParameterError, TextRules, compute
 
 NAMES = ["ash", "bay", "box", "elm", "fig", "fir", "gum", "haw", "ivy", "oak", "rue", "sal", "tea", "yew"]
 WHOLE = {

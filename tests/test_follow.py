@@ -15,16 +15,7 @@ from followed import PLAIN, Followed, keys, pending, right
 from load import run_threads
 from support import SETS
 
-from neardup_db import (
-    FormatError,
-    Index,
-    MismatchError,
-    NearDupError,
-    ParameterError,
-    ReadOnlyError,
-    SyncReport,
-    TextRules,
-)
+from neardup_db import FormatError, Index, MismatchError, NearDupError, ParameterError, ReadOnlyError, SyncReport, TextRules
 from neardup_db.cli import main
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "existing_table.py"

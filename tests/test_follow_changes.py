@@ -12,14 +12,7 @@ from followed import PLAIN, Followed, keys, pending, right
 from standard import MODULE
 from support import SETS, WORDS
 
-from neardup_db import (
-    BinaryCode,
-    Index,
-    MismatchError,
-    NearDupError,
-    ParameterError,
-    SyncReport,
-)
+from neardup_db import BinaryCode, Index, MismatchError, NearDupError, ParameterError, SyncReport
 
 # ---- the table changes -------------------------------------------------------------------------------------------------
 

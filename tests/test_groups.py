@@ -11,14 +11,7 @@ import pyarrow
 import pytest
 from click.testing import CliRunner
 
-from neardup_db import (
-    ANY_GROUP,
-    BinaryCode,
-    DuplicateKeyError,
-    Index,
-    KeyNotFoundError,
-    MinHash,
-)
+from neardup_db import ANY_GROUP, BinaryCode, DuplicateKeyError, Index, KeyNotFoundError, MinHash
 from neardup_db.cli.app import main
 
 TEXT = "the quick brown fox jumps over the lazy dog"

@@ -15,17 +15,7 @@ import pytest
 from buckets import rows
 from support import CASES, PAST, Case, Model
 
-from neardup_db import (
-    BinaryCode,
-    BottomK,
-    CorruptIndexError,
-    Index,
-    MinHash,
-    ParameterError,
-    SimHash,
-    TextRules,
-    limits,
-)
+from neardup_db import BinaryCode, BottomK, CorruptIndexError, Index, MinHash, ParameterError, SimHash, TextRules, limits
 from neardup_db.store.query import joins
 
 WORDS = "oak elm ash fir yew box bay may ivy rue".split()  # noqa: SIM905

@@ -21,14 +21,7 @@ import pytest
 from disks import WatchedDisk
 from test_opening import TEXT, made
 
-from neardup_db import (
-    DiskFullError,
-    FormatError,
-    Index,
-    MinHash,
-    NearDupError,
-    ParameterError,
-)
+from neardup_db import DiskFullError, FormatError, Index, MinHash, NearDupError, ParameterError
 from neardup_db.store.layout import opening
 from neardup_db.system import IS_WINDOWS
 

@@ -18,17 +18,7 @@ import pytest
 from commands import FOX, good, refused, run
 from support import FAR, LATER, PAST, SETS, WORDS
 
-from neardup_db import (
-    BottomK,
-    DuplicateKeyError,
-    Index,
-    Match,
-    MinHash,
-    NearDupError,
-    ParameterError,
-    Skipped,
-    limits,
-)
+from neardup_db import BottomK, DuplicateKeyError, Index, Match, MinHash, NearDupError, ParameterError, Skipped, limits
 from neardup_db.cli import outputs
 
 Told = tuple[Any, str, Any]

@@ -17,16 +17,7 @@ from commands import good, run
 from load import steps
 from standard import connect
 
-from neardup_db import (
-    BinaryCode,
-    CorruptIndexError,
-    DuplicateKeyError,
-    Index,
-    Match,
-    ParameterError,
-    SimHash,
-    load,
-)
+from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, Index, Match, ParameterError, SimHash, load
 from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import open_index, similarities
 from neardup_db.store.query.joins import Codes, Members, RangePairs

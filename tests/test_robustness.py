@@ -15,15 +15,7 @@ import pytest
 from standard import MODULE
 
 import neardup_db.store.layout.opening as opening
-from neardup_db import (
-    BinaryCode,
-    BottomK,
-    CorruptIndexError,
-    Index,
-    MinHash,
-    MismatchError,
-    SimHash,
-)
+from neardup_db import BinaryCode, BottomK, CorruptIndexError, Index, MinHash, MismatchError, SimHash
 
 # ---- creating a file -------------------------------------------------------------------------------------------------
 

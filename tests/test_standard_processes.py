@@ -26,15 +26,7 @@ from support import SETS, WORDS
 from test_interrupts import TEXTS, WRITES, interrupted_at, later
 from test_standard_connection import TEXT, open_files, urls
 
-from neardup_db import (
-    BinaryCode,
-    ClosedError,
-    DiskFullError,
-    Index,
-    MinHash,
-    NearDupError,
-    ParameterError,
-)
+from neardup_db import BinaryCode, ClosedError, DiskFullError, Index, MinHash, NearDupError, ParameterError
 from neardup_db.store.database import libraries
 from neardup_db.store.layout import opening
 

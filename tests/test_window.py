@@ -12,19 +12,7 @@ from typing import Any
 import pytest
 from support import CASES, SETS, WORDS, keys
 
-from neardup_db import (
-    ANY_GROUP,
-    BinaryCode,
-    BottomK,
-    Count,
-    Index,
-    Match,
-    MinHash,
-    MismatchError,
-    ParameterError,
-    clock,
-    limits,
-)
+from neardup_db import ANY_GROUP, BinaryCode, BottomK, Count, Index, Match, MinHash, MismatchError, ParameterError, clock, limits
 
 HOUR = timedelta(hours=1)
 NOW = round(time.time(), 3)
