@@ -33,6 +33,13 @@ def open_database(path: str = ":memory:") -> apsw.Connection:
     return connection
 
 
+def damage(path: Path, sql: str) -> None:
+    """Change a file behind the index's back; `@` stands for `neardup_`."""
+    connection = apsw.Connection(str(path))
+    connection.execute(sql.replace("@", "neardup_"))
+    connection.close()
+
+
 def sql_file(folder: str, name: str, index: str) -> str:
     """A file of SQL of the package, for an index of a name."""
     lines = (PACKAGE / folder / f"{name}.sql").read_text("utf-8").splitlines()

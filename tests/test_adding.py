@@ -45,13 +45,6 @@ def test_add_returns_matches_best_first(codes: Index) -> None:
     ]
 
 
-def test_add_of_text_returns_similarities(texts: Index) -> None:
-    """Where the scheme has no distance it is None, and the similarity is its measure."""
-    assert texts.add("a", "w x y z") == []
-    assert texts.add("b", "w x y v") == [Match("a", 0.6, None)]
-    assert texts.add("c", "w x y z v") == [Match("a", 0.8, None), Match("b", 0.8, None)]
-
-
 def test_add_returns_at_most_ten_unless_told(codes: Index) -> None:
     """limit is 10, may be 0, and cuts the answer, not what is recorded."""
     for number in range(15):
@@ -99,18 +92,6 @@ def test_an_existing_key_is_an_error_unless_told(codes: Index) -> None:
     with pytest.raises(DuplicateKeyError, match=r"key 'a' is already in the index.*if_exists='replace'"):
         codes.add_code("a", FAR)
     assert keys(codes.query_code(0)) == ["a"] and codes.query_code(FAR) == []
-
-
-def test_replace_makes_the_newest_document(codes: Index) -> None:
-    """if_exists="replace" forgets the old one altogether, and the new one comes last."""
-    codes.add_code("a", 0, metadata=1)
-    codes.add_code("b", 0)
-    assert keys(codes.add_code("a", 1, if_exists="replace")) == ["b"]
-    assert list(codes) == ["b", "a"]
-    assert codes.get("a").metadata is None
-    assert codes.query_code(0) == [Match("b", 1.0, 0), Match("a", 1 - 1 / 64, 1)]
-    assert codes.add_code("a", FAR, if_exists="replace") == []
-    assert codes.clusters() == [] and codes.check().ok
 
 
 def test_keys_are_text_bytes_or_numbers(codes: Index) -> None:
@@ -224,28 +205,6 @@ def test_ids_that_are_used_up_are_an_error(table: str) -> None:
 
 
 # ---- add_if_new --------------------------------------------------------------------------------------------------------
-
-
-def test_add_if_new_stores_what_is_new(texts: Index) -> None:
-    """An empty answer means that it was new and is stored; else the matches come back and nothing is."""
-    assert texts.add_if_new("a", "w x y z") == []
-    assert texts.add_if_new("b", "w x y v") == [Match("a", 0.6, None)]
-    assert texts.add_if_new("c", "other words here") == []
-    assert list(texts) == ["a", "c"]
-
-
-def test_add_if_new_with_an_existing_key(texts: Index) -> None:
-    """An existing key is an error, is replaced by what is new (its own text does not count), or ignored."""
-    texts.add("a", "w x y z")
-    with pytest.raises(DuplicateKeyError, match="'a'"):
-        texts.add_if_new("a", "other words here")
-    assert texts.add_if_new("a", "other words here", if_exists="ignore") == []
-    assert texts.get("a").text == "w x y z"
-    assert texts.add_if_new("a", "w x y z v", if_exists="replace") == []
-    assert texts.get("a").text == "w x y z v"
-    texts.add("b", "p q r s")
-    assert keys(texts.add_if_new("a", "p q r s", if_exists="replace")) == ["b"]
-    assert texts.get("a").text == "w x y z v"
 
 
 def test_touch_counts_the_best_match_as_seen_again(texts: Index) -> None:

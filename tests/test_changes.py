@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
+from by_hand import damage
 from commands import outcome as run
 from support import SETS, WORDS
 
@@ -310,9 +310,7 @@ def test_check_names_damage_and_repair_begins_again(path: Path, sql: str, proble
     with Index(path, SETS, text=WORDS) as index:
         index.add_many([("a", "oak elm"), ("b", "oak elm")])
         token = index.changes().token
-    connection = apsw.Connection(str(path))
-    connection.execute(sql)
-    connection.close()
+    damage(path, sql)
     with Index(path) as index:
         assert any(problem in one for one in index.check().problems)
         if problem.endswith(("NULL", "x'", "4", "1")) and "noted" not in problem:

@@ -11,7 +11,7 @@ import pytest
 import xxhash
 from support import WORDS, containment, containment_estimate
 
-from neardup_db import BottomK, CorruptIndexError, Index, Match, MinHash, ParameterError, TextRules, compute
+from neardup_db import BottomK, CorruptIndexError, Index, Match, MinHash, ParameterError, TextRules
 
 NAMES = ["ash", "bay", "box", "elm", "fig", "fir", "gum", "haw", "ivy", "oak", "rue", "sal", "tea", "yew"]
 WHOLE = {
@@ -46,18 +46,6 @@ def split(text: str) -> list[str]:
 
 
 # ---- what comes back ----------------------------------------------------------------------------------------------------
-
-
-def test_a_part_is_found_in_something_longer(index: Index) -> None:
-    """Documents come back by the share of the text's words that they have, whatever else they have."""
-    index.add("all", "ash bay box elm fig fir gum haw ivy oak")
-    index.add("half", "oak ivy bay")
-    index.add("none", "rue sal tea")
-    index.add("again", "BAY, ASH: ash")
-    assert contained(index, "ash bay", 0.5) == [("all", 1.0), ("again", 1.0), ("half", 0.5)]
-    assert index.query("ash bay", measure="containment", threshold=1.0)[0] == Match("all", 1.0, None)
-    assert contained(index, "ash bay box yew") == []
-    assert contained(index, "ash bay box yew", 0.75) == [("all", 0.75)]
 
 
 @pytest.mark.parametrize("size", range(1, 13))
@@ -145,42 +133,6 @@ def test_exact_indexes_give_exactly_the_containment(store_text: bool) -> None:
                     assert contained(index, " ".join(chosen), threshold, group=group) == expected
 
 
-def test_the_index_and_the_function_measure_the_same() -> None:
-    """Similarities of an index are those of compute.containment on the fingerprints, and on the whole sets."""
-    source = random.Random(9)
-    words = [f"w{number}" for number in range(200)]
-    texts = [" ".join(source.sample(words, size)) for size in (5, 40, 60, 90, 120, 180) * 4]
-    sketches, whole = BottomK(k=32, containment=True), MinHash(exact=True)
-    with Index(":memory:", sketches, text=WORDS) as estimated, Index(":memory:", whole, text=WORDS) as exact:
-        for number, text in enumerate(texts):
-            estimated.add(number, text)
-            exact.add(number, text)
-        for asked in texts:
-            a = sketches.fingerprint(asked, WORDS)
-            values = [compute.containment(a, sketches.fingerprint(other, WORDS), k=32) for other in texts]
-            assert dict(contained(estimated, asked, 0.1)) == {n: v for n, v in enumerate(values) if v >= 0.1}
-            a = compute.bottom_k(compute.shingle_hashes(asked, WORDS), 1000)
-            sets = [compute.bottom_k(compute.shingle_hashes(other, WORDS), 1000) for other in texts]
-            values = [compute.containment(a, b) for b in sets]
-            assert dict(contained(exact, asked, 0.1)) == {n: v for n, v in enumerate(values) if v >= 0.1}
-
-
-def test_a_whole_quotation_is_told_as_one() -> None:
-    """A text all of whose words stand in a longer document is found with 1.0 wherever the fingerprints cover one of them."""
-    source = random.Random(2)
-    words = [f"w{number}" for number in range(1000)]
-    k, covered = 16, 0
-    with Index(":memory:", BottomK(k=k, containment=True), text=WORDS) as index:
-        for trial in range(200):
-            document = source.sample(words, 400)
-            part = source.sample(document, 40)
-            index.add(trial, " ".join(document), group=trial)
-            known = any(one <= hashes(document)[k - 1] for one in hashes(part))
-            assert contained(index, " ".join(part), 1.0, group=trial) == ([(trial, 1.0)] if known else [])
-            covered += known
-    assert 140 < covered < 180  # (1 - 40 / 400)^16 = 0.185 of 200 are missed: 163 found, standard deviation 5.5
-
-
 # ---- what is filed --------------------------------------------------------------------------------------------------------
 
 
@@ -237,9 +189,6 @@ def test_the_file_remembers(tmp_path: Path) -> None:
         index.connection.execute("UPDATE neardup_setting SET value = 2 WHERE name = 'containment'")
     with pytest.raises(CorruptIndexError, match="containment"):
         Index(path)
-
-
-# ---- what is refused ------------------------------------------------------------------------------------------------------
 
 
 # ---- explained, and in SQL ------------------------------------------------------------------------------------------------

@@ -111,28 +111,6 @@ def numbered(letter: str, first: int, last: int) -> str:
     return " ".join(f"{letter}{i}" for i in range(first, last))
 
 
-def test_a_text_that_only_expired_documents_have_in_a_crowd() -> None:
-    """A document with the text of an expired one joins the cluster of what matches it and a crowd, before expire() and after."""
-    near, other = numbered("c", 0, 20), numbered("d", 0, 12)
-    with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
-        index.add_many((i, f"{near} u{i}") for i in range(200))
-        index.add("bridge", f"{near} {other}")
-        index.add("before", f"{other} c0 c1 c2 c3 c4 c5 c6 c7")
-        assert len(index.clusters()[0].keys) == 202
-        for key in ("bridge", "before"):
-            index.update(key, expires_at=PAST)
-        assert index.add("same", f"{other} c0 c1 c2 c3 c4 c5 c6 c7") == []
-        index.add_many((i, f"{near} u{i}") for i in range(200, 300))
-        index.add(300, f"{near} u300")
-        assert sorted(len(one.keys) for one in index.clusters()) == [301]
-        index.add("both", f"{near} {other} x")
-        assert {"same", 0, 300} < {match.key for match in index.matches("both")}
-        for _ in range(2):
-            assert [set(one.keys) for one in index.clusters()] == [{*range(301), "same", "both"}]
-            assert index.check().problems == ()
-            index.expire()
-
-
 def test_an_add_searches_a_crowd_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nothing of the crowd matches, or all that does has expired."""
     monkeypatch.setattr(limits, "CROWD", 3)
@@ -150,24 +128,3 @@ def test_an_add_searches_a_crowd_once(monkeypatch: pytest.MonkeyPatch) -> None:
             index.connection.exec_trace = None
             assert bool(found) == (key == "some")
             assert sum("neardup_candidates('neardup', :fingerprint, +:group_id, :crowd)" in sql for sql in run) == 1
-
-
-def test_a_crowd_of_expired_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """add and add_if_new see nothing of a crowd that has expired, and everything of the one that follows it."""
-    monkeypatch.setattr(limits, "CROWD", 3)
-    near = numbered("c", 0, 20)
-    for at_once in (True, False):
-        with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
-            index.add_many((i, f"{near} u{i}") for i in range(8))
-            for key in range(8):
-                index.update(key, expires_at=PAST)
-            later = [(f"later {i}", f"{near} u{i}") for i in range(4, 12)]
-            if at_once:
-                assert index.add_many(later).matched == 7
-            else:
-                assert index.add_if_new(*later[0]) == []
-                assert all(index.add(*record) for record in later[1:])
-            for _ in range(2):
-                assert [one.keys for one in index.clusters()] == [tuple(f"later {i}" for i in range(4, 12))]
-                assert index.check().problems == ()
-                index.expire()

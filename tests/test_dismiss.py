@@ -7,18 +7,18 @@ import json
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from by_hand import damage
 from click.testing import CliRunner
 from commands import outcome as run
 from support import PAST, SETS, WORDS, keys
 
-from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash, limits
+from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash
 from neardup_db.cli import main
 from neardup_db.store.clustering.dismissing import adopt
 
@@ -53,56 +53,6 @@ def test_a_dismissed_pair_is_no_match_and_no_pair(triple: Index) -> None:
     assert triple.check().ok
 
 
-def test_a_cluster_splits_where_nothing_else_connects_it(triple: Index) -> None:
-    """With the other edge dismissed as well, the document is in no cluster, and undismissing brings it back."""
-    triple.dismiss("a", "b")
-    triple.dismiss("c", "b")
-    assert clusters(triple) == [("a", "c")] and triple.matches("b") == [] and triple.check().ok
-    assert triple.undismiss("b", "c") is True
-    assert clusters(triple) == [("a", "b", "c")] and pairs(triple) == {("a", "c"), ("b", "c")} and triple.check().ok
-
-
-def test_equal_copies_can_be_dismissed(triple: Index) -> None:
-    """Documents of one fingerprint may be in two clusters, and a later copy connects them again."""
-    triple.delete("b")
-    assert triple.dismiss("a", "c") and clusters(triple) == [] and pairs(triple) == set()
-    triple.add("d", "oak elm ash")
-    assert clusters(triple) == [("a", "c", "d")] and pairs(triple) == {("a", "d"), ("c", "d")} and triple.check().ok
-    triple.delete("d")
-    assert clusters(triple) == [] and triple.check().ok
-    triple.add_many([("e", "oak elm ash"), ("f", "oak elm ash yew")])
-    assert clusters(triple) == [("a", "c", "e", "f")] and triple.check().ok
-
-
-def test_a_new_copy_of_a_dismissed_document_finds_what_that_does_not(triple: Index) -> None:
-    """A new equal copy of `b` is like `a`, though `b` and `a` are dismissed; also after `add_many`, which files no such copy."""
-    for key in "ac":
-        triple.dismiss(key, "b")
-    triple.add_many([("b2", "oak elm ash fir"), ("b3", "oak elm ash fir")])
-    assert clusters(triple) == [("a", "b", "c", "b2", "b3")]
-    assert pairs(triple) == {*itertools.combinations(["a", "b", "c", "b2", "b3"], 2)} - {("a", "b"), ("b", "c")}
-    assert triple.check().ok
-
-
-def test_dismissing_says_whether_it_is_new(triple: Index) -> None:
-    """True the first time, then False, whichever key comes first; the same for taking it back."""
-    assert [triple.undismiss("a", "b"), triple.dismiss("a", "b"), triple.dismiss("b", "a")] == [False, True, False]
-    assert list(triple.dismissed()) == [("a", "b")]
-    assert [triple.undismiss("b", "a"), triple.undismiss("a", "b")] == [True, False]
-    assert list(triple.dismissed()) == [] and pairs(triple) == {("a", "b"), ("a", "c"), ("b", "c")}
-
-
-def test_a_pair_that_does_not_match_is_remembered(triple: Index) -> None:
-    """It is dismissed in case it matches under other settings, as after a rebuild with a lower threshold."""
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many([("a", "oak elm ash fir"), ("b", "oak elm yew box bay")])
-        assert index.dismiss("a", "b") and index.undismiss("a", "b") and index.clusters() == [] and index.dismiss("a", "b")
-        index.rebuild(MinHash(threshold=0.2, exact=True, num_perm=64, bands=64, rows=1))
-        assert clusters(index) == [] and index.check().ok
-        index.undismiss("a", "b")
-        assert clusters(index) == [("a", "b")] and index.check().ok
-
-
 @pytest.mark.parametrize("method", ["dismiss", "undismiss"])
 def test_wrong_keys_are_named(triple: Index, method: str) -> None:
     """An unknown key is a KeyNotFoundError, and nothing is written."""
@@ -114,15 +64,6 @@ def test_wrong_keys_are_named(triple: Index, method: str) -> None:
 
 
 # ---- one document with all that it matches -----------------------------------------------------------------------------
-
-
-def test_a_document_is_taken_out_of_its_cluster_at_once(triple: Index) -> None:
-    """`dismiss` with one key dismisses each pair of the document and counts these; `undismiss` with one key brings all back."""
-    assert triple.dismiss("a") == 2 and triple.dismiss("a") == 0 and triple.dismiss("far") == 0
-    assert list(triple.dismissed()) == [("a", "b"), ("a", "c")]
-    assert triple.matches("a") == [] and pairs(triple) == {("b", "c")} and clusters(triple) == [("b", "c")] and triple.check().ok
-    assert triple.undismiss("a") == 2 and triple.undismiss("a") == 0
-    assert clusters(triple) == [("a", "b", "c")] and len(pairs(triple)) == 3 and triple.check().ok
 
 
 def test_an_expired_document_does_not_keep_a_document_in_its_cluster(triple: Index) -> None:
@@ -221,31 +162,6 @@ def test_a_word_survives_what_makes_tables_anew(path: Path, change: str) -> None
         assert clusters(index) == [("b", "d")] and index.check().ok
 
 
-def test_others_see_it_at_once(path: Path) -> None:
-    """An index that is open already follows the first dismissal of another one, and of a thread."""
-    with Index(path, MinHash()) as one, Index(path) as other:
-        assert keys(other.matches("b")) == ["c", "d"]
-        one.dismiss("b", "c")
-        assert keys(other.matches("b")) == ["d"]
-        thread = threading.Thread(target=one.dismiss, args=("b", "d"))
-        thread.start()
-        thread.join()
-        assert other.matches("b") == [] and one.matches("b") == [] and other.check().ok
-
-
-def test_a_word_that_is_taken_back_with_its_transaction(path: Path) -> None:
-    """What a failed transaction has dismissed, the first table of an index too, is not dismissed."""
-    with Index(path, name="second", scheme=SETS, text=WORDS) as index:
-        index.add_many([("a", "oak elm"), ("b", "oak elm")])
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            index.dismiss("a", "b")
-            assert index.clusters() == []
-            raise ZeroDivisionError
-        assert clusters(index) == [("a", "b")] and list(index.dismissed()) == []
-        index.dismiss("a", "b")
-        assert index.clusters() == [] and index.check().ok
-
-
 def test_many_words_at_once() -> None:
     """Pairs that are taken over from another index are dismissed together, those that are known are not counted."""
     with Index(":memory:", SETS, text=WORDS) as index, Index(":memory:", SETS, text=WORDS) as other:
@@ -263,36 +179,6 @@ def test_many_words_at_once() -> None:
 
 
 # ---- crowds ----------------------------------------------------------------------------------------------------------
-
-
-def crowd_sizes(index: Index) -> list[int]:
-    """How many fingerprints each crowd has."""
-    sql = "SELECT count(*) FROM neardup_fingerprint WHERE crowd <> 0 GROUP BY crowd ORDER BY 1"
-    return [row[0] for row in index.connection.execute(sql)]
-
-
-def test_dismissing_inside_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crowd stays one cluster: dismissed copies belong to it while other documents connect them, and leave it with the last."""
-    monkeypatch.setattr(limits, "CROWD", 4)
-    with Index(":memory:", SETS, text=WORDS) as index:
-        for n in range(8):
-            index.add(n, f"oak elm ash fir yew box w{n}")
-        index.add("copy", "oak elm ash fir yew box w0")
-        assert crowd_sizes(index) == [8]
-        index.dismiss(1, 2)
-        assert crowd_sizes(index) == [8] and index.check().ok
-        index.dismiss(0, "copy")
-        assert crowd_sizes(index) == [9] and index.check().ok
-        index.undismiss(0, "copy")
-        assert crowd_sizes(index) == [9] and index.check().ok
-        index.dismiss(0, "copy")
-        for n in range(1, 8):
-            index.dismiss("copy", n)
-        assert clusters(index) == [tuple(range(8))] and crowd_sizes(index) == [8] and index.check().ok
-        assert keys(index.add("new", "oak elm ash fir yew box w0"))[:2] == [0, "copy"]
-        assert clusters(index) == [(*range(8), "copy", "new")] and index.check().ok
-        index.delete_many(["copy", "new"])
-        assert crowd_sizes(index) == [8] and index.check().ok
 
 
 # ---- numbers of clusters -----------------------------------------------------------------------------------------------
@@ -400,9 +286,7 @@ def test_check_names_damage_and_repair_mends_it(path: Path, sql: str, problem: s
 
 def test_a_table_of_dismissed_pairs_that_was_dropped(path: Path) -> None:
     """Its pairs are no longer dismissed: check() names the matches, and a repair records them."""
-    connection = apsw.Connection(str(path))
-    connection.execute("DROP TABLE neardup_dismissed")
-    connection.close()
+    damage(path, "DROP TABLE neardup_dismissed")
     with Index(path) as index:
         assert list(index.dismissed()) == [] and not index.check().ok
         assert index.check(repair=True).ok and index.dismiss("a", "b")

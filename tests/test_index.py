@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from support import FAR, LATER, PAST, SOON, keys
+from support import FAR, LATER, SOON, keys
 
 from neardup_db import (
     AddReport,
@@ -24,7 +24,6 @@ from neardup_db import (
     Pair,
     ShortTextsWarning,
     TextRules,
-    clock,
 )
 
 # ---- query -------------------------------------------------------------------------------------------------------------
@@ -145,16 +144,6 @@ def test_iteration_while_documents_come_and_go(codes: Index) -> None:
     assert seen == [*range(600), *range(700, 1200), "new"]
 
 
-def test_delete_says_whether_there_was_one(codes: Index) -> None:
-    """delete is True or False, delete_many counts documents, not keys."""
-    codes.add_codes(["a", "b", "c"], [0, 0, 0])
-    assert codes.delete("a") is True and codes.delete("a") is False
-    assert codes.delete_many(iter(["b", "nope", "b", "c"])) == 2
-    assert codes.delete_many([]) == 0 and len(codes) == 0
-    tables = ("document", "fingerprint", "match", "code_bucket")
-    assert [codes.connection.execute(f"SELECT count(*) FROM neardup_{name}").get for name in tables] == [0, 0, 0, 0]
-
-
 def test_ids_are_never_used_twice(codes: Index) -> None:
     """A document added after a deletion is the newest."""
     codes.add_codes(["a", "b"], [0, 0])
@@ -174,73 +163,7 @@ def test_expire_removes_what_has_had_its_time(codes: Index) -> None:
     assert list(codes) == ["d"] and codes.check().ok
 
 
-def test_expire_before_now_leaves_what_has_expired_since_invisible(codes: Index) -> None:
-    """expire(a moment that is past) mends clusters for good: what has expired since, or before it came, connects nobody."""
-    for key, code, expires_at in (("a", 0, None), ("r", 0b111, None), ("c", 0b111111, None), ("e", 1 << 40, PAST)):
-        codes.add_code(key, code, expires_at=expires_at)
-    assert codes.clusters() == [Cluster("a", ("a", "r", "c"))]
-    codes.update("r", expires_at=PAST - 1000)
-    for moment, removed in ((PAST - 500, 1), (None, 1)):
-        assert codes.expire(moment) == removed
-        assert codes.clusters() == [] and codes.stats()["clusters"] == 0 and codes.check().problems == ()
-
-
-BEGUN = 1_700_000_000
 """Unix seconds at which a Clock begins."""
-
-
-class Clock:
-    """The time of an index, in seconds since BEGUN."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds = 0
-        monkeypatch.setattr(clock, "now_ms", lambda: (BEGUN + self.seconds) * 1000)
-
-
-def test_a_clock_that_is_set_back(codes: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document that a clock set back shows again is in its cluster at once, however it was stored, and when it is revived."""
-    time_now = Clock(monkeypatch)
-    time_now.seconds = 100
-    codes.add_code("a", 0)
-    codes.add_code("bridge", 0b111, expires_at=BEGUN + 1000)
-    time_now.seconds = 2000
-    codes.add_code("over", 1, expires_at=BEGUN + 1000)
-    codes.add_codes(["also over"], [0b11], expires_at=BEGUN + 1000)
-    codes.add_code("c", 0b111111)
-    assert codes.clusters() == [] and codes.check().problems == ()
-    time_now.seconds = 500
-    shown = [Cluster("a", ("a", "bridge", "over", "also over", "c"))]
-    assert codes.clusters() == shown and codes.stats()["clusters"] == 1 and codes.check().problems == ()
-    codes.update("bridge", expires_at=None)
-    time_now.seconds = 2000
-    assert codes.clusters() == [Cluster("a", ("a", "bridge", "c"))] and codes.check().problems == ()
-    assert codes.expire() == 2
-    assert codes.clusters() == [Cluster("a", ("a", "bridge", "c"))] and codes.check().problems == ()
-
-
-def test_add_if_new_where_what_it_matches_has_expired(texts: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text is new where only expired documents match it, and is in one cluster with them where a clock set back shows them; a
-    touch that moves an expiry moves it for clusters too."""
-    time_now = Clock(monkeypatch)
-    time_now.seconds = 100
-    texts.add("a", "v w x y", expires_at=BEGUN + 1000)
-    texts.add("b", "v w x z")
-    time_now.seconds = 2000
-    assert texts.add_if_new("c", "w x y u") == []
-    assert texts.clusters() == []
-    time_now.seconds = 500
-    assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
-    assert keys(texts.add_if_new("d", "v w x y", on_match="touch", expires_at=BEGUN + 3000)) == ["a", "b", "c"]
-    time_now.seconds = 2000
-    assert texts.clusters() == [Cluster("a", ("a", "b", "c"))] and texts.check().problems == ()
-
-
-def test_keep_newest_removes_the_oldest(codes: Index) -> None:
-    """keep_newest(n) leaves the n documents added last, and counts what it removed."""
-    codes.add_codes(range(10), [0] * 10)
-    assert codes.keep_newest(20) == 0 and codes.keep_newest(4) == 6
-    assert list(codes) == [6, 7, 8, 9] and codes.clusters() == [Cluster(6, (6, 7, 8, 9))]
-    assert codes.keep_newest(0) == 4 and len(codes) == 0
 
 
 # ---- pairs and clusters ------------------------------------------------------------------------------------------------
@@ -273,21 +196,6 @@ def test_clusters_are_connected_components(codes: Index) -> None:
     assert [len(one) for one in codes.clusters(1)] == [2, 2, 1, 1]
     codes.add_code("b", 0)
     assert codes.clusters()[0] == Cluster("a", ("a", "c", "b"))
-
-
-@pytest.mark.parametrize("record_matches", [True, False])
-def test_without_record_matches_clusters_are_computed(record_matches: bool) -> None:
-    """record_matches=False looks for nothing on add and records nothing; clusters() is the same."""
-    with Index(":memory:", BinaryCode(64, 3), record_matches=record_matches) as index:
-        index.add_code("a", 0b111)
-        assert keys(index.add_code("b", 0)) == (["a"] if record_matches else [])
-        report = index.add_codes(["c", "d", "e"], [0b111000, FAR, FAR])
-        assert report.matched == (2 if record_matches else 0)
-        assert index.clusters() == [Cluster("a", ("a", "b", "c")), Cluster("d", ("d", "e"))]
-        assert len(list(index.pairs())) == 3 and keys(index.query_code(0)) == ["b", "a", "c"]
-        assert (index.stats()["recorded_matches"] > 0) == record_matches
-        assert index.delete("b") and index.clusters() == [Cluster("d", ("d", "e"))]
-        assert index.check().ok
 
 
 def test_ten_thousand_equal_copies(texts: Index) -> None:

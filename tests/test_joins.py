@@ -75,21 +75,6 @@ def test_pairs_of_two_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pairs_in_ranges_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """pairs() and clusters() are those of brute force whether a range, a block or a piece holds one fingerprint or all."""
-    index, model = fill(CASES[name], tmp_path / "a.db", 1)
-    with index:
-        for first, most in ((1, 1), (3, 5), (1024, 1024)):
-            monkeypatch.setattr(limits, "RANGE_FIRST", first)
-            for constant in ("RANGE_MOST", "MEMBERS_MOST", "SET_BLOCK", "COPIES_AT_ONCE", "PAIRS_WANTED"):
-                monkeypatch.setattr(limits, constant, most)
-            monkeypatch.setattr(limits, "SET_HASHES", 9 * most)
-            found = [(p.key_a, p.key_b, p.similarity, p.distance) for p in index.pairs()]
-            assert len(found) == len(set(found)) and set(found) == model.pairs()
-        assert [one.keys for one in index.clusters()] == model.clusters()
-
-
-@pytest.mark.parametrize("name", CASES)
 def test_filing_is_the_table(tmp_path: Path, name: str) -> None:
     """neardup_filing gives the keys of each fingerprint, with its group, in the order in which the table holds them."""
     index, _ = fill(CASES[name], tmp_path / "a.db", 1)

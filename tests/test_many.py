@@ -66,19 +66,6 @@ def test_many_questions_together_are_each_alone(tmp_path: Path, monkeypatch: pyt
         assert ask_many(index, asked, limit=2) == [matches[:2] for matches in expected]
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.usefixtures("small_limits")
-def test_many_questions_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """However many questions a piece has, and whichever thread fingerprints them, answers come in the order of the questions."""
-    index, model, asked = filled(name, tmp_path / "a.db")
-    expected = [model.matches(content) for content in asked]
-    with index:
-        for most, part in ((1, 1), (5, 100), (5, 3), (64, 3)):
-            monkeypatch.setattr(limits, "ASKED_MOST", most)
-            monkeypatch.setattr(limits, "ASKED_PART", part)
-            assert ask_many(index, asked) == expected
-
-
 @pytest.mark.parametrize("name", ["minhash", "binarycode", "bottomk"])
 def test_more_than_is_held_at_once(tmp_path: Path, name: str) -> None:
     """Questions whose join is too large are asked in smaller parts; here by a connection that takes few bytes at once."""

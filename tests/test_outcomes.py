@@ -7,8 +7,7 @@ import gzip
 import io
 import json
 import os
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ import apsw
 import pyarrow
 import pytest
 from commands import FOX, good, refused, run
-from support import FAR, LATER, PAST, SETS, WORDS
+from support import SETS, WORDS
 
-from neardup_db import BottomK, DuplicateKeyError, Index, Match, MinHash, NearDupError, ParameterError, Skipped, limits
+from neardup_db import BottomK, Index, Match, MinHash, NearDupError, ParameterError, limits
 from neardup_db.cli import outputs
 
 Told = tuple[Any, str, Any]
@@ -29,30 +28,6 @@ class Notes(list[Told]):
 
     def __call__(self, key: Any, outcome: str, match: Any) -> None:
         self.append((key, outcome, match))
-
-
-def one_by_one(index: Index, records: list[tuple[Any, str]], if_exists: Any, only_new: bool) -> list[Told]:
-    """The outcome of adding the records one by one."""
-    told: list[Told] = []
-    for key, text in records:
-        was_there = key in index
-        add: Callable[..., list[Match]] = index.add_if_new if only_new else index.add
-        try:
-            matches = add(key, text, if_exists=if_exists, limit=1)
-        except DuplicateKeyError as error:
-            told.append((key, "skipped", str(error)))
-            continue
-        if was_there and if_exists == "ignore":
-            outcome = "ignored"
-        else:
-            outcome = "duplicate" if only_new and matches else "replaced" if was_there else "added"
-        told.append((key, outcome, matches[0] if matches else None))
-    return told
-
-
-def plain(told: list[Told]) -> list[Told]:
-    """The same with the reason of a skipped record instead of all that is said of it."""
-    return [(key, outcome, match.reason if isinstance(match, Skipped) else match) for key, outcome, match in told]
 
 
 # ---- which outcomes ----------------------------------------------------------------------------------------------------
@@ -84,79 +59,6 @@ def test_each_outcome(texts: Index) -> None:
     assert [(one.record, one.key) for one in wrong] == [(1, "b"), (3, "old"), (5, None), (7, None)]
     assert [place for place, one in enumerate(told) if one[1] == "skipped"] == [1, 3, 5, 7]
     assert wrong[0].reason.startswith("text=5") and "already in the index" in wrong[1].reason
-
-
-def test_a_duplicate_is_told_with_what_it_was_refused_for(texts: Index) -> None:
-    """With only_new the match is the best among all that is stored, the records before it too."""
-    told = Notes()
-    records = [("a", "w x y z"), ("b", "w x y v"), ("c", "other words here"), ("a", "w x"), ("d", "w x y z")]
-    report = texts.add_many(records, only_new=True, if_exists="ignore", on_outcome=told)
-    assert told == [
-        ("a", "added", None),
-        ("b", "duplicate", Match("a", 0.6)),
-        ("c", "added", None),
-        ("a", "ignored", None),
-        ("d", "duplicate", Match("a", 1.0)),
-    ]
-    assert (report.added, report.matched, report.ignored) == (2, 2, 1)
-
-
-@pytest.mark.parametrize("tiny", [False, True])
-@pytest.mark.parametrize("only_new", [False, True])
-@pytest.mark.parametrize("if_exists", ["replace", "ignore", "error"])
-@pytest.mark.parametrize("seed", range(2))
-def test_outcomes_are_those_of_adding_one_by_one(
-    only_new: bool, if_exists: Any, seed: int, tiny: bool, request: pytest.FixtureRequest
-) -> None:
-    """Of random records with repeated keys, copies and near-copies, wherever work is cut."""
-    if tiny:
-        request.getfixturevalue("small_limits")
-        request.getfixturevalue("monkeypatch").setattr(limits, "CROWD", 1000)  # of a crowd a load sees a sample, as `add` does
-    rng = random.Random(seed)
-    words = [f"w{number}" for number in range(12)]
-    records = [(rng.randrange(40), " ".join(rng.sample(words, rng.randrange(7)))) for _ in range(60)]
-    known = [(100 + number, " ".join(rng.sample(words, 4))) for number in range(5)]
-    with Index(":memory:", SETS, text=WORDS) as index, Index(":memory:", SETS, text=WORDS) as other:
-        for one in (index, other):
-            one.add_many(known)
-            one.add(200, "w0 w1 w2", expires_at=PAST)
-            one.add(201, "w0 w1 w2 w3", expires_at=LATER)
-        told = Notes()
-        every = rng.choice([None, 1, 7])
-        report = index.add_many(
-            records, if_exists=if_exists, only_new=only_new, on_error="skip", commit_every=every, on_outcome=told
-        )
-        assert plain(told) == one_by_one(other, records, if_exists, only_new)
-        counted = [outcome for _, outcome, _ in told]
-        assert [counted.count(name) for name in ("added", "replaced", "ignored", "skipped")] == [
-            report.added, report.replaced, report.ignored, report.skipped,
-        ]  # fmt: skip
-        assert sum(isinstance(match, Match) for _, _, match in told) == report.matched
-        assert index.check().ok
-
-
-def test_a_match_in_a_crowd_is_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a very large cluster a load looks at some documents: each record has an earlier match of the similarity that is told."""
-    monkeypatch.setattr(limits, "CROWD", 4)
-    monkeypatch.setattr(limits, "FROM_CROWD", 2)
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 5)
-    texts = {number: f"a b c d e f x{number}" for number in range(40)}
-    told = Notes()
-    with Index(":memory:", SETS, text=WORDS) as index:
-        index.add_many(texts.items(), commit_every=10, on_outcome=told)
-    assert [(key, outcome) for key, outcome, _ in told] == [(number, "added") for number in range(40)]
-    assert told[0][2] is None
-    assert all(match.key < key and match.similarity == 6 / 8 for key, _, match in told[1:])
-
-
-def test_codes_have_a_distance(codes: Index) -> None:
-    """Of codes, from an array or one by one, the match has its distance."""
-    told = Notes()
-    codes.add_codes([1, 2, 3], [0, 1, FAR], on_outcome=told)
-    assert told == [(1, "added", None), (2, "added", Match(1, 1 - 1 / 64, 1)), (3, "added", None)]
-    told.clear()
-    codes.add_codes([4, 5], [3, FAR << 4], only_new=True, commit_every=1, on_outcome=told)
-    assert told[0] == (4, "duplicate", Match(2, 1 - 1 / 64, 1)) and told[1][:2] == (5, "added")
 
 
 def test_rows_of_a_table(texts: Index) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
+from by_hand import damage
 from commands import good, run
 from load import steps
 from standard import connect
@@ -61,14 +62,6 @@ def test_a_key_is_in_an_answer_once_with_its_best_code(index: Index) -> None:
     assert index.check().ok
 
 
-def test_a_key_never_matches_itself(index: Index) -> None:
-    """Codes of one key that are alike make no pair, no cluster and no match."""
-    report = index.add_codes(["x"] * 4, [1, 1, 3, 7], part=range(4))
-    assert (report.added, report.matched) == (4, 0)
-    assert index.add_code_if_new("x", 2, part="new") == []
-    assert (list(index.pairs()), index.clusters(), index.matches("x"), len(index)) == ([], [], [], 1)
-
-
 def test_the_first_code_may_have_no_part(index: Index) -> None:
     """A key that has one code without a part takes further ones; its first code stays the first."""
     index.add_code("x", 1, metadata={"n": 1})
@@ -111,52 +104,6 @@ def test_what_the_first_code_brings(index: Index) -> None:
     assert index.query_code(1) == [] and index.query_code(1, group="g")[0].key == "x"
 
 
-def test_removing_takes_all_codes(index: Index) -> None:
-    """A document goes with all its codes, and no row of them is left."""
-    index.add_codes(["x", "x", "y"], [1, far(5), far(5) + 1], part=[0, 1, 1])
-    assert index.delete("x") and [match.key for match in index.query_code(far(5))] == ["y"]
-    assert index.stats()["fingerprints"] == 1
-    assert index.keep_newest(0) == 1
-    count = "SELECT (SELECT count(*) FROM neardup_part) + (SELECT count(*) FROM neardup_fingerprint)"
-    assert index.connection.execute(count).fetchall() == [(0,)]
-
-
-def test_one_part_goes_and_the_others_stay(index: Index) -> None:
-    """The first code left is that of the document, its matches are those of what is left, and with the last one it goes."""
-    index.add_codes(["x", "x", "x", "y"], [1, far(5), far(6), far(6) + 1], part=["a", "b", 1, None], metadata={"n": 1})
-    assert [cluster.keys for cluster in index.clusters()] == [("x", "y")]
-    assert not index.delete("x", part="c") and not index.delete("x", part="1") and not index.delete("z", part="a")
-    assert index.delete("x", part="a")
-    assert index.get("x").code == far(5).to_bytes(8, "big") and index.get("x").metadata == {"n": 1}
-    assert index.clusters() and index.query_code(1) == [] and index.check().ok
-    assert index.delete("x", part=1) and not index.clusters() and list(index.get("x").codes) == ["b"] and index.check().ok
-    assert index.delete("x", part="b") and list(index) == ["y"] and not index.delete("y", part="b")
-    assert index.delete("y", part=None) and len(index) == 0 and index.check().ok
-
-
-def test_a_key_that_has_one_code_again_is_as_before(index: Index) -> None:
-    """A key whose parts are gone, but for a code without one, takes part in everything as a key that never had one."""
-    index.add_code("x", 1, metadata=1)
-    index.add_code("x", far(5), part="a")
-    assert index.delete("x", part="a")
-    index.add_code("x", 3, if_exists="replace")
-    assert (index.get("x").metadata, list(index.get("x").codes)) == (None, [None]) and index.check().ok
-    assert index.connection.execute("SELECT count(*) FROM neardup_part").fetchall() == [(0,)]
-
-
-def test_a_part_is_deleted_in_its_transaction(index: Index) -> None:
-    """What fails around it brings the code back; a dismissed pair stays dismissed; in other indexes a part is refused."""
-    index.add_codes(["x", "x", "y"], [1, far(5), far(5)], part=["a", "b", "a"])
-    with pytest.raises(ZeroDivisionError), index.transaction():
-        assert index.delete("x", part="b") and not index.clusters()
-        raise ZeroDivisionError
-    assert index.clusters() and list(index.get("x").codes) == ["a", "b"]
-    index.dismiss("x", "y")
-    assert index.delete("x", part="a") and not index.clusters() and index.check().ok
-    with Index(":memory:", SimHash()) as other, pytest.raises(ParameterError, match="only an index of BinaryCode"):
-        other.delete("x", part="a")
-
-
 def test_changes_tell_of_codes(index: Index) -> None:
     """A document that gets, changes or loses a code is told, once, whatever happens to its cluster then; one that is added is not
     told so."""
@@ -182,92 +129,11 @@ def test_changes_tell_of_codes(index: Index) -> None:
     assert told() == (("x",), (), (), {}) and not index.changes(token) and index.check().ok
 
 
-def test_a_replaced_part_splits_and_joins_clusters(index: Index) -> None:
-    """The cluster that a code held together falls apart when it is replaced, and what the new one matches comes together."""
-    index.add_codes(["a", "b", "far"], [0, 0b111111, far(3)])
-    index.add_codes(["x", "x"], [0b111, far(7)], part=["near", "other"])
-    assert [cluster.keys for cluster in index.clusters()] == [("a", "b", "x")]
-    assert index.add_code("x", far(3), part="near", if_exists="replace") == [Match("far", 1.0, 0)]
-    assert [cluster.keys for cluster in index.clusters()] == [("far", "x")]
-    assert index.add_code("x", far(7), part="other", if_exists="replace") == []
-    assert index.check().ok and [cluster.keys for cluster in index.clusters()] == [("far", "x")]
-
-
-def test_dismissing_concerns_keys(index: Index) -> None:
-    """A dismissed pair matches by none of its codes, nor by those that come later."""
-    index.add_codes(["x", "x", "y", "y"], [1, far(4), 1, far(7)], part=[0, 1, 0, 1])
-    assert index.clusters() and index.dismiss("x", "y") and not index.clusters()
-    index.add_code("x", far(7), part=2)
-    assert (index.clusters(), list(index.pairs()), index.matches("x")) == ([], [], [])
-    index.add_code("z", far(7), part=0)
-    assert [cluster.keys for cluster in index.clusters()] == [("x", "y", "z")]
-    assert index.undismiss("x", "y") and index.check().ok
-    assert sorted((pair.key_a, pair.key_b) for pair in index.pairs()) == [("x", "y"), ("x", "z"), ("y", "z")]
-
-
 def test_explain_match_compares_the_nearest_codes(index: Index) -> None:
     """The distance is that of the two codes that are most alike, and the rows are those in which they met."""
     index.add_codes(["x", "x", "y", "y"], [1, far(4), far(6), far(4) + 1], part=[0, 1, 0, 1])
     found = index.explain_match("x", "y")
     assert (found.distance, found.is_match) == (1, True) and found.met
-
-
-def test_what_becomes_of_each_code(index: Index) -> None:
-    """`on_outcome` tells of each code, with its best match among other keys."""
-    index.add_code("y", 1)
-    told: list[Any] = []
-    keys, codes, parts = ["x", "x", "y", "x"], [3, far(5), far(5), 7], [0, 1, 0, 0]
-    report = index.add_codes(
-        keys, codes, part=parts, if_exists="ignore", on_outcome=lambda *outcome: told.append(outcome)
-    )  # fmt: skip
-    assert told == [
-        ("x", "added", Match("y", 1 - 1 / 64, 1)),
-        ("x", "added", None),
-        ("y", "added", Match("x", 1.0, 0, 1)),
-        ("x", "ignored", None),
-    ]
-    assert (report.added, report.ignored, report.matched) == (3, 1, 2)
-
-
-def test_many_keys_with_many_parts() -> None:
-    """Thousands of codes of hundreds of keys, in several transactions, are each found under their key and part."""
-    rng = random.Random(1)
-    codes = [rng.getrandbits(256) for _ in range(3000)]
-    names, parts = [f"key {i // 8}" for i in range(3000)], [f"part {i % 8}" for i in range(3000)]
-    with Index(":memory:", BinaryCode(bits=256, max_distance=8)) as index:
-        report = index.add_codes(names, codes, part=parts, commit_every=700)
-        assert (report.added, len(index)) == (3000, 375)
-        found = index.query_codes([code ^ 5 for code in codes])
-        assert found == [[Match(key, 1 - 2 / 256, 2, part)] for key, part in zip(names, parts, strict=True)]
-        assert index.check().ok
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_load_is_what_adding_one_by_one_is(seed: int) -> None:
-    """Of codes that are alike within keys and between them, in several loads, the report, the documents, pairs and clusters are
-    those of `add_code` for each."""
-    rng = random.Random(seed)
-    bases = [rng.getrandbits(64) for _ in range(60)]
-    records = []
-    for _ in range(900):
-        key, base = rng.randrange(150), rng.choice(bases) if rng.random() < 0.5 else rng.getrandbits(64)
-        records.append((key, rng.choice([None, "a", *range(6)]), base ^ (1 << rng.randrange(64)), key % 3))
-    records.sort(key=lambda record: record[0] if seed % 2 else 0)
-    scheme = BinaryCode(bits=64, max_distance=3)
-    with Index(":memory:", scheme) as many, Index(":memory:", scheme) as single:
-        for start in (0, 300, 600):
-            part = records[start : start + 300]
-            keys, parts, codes, groups = ([record[i] for record in part] for i in range(4))
-            report = many.add_codes(keys, codes, part=parts, group=groups, if_exists="ignore")
-            matched = 0
-            for key, name, code, group in part:
-                matched += bool(single.add_code(key, code, part=name, group=group, if_exists="ignore"))
-            assert report.matched == matched and report.added + report.ignored == len(part)
-        assert [many.get(key).codes for key in many] == [single.get(key).codes for key in single]
-        assert many.clusters() == single.clusters() and set(many.pairs()) == set(single.pairs())
-        assert many.check().ok and single.check().ok
-        many.rebuild()
-        assert many.clusters() == single.clusters() and many.check().ok
 
 
 def of(index: Index) -> list[tuple[Any, ...]]:
@@ -376,18 +242,6 @@ def test_parts_of_two_types_are_not_exported(index: Index, tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rebuild_keeps_parts(index: Index) -> None:
-    """Another distance, and what follows from it."""
-    index.add_codes(["x", "x", "y", "y"], [1, far(4), far(6), far(4) + 0xFF], part=[0, 1, 0, 1])
-    assert not index.clusters()
-    index.rebuild(BinaryCode(bits=64, max_distance=8))
-    assert index.clusters()[0].keys == ("x", "y") and index.matches("x") == [Match("y", 1 - 8 / 64, 8, 1)]
-    assert list(index.get("x").codes) == [0, 1] and index.check().ok
-    for records in (False, True):
-        index.rebuild(record_matches=records)
-        assert [cluster.keys for cluster in index.clusters()] == [("x", "y")] and index.check().ok
-
-
 def test_foreign_keys_of_the_applications(tmp_path: Path) -> None:
     """On a connection where SQLite enforces them, codes come, are replaced and go without leaving one open."""
     connection = apsw.Connection(str(tmp_path / "codes.db"))
@@ -416,44 +270,6 @@ def test_neardup_search_names_the_part(tmp_path: Path) -> None:
             expected = [(match.key, match.similarity, match.distance, match.part) for match in index.query_code(code)]
             assert connection.execute(sql.replace("0000000000000001", f"{code:016x}")).fetchall() == expected
         assert len(connection.execute(sql.replace("key, similarity, distance, part", "*")).fetchall()[0]) == 4
-
-
-def test_open_indexes_learn_of_parts(tmp_path: Path) -> None:
-    """One that was open before, of another connection or for reading only, answers with parts from then on."""
-    path = tmp_path / "codes.db"
-    with Index(path, BinaryCode(bits=64, max_distance=3)) as index, Index(path, read_only=True) as other:
-        index.add_code("x", 1)
-        assert other.query_code(1) == [Match("x", 1.0, 0)]
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            index.add_code("x", far(5), part="a")
-            assert index.query_code(far(5)) == [Match("x", 1.0, 0, "a")]
-            raise ZeroDivisionError
-        assert index.query_code(far(5)) == other.query_code(far(5)) == []
-        index.add_code("x", far(5), part="b")
-        assert index.query_code(far(5)) == other.query_code(far(5)) == [Match("x", 1.0, 0, "b")]
-    with Index(path) as index:
-        assert index.query_code(far(5)) == [Match("x", 1.0, 0, "b")]
-
-
-def test_an_expired_document_shows_none_of_its_codes(index: Index) -> None:
-    """It is in no answer, and a code given for its key afterwards begins a document."""
-    index.add_codes(["x", "x"], [1, far(5)], part=[0, 1], expires_at=PAST)
-    index.add_codes(["y", "z"], [far(5), far(5) + 1])
-    assert [match.key for match in index.query_code(far(5))] == ["y", "z"] and index.matches("y")[0].key == "z"
-    assert (index.query_codes([1] * 40)[0], index.count_code(1).count, "x" in index) == ([], 0, False)
-    index.add_code("x", far(7), part=5)
-    assert list(index.get("x").codes) == [5] and index.check().ok
-
-
-def test_clusters_without_recorded_matches() -> None:
-    """The components of keys are the same where they are computed when they are asked for, without what has expired."""
-    with Index(":memory:", BinaryCode(bits=64, max_distance=3), record_matches=False) as index:
-        names, codes = ["a", "x", "x", "b", "alone", "alone"], [0, 1, far(5), far(5), far(6), far(7)]
-        index.add_codes(names, codes, part=[None, 0, 1, None, 0, 1])
-        assert [cluster.keys for cluster in index.clusters()] == [("a", "x", "b")]
-        assert [cluster.keys for cluster in index.clusters(1)] == [("a", "x", "b"), ("alone",)]
-        index.update("x", expires_at=PAST)
-        assert index.clusters() == []
 
 
 def test_columns_have_parts_where_there_are_any(index: Index) -> None:
@@ -517,35 +333,32 @@ def test_coroutines_take_parts(path: Path) -> None:
 
 DAMAGES = {
     "no document": (
-        "UPDATE neardup_part SET document_id = 99 WHERE id = 3",
+        "UPDATE @part SET document_id = 99 WHERE id = 3",
         "parts whose document or fingerprint is missing or of another group: 3",
     ),
     "no fingerprint": (
-        "UPDATE neardup_part SET fingerprint_id = 99 WHERE id = 3",
+        "UPDATE @part SET fingerprint_id = 99 WHERE id = 3",
         "parts whose document or fingerprint is missing or of another group: 3",
     ),
     "another first code": (
-        "UPDATE neardup_document SET fingerprint_id = 2 WHERE id = 1",
+        "UPDATE @document SET fingerprint_id = 2 WHERE id = 1",
         "documents whose fingerprint is not that of their first part: 1",
     ),
     "two of a name": (
-        "INSERT INTO neardup_part (document_id, part, fingerprint_id) VALUES (2, NULL, 3), (2, NULL, 4)",
+        "INSERT INTO @part (document_id, part, fingerprint_id) VALUES (2, NULL, 3), (2, NULL, 4)",
         "documents with a part that has no name of its own: 2",
     ),
-    "no name": ("UPDATE neardup_part SET part = 1.5 WHERE id = 2", "documents with a part that has no name of its own: 1"),
+    "no name": ("UPDATE @part SET part = 1.5 WHERE id = 2", "documents with a part that has no name of its own: 1"),
     "no such match": (
-        "UPDATE neardup_match SET distance = 2, similarity = 1 - 2 / 64.0",
+        "UPDATE @match SET distance = 2, similarity = 1 - 2 / 64.0",
         "documents with a recorded match that no two codes make: 2",
     ),
-    "no such similarity": (
-        "UPDATE neardup_match SET similarity = 0.5",
-        "documents with a recorded match that no two codes make: 2",
-    ),
+    "no such similarity": ("UPDATE @match SET similarity = 0.5", "documents with a recorded match that no two codes make: 2"),
     "no number": (
-        "UPDATE neardup_part SET id = id - (1 << 62) WHERE document_id = 1",
-        f"ids of neardup_part that are never given (restore a backup): {1 - 2**62}, {2 - 2**62}",
+        "UPDATE @part SET id = id - (1 << 62) WHERE document_id = 1",
+        f"ids of @part that are never given (restore a backup): {1 - 2**62}, {2 - 2**62}",
     ),
-    "no code": ("DELETE FROM neardup_part WHERE id = 4", "fingerprints that no document has: 4"),
+    "no code": ("DELETE FROM @part WHERE id = 4", "fingerprints that no document has: 4"),
 }
 
 
@@ -562,11 +375,9 @@ def path(tmp_path: Path) -> Path:
 def test_check_has_a_message_for_every_damage(path: Path, name: str) -> None:
     """Each is reported, and repaired as far as the codes are there: then every invariant holds."""
     sql, message = DAMAGES[name]
-    connection = apsw.Connection(str(path))
-    connection.execute(sql)
-    connection.close()
+    damage(path, sql)
     with Index(path) as index:
-        assert message in index.check().problems
+        assert message.replace("@", "neardup_") in index.check().problems
         index.check(repair=True)
         assert index.check().ok == (name != "no number"), index.check()
         assert {"x", "y"} == set(index) and (index.query_code(1)[0].part == "a" or name == "no number")
@@ -583,9 +394,7 @@ def test_a_table_of_the_applications_may_have_that_name(tmp_path: Path) -> None:
 
 def test_pairs_of_a_document_with_a_foreign_fingerprint(path: Path) -> None:
     """A document whose own fingerprint is none of its codes is damage that pairs() names, until it is repaired."""
-    connection = apsw.Connection(str(path))
-    connection.execute("UPDATE neardup_document SET fingerprint_id = 3 WHERE id = 1")
-    connection.close()
+    damage(path, "UPDATE neardup_document SET fingerprint_id = 3 WHERE id = 1")
     with Index(path) as index:
         with pytest.raises(CorruptIndexError, match=r"document 1 \('x'\).*its fingerprint is none of its codes: run check"):
             list(index.pairs())
@@ -595,9 +404,7 @@ def test_pairs_of_a_document_with_a_foreign_fingerprint(path: Path) -> None:
 
 def test_a_damaged_code_of_several_is_lost_alone(path: Path) -> None:
     """Repair names the key that has lost a code; the others stay, and the first one left is its code."""
-    connection = apsw.Connection(str(path))
-    connection.execute("UPDATE neardup_fingerprint SET value = zeroblob(8) WHERE id = 1")
-    connection.close()
+    damage(path, "UPDATE neardup_fingerprint SET value = zeroblob(8) WHERE id = 1")
     with Index(path) as index:
         report = index.check(repair=True)
         assert report.problems == ("1 documents have lost a code, add it again: 'x'",)
@@ -610,9 +417,7 @@ def test_a_document_that_has_lost_its_only_code_gets_a_part(path: Path) -> None:
     for add in ("add_code", "add_codes"):
         with Index(path) as index:
             index.add_code("z", 7)
-        connection = apsw.Connection(str(path))
-        connection.execute("UPDATE neardup_fingerprint SET value = x'00' WHERE value = x'0000000000000007'")
-        connection.close()
+        damage(path, "UPDATE neardup_fingerprint SET value = x'00' WHERE value = x'0000000000000007'")
         with Index(path) as index:
             assert "lost their fingerprint" in index.check(repair=True).problems[0]
             if add == "add_code":

@@ -413,9 +413,6 @@ def test_keys_are_listed_across_a_rebuild(many: Path) -> None:
         assert given + list(keys) == list(range(MANY))
 
 
-# ---- a transaction that rebuilds twice -----------------------------------------------------------------------------------
-
-
 # ---- codes of another width ----------------------------------------------------------------------------------------------
 
 WAYS: dict[str, Callable[[Index], Any]] = {

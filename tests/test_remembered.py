@@ -21,7 +21,6 @@ from neardup_db import (
     MismatchError,
     NearDupError,
     ParameterError,
-    TextRules,
     clock,
     limits,
 )
@@ -112,23 +111,6 @@ def test_on_outcome_may_write(tmp_path: Path) -> None:
         assert list(index) == [number for number in range(40) if number not in (1, 11, 21, 31)] or len(index) >= 36
         assert index.get(30).metadata == "tenth" and index.scheme.threshold == 0.9  # type: ignore[attr-defined]
         assert index.check().ok
-
-
-@pytest.mark.parametrize("commit_every", [None, 7])
-def test_what_was_yielded_is_there_whole(tmp_path: Path, commit_every: int | None) -> None:
-    """Inside the iterator a record that was yielded is in the index, counted, and found by its text."""
-    with Index(tmp_path / "index.db", MinHash()) as index:
-
-        def given() -> Iterator[tuple[int, str]]:
-            for number in range(30):
-                yield number, story(number)
-                assert number in index and len(index) == number + 1
-                assert [match.key for match in index.query(story(number))] == [number]
-                assert index.matches(number) == [] and index.get(number).key == number
-
-        assert index.add_many(given(), commit_every=commit_every).added == 30
-        assert list(index) == list(range(30))
-        assert index.check().problems == ()
 
 
 def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
@@ -251,20 +233,6 @@ def test_a_first_crowd_that_was_rolled_back(opened: Callable[..., Index], monkey
         index.add(number, f"a b c d e f g h i j k l o{number}")
     assert crowd_before == 0 and len(index.clusters()) == 1 and len(index.clusters()[0]) == 14
     assert index.check().problems == ()
-
-
-@pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO s; RELEASE s; COMMIT"])
-def test_text_rules_that_were_rolled_back(opened: Callable[..., Index], undo: str) -> None:
-    """After a rollback of rebuild(text=...) the rules that were given when opening bind again."""
-    index = opened(SETS, text=WORDS, store_text=True)
-    index.add("a", "One two")
-    connection = index.connection
-    connection.execute("BEGIN IMMEDIATE; SAVEPOINT s")
-    index.rebuild(text=TextRules.words(shingle=1, case=None))
-    assert index.query("one two", threshold=1.0) == []
-    connection.execute(undo)
-    assert [match.key for match in index.query("one two", threshold=1.0)] == ["a"]
-    assert index.text_rules == WORDS and index.check().ok
 
 
 def test_hooks_of_the_owner_stay(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes.util
 import gc
 import os
-import random
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 from load import story
 from standard import MODULE, connect, in_wal, run_elsewhere
-from support import CASES, SETS, WORDS
+from support import SETS, WORDS
 
 from neardup_db import (
     BinaryCode,
@@ -94,35 +93,6 @@ def test_the_interface_on_a_connection(path: Path) -> None:
         index.compact()
         index.close()
         assert app.execute("SELECT count(*) FROM neardup_document").fetchone() == (0,)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_file_is_the_same_as_by_apsw(tmp_path: Path, name: str) -> None:
-    """What one library has written the other one answers from, and both have written the same rows."""
-    case = CASES[name]
-    rng = random.Random(5)
-    contents: list[Any] = [" ".join(rng.choices(["oak", "elm", "ash", "fir", "yew"], k=rng.randrange(6))) for _ in range(60)]
-    if case.codes:
-        contents = [rng.randbytes(1) * (case.scheme.bits // 8) for _ in range(60)]
-    tables: list[Any] = []
-    for kind in ("apsw", "standard"):
-        with (
-            Index(tmp_path / kind, case.scheme, text=case.rules, store_text=case.store_text)
-            if kind == "apsw"
-            else Index(in_wal(tmp_path / kind), case.scheme, text=case.rules, store_text=case.store_text) as index
-        ):
-            add = index.add_codes if case.codes else lambda keys, texts: index.add_many(zip(keys, texts, strict=True))
-            add(range(40), contents[:40])
-            one = index.add_code if case.codes else index.add
-            answers = [one(key, contents[key]) for key in range(40, 60)]
-            index.delete_many(range(0, 60, 7))
-            tables.append((answers, list(index.pairs()), index.clusters(), list(index)))
-            if kind == "standard":
-                assert index.check().problems == ()
-                index.connection.close()
-    assert tables[0] == tables[1]
-    with Index(tmp_path / "standard") as index:
-        assert index.check().problems == () and list(index.pairs()) == tables[0][1]
 
 
 def test_keys_and_arrays_of_every_kind(app: Any) -> None:
@@ -202,18 +172,6 @@ def test_a_hook_of_another_one_stays() -> None:
 # ---- transactions ----------------------------------------------------------------------------------------------------------
 
 
-def test_rows_of_both_are_committed_or_rolled_back_together(app: Any) -> None:
-    """In the transaction that the module begins by itself before an INSERT."""
-    index = Index(app, MinHash())
-    for end, expected in ((app.rollback, []), (app.commit, ["u"])):
-        app.execute("INSERT INTO article VALUES ('u')")
-        index.add("u", TEXT)
-        assert app.in_transaction and list(index) == ["u"]
-        end()
-        assert urls(app) == list(index) == expected
-    assert index.check().problems == ()
-
-
 @pytest.mark.parametrize("isolation_level", [None, "", "DEFERRED", "IMMEDIATE", "EXCLUSIVE"])
 def test_the_indexes_transaction_takes_the_applications_rows_along(path: Path, isolation_level: str | None) -> None:
     """In `transaction()` the module begins none of its own: an exception takes back both, the end commits both."""
@@ -255,38 +213,6 @@ def test_a_connection_that_is_always_in_a_transaction(path: Path) -> None:
         with pytest.raises(NearDupError, match="cannot run inside a transaction"):
             index.compact()
         assert index.check().problems == ()
-
-
-def test_savepoints_of_the_applications(app: Any) -> None:
-    """What was added since a savepoint goes with it, and nothing else does."""
-    app.isolation_level = None
-    index = Index(app, MinHash())
-    app.execute("BEGIN IMMEDIATE")
-    index.add("a", TEXT)
-    app.execute("SAVEPOINT s")
-    index.add("b", TEXT)
-    index.rebuild(MinHash(threshold=0.9))
-    app.execute("ROLLBACK TO s")
-    assert list(index) == ["a"] and index.scheme.threshold == 0.8
-    index.add("c", TEXT)
-    app.execute("RELEASE s")
-    app.execute("COMMIT")
-    assert list(index) == ["a", "c"] and index.check().problems == ()
-
-
-def test_a_rollback_is_forgotten_with_all_that_was_learned(app: Any) -> None:
-    """A rebuild that the application rolls back binds no more, nor does a group, and ids are given anew."""
-    index = Index(app, MinHash(threshold=0.5), text=WORDS, store_text=True)
-    index.add("a", TEXT)
-    app.execute("INSERT INTO article VALUES ('u')")
-    index.rebuild(MinHash(threshold=0.9))
-    index.add("b", TEXT, group="new")
-    app.rollback()
-    index.add("c", TEXT, group="new")
-    assert index.scheme.threshold == 0.5 and list(index) == ["a", "c"] and index.check().problems == ()
-    with closing(connect(index._store.db.connection.filename)) as other:
-        again = Index(other, MinHash(threshold=0.5), text=WORDS)
-        assert again.query(TEXT, group="new") == [Match("c", 1.0, None)]
 
 
 def test_a_transaction_that_the_application_ends_inside_ours_is_an_error(app: Any) -> None:

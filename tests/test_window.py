@@ -57,30 +57,6 @@ def several(source: random.Random, many: int) -> list[tuple[int, str]]:
     return [(number, " ".join(source.sample(words, source.randrange(6)))) for number in range(many)]
 
 
-@pytest.mark.parametrize("small", [False, True], ids=["usual", "tiny"])
-@pytest.mark.parametrize("window", [1, 7, 30])
-@pytest.mark.parametrize("options", [{}, {"commit_every": 11}, {"only_new": True}], ids=str)
-def test_a_load_is_as_adding_one_by_one(
-    options: dict[str, Any], window: int, small: bool, request: pytest.FixtureRequest
-) -> None:
-    """In a window of documents `add_many` leaves what single adds leave, and counts the matches that they would give."""
-    if small:
-        request.getfixturevalue("small_limits")
-    texts = several(random.Random(window), 80)
-    with (
-        Index(":memory:", SETS, text=WORDS, window=window) as one,
-        Index(":memory:", SETS, text=WORDS, window=window) as many,
-    ):
-        matched = 0
-        for key, text in texts:
-            matched += bool(one.add_if_new(key, text) if options.get("only_new") else one.add(key, text))
-        assert many.add_many(texts, **options).matched == matched
-        assert list(many) == list(one) and set(many.pairs()) == set(one.pairs())
-        assert many.clusters() == one.clusters()
-        assert (many.check().problems, one.check().problems) == ((), ())
-        assert stored(one) <= window and stored(many) <= window
-
-
 def test_a_file_never_holds_much_more_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """A load through a small window holds a batch more than it, and no more."""
     monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
@@ -95,37 +71,7 @@ def test_a_file_never_holds_much_more_than_the_window(monkeypatch: pytest.Monkey
         assert list(index) == list(range(475, 500)) and most <= 25
 
 
-def test_equal_texts_outlive_the_first_of_them() -> None:
-    """A fingerprint stays as long as one document in the window has it, and is known again after it went."""
-    with Index(":memory:", SETS, text=WORDS, window=3) as index:
-        for round_ in range(4):
-            index.add_many([(10 * round_ + i, text) for i, text in enumerate(["oak elm", "fir yew", "oak elm", "bay"])])
-            assert index.check().ok
-        assert keys(index.query("oak elm")) == [32]
-        index.add_many((100 + i, f"word{i} word{i + 1}") for i in range(3))
-        assert index.query("oak elm") == [] and index.check().ok
-
-
 # ---- what leaves, and when -----------------------------------------------------------------------------------------------
-
-
-def test_the_last_documents_stay() -> None:
-    """With each document the oldest leaves; it is compared with the new one, and gone then."""
-    with Index(":memory:", SETS, text=WORDS, window=2) as index:
-        assert index.add("a", "oak elm") == [] and index.add("b", "fir yew") == []
-        assert keys(index.add("c", "oak elm")) == ["a"]
-        assert list(index) == ["b", "c"] and "a" not in index and stored(index) == 2
-        assert index.clusters() == [] and index.query("oak elm") == [Match("c", 1.0, None)]
-
-
-def test_a_removed_document_was_one_of_the_last() -> None:
-    """The window is of the documents that were added, whatever became of them; a replaced one was added twice."""
-    with Index(":memory:", SETS, text=WORDS, window=3) as index:
-        for key in "abc":
-            index.add(key, f"word {key}")
-        index.delete("b")
-        index.add("c", "other words", if_exists="replace")
-        assert list(index) == ["c"]
 
 
 def test_what_is_older_is_invisible_at_once(watch: Watch) -> None:
@@ -194,25 +140,6 @@ def test_sql_sees_the_window() -> None:
         assert run_sql("SELECT key FROM neardup_documents ORDER BY key").fetchall() == [("c",), ("d",)]
         assert run_sql("SELECT size FROM neardup_clusters").fetchall() == [(2,), (2,)]
         assert list(index.pairs()) == list(index.pairs(1.0)) and len(list(index.pairs())) == 1 and stored(index) == 4
-
-
-def test_what_falls_out_of_a_cluster_splits_it() -> None:
-    """Clusters are of what is in the window: two that only a document in the middle connected are apart when it leaves."""
-    with Index(":memory:", SETS, text=WORDS, window=3) as index:
-        index.add("middle", "a b c d")
-        index.add("left", "a b c e f")
-        index.add("right", "b c d g h")
-        assert [cluster.keys for cluster in index.clusters()] == [("middle", "left", "right")]
-        index.add("other", "x y z")
-        assert index.clusters() == [] and index.check().ok
-
-
-def test_a_matching_text_moves_nothing() -> None:
-    """`add_if_new` of what is there already adds nothing, so nothing leaves."""
-    with Index(":memory:", SETS, text=WORDS, window=2) as index:
-        for key, text in (("a", "oak elm"), ("b", "fir yew"), ("c", "oak elm"), ("d", "oak elm")):
-            index.add_if_new(key, text, on_match="touch")
-        assert list(index) == ["a", "b"] and index.get("a").times_seen == 3
 
 
 def test_what_left_comes_back_with_its_transaction() -> None:
@@ -378,26 +305,6 @@ def test_how_many_and_since_when(watch: Watch) -> None:
             assert index.count("oak elm", since=since).count == 1
         for since in (start, timedelta(hours=4)):
             assert index.count("oak elm", since=since).count == 2
-
-
-def test_a_count_in_a_crowd() -> None:
-    """Of thousands of near-copies a count has all, in every group of them, and in a window only those in it."""
-    with Index(":memory:", SETS, text=WORDS, window=900) as index:
-        words = [f"word{number}" for number in range(40)]
-        index.add_many((number, " ".join([*words, f"edit{number}"])) for number in range(1000))
-        asked = " ".join(words)
-        assert index.count(asked).count == 900 == len(index.query(asked)) == index.count(asked, group=ANY_GROUP).count
-        assert index.connection.execute("SELECT count(*) FROM neardup_fingerprint WHERE crowd <> 0").get == 900
-        assert index.check().ok
-
-
-def test_a_count_follows_a_rebuild(path: Path) -> None:
-    """A count asked by an index that another has rebuilt is by the new rules."""
-    with Index(path, MinHash(threshold=0.5), text=WORDS, store_text=True) as one, Index(path) as other:
-        one.add("a", "oak elm fir")
-        assert other.count("oak elm fir").count == 1
-        one.rebuild(SETS)
-        assert other.count("fir oak elm").count == 1 and other.count("oak elm fir", threshold=1.0).count == 1
 
 
 # ---- across groups -------------------------------------------------------------------------------------------------------
