@@ -28,7 +28,7 @@ ALONE = 2**62
 use {alone}."""
 
 
-FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part")
+FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part", "unused")
 """Files of sql/ that other files include by their names in braces."""
 
 WITH_PARTS = {
@@ -49,7 +49,7 @@ SEVERAL_CODES = {"{codes}": "{document_codes}", "{has_code}": "{coded}"}
 
 @cache
 def sql_text(name: str) -> str:
-    lines = _read_sql(os.path.join(_PACKAGE, "sql", f"{name}.sql")).splitlines()
+    lines = read_sql(name).splitlines()
     return with_fragments(" ".join(line.strip() for line in lines if not line.startswith("--")))
 
 
@@ -64,8 +64,8 @@ def parameters(sql: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r":([a-z_]+)", sql)))
 
 
-def _read_sql(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
+def read_sql(name: str, folder: str = os.path.join(_PACKAGE, "sql")) -> str:
+    with open(os.path.join(folder, f"{name}.sql"), encoding="utf-8") as file:
         return file.read()
 
 
@@ -82,7 +82,7 @@ FOLLOWING = ("pending", "excluded")
 def create_tables(db: Database, name: str, *parts: str) -> None:
     """Create the common tables (part "index"), a candidate table, or tables of OPTIONAL or PENDING."""
     for part in parts:
-        text = _read_sql(os.path.join(MIGRATIONS, f"{SCHEMA_VERSION:04}_{part}.sql"))
+        text = read_sql(f"{SCHEMA_VERSION:04}_{part}", MIGRATIONS)
         db.execute(text.replace("{index}", name)).fetchall()
 
 

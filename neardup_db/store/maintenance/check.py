@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, islice
 
 from ... import limits
@@ -14,7 +16,7 @@ from ..clustering.edges import UnionFind
 from ..database import checksums
 from ..following import pending
 from ..ingest.window import expiry_outside
-from ..layout import definitions
+from ..layout import definitions, schema
 from ..layout.allowed import Allowed
 from ..layout.candidates import MAX_GIVEN_ID, MAX_ID
 from ..layout.schema import ALONE
@@ -25,6 +27,16 @@ from ..query.parts import Parts
 
 SHOWN = 5
 """The maximum number of examples in a problem message."""
+
+
+_TABLES = re.compile(r"(?:FROM|JOIN) \{index\}_([a-z]+)")
+
+
+@cache
+def _invariants() -> list[tuple[str, str]]:
+    """(message, statement) of each invariant in sql/invariants.sql."""
+    _, *blocks = schema.with_fragments(schema.read_sql("invariants")).split("\n\n-- ")
+    return [(message, sql) for message, _, sql in (block.partition("\n") for block in blocks)]
 
 
 class Checker:
@@ -45,14 +57,12 @@ class Checker:
             return CheckReport(tuple(problems))
         damaged = self._damaged()
         problems += with_examples("fingerprints whose value is damaged", damaged)
-        rows = self.ids, self._fingerprints, self._documents, self._parts, self._encodings, self._counters
-        for part in (*rows, self._dismissed, self._changes, self._window, self._large_clusters):
-            problems += _catch_corruption(part())
+        rows = (self._violations(*invariant) for invariant in _invariants())
+        problems += chain.from_iterable(map(_catch_corruption, (*rows, self._encodings(), self._window())))
         if not damaged:  # candidate rows are computed from values, so damaged values would be misreported
             problems += _catch_corruption(self._allowed())
             problems += _catch_corruption(self._candidates())
             problems += _catch_corruption(self._texts())
-        problems += _catch_corruption(self._matches())
         if not problems and self.store.record_matches:
             problems += _catch_corruption(self._labels())
         if self.store.following is None:
@@ -64,6 +74,15 @@ class Checker:
         """The message with the first values that a query with :limit returns; nothing without values."""
         rows = self.store.rows(sql, {"limit": SHOWN + 1, **parameters})
         yield from with_examples(message, [row[0] for row in rows])
+
+    def _violations(self, message: str, sql: str) -> Iterator[str]:
+        """The problem that a statement of sql/invariants.sql finds."""
+        store = self.store
+        if set(_TABLES.findall(sql)).intersection(schema.OPTIONAL) <= set(store.optional):
+            flags = ("dismisses", "record_matches", "store_text", "has_parts", "notes_changes")
+            parameters = {name: getattr(store, name) for name in flags}
+            parameters |= {"last_id": MAX_GIVEN_ID, "last_part": Parts.MOST, "crowds": store.settings["crowds"]}
+            yield from self._report(f"{sql} LIMIT :limit", message.replace("{index}", store.name), **parameters)
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 
@@ -84,78 +103,9 @@ class Checker:
 
     def ids(self) -> Iterator[str]:
         """Ids are in their range. Queries and candidate rows depend on it, so a repair refuses others."""
-        last_ids = {"document": MAX_GIVEN_ID, "fingerprint": MAX_GIVEN_ID}
-        if self.store.has_parts:
-            last_ids["part"] = Parts.MOST
-        for table, last_id in last_ids.items():
-            yield from self._report(
-                f"SELECT id FROM {{index}}_{table} WHERE id < 1 OR id > :last_id LIMIT :limit",
-                f"ids of {self.store.name}_{table} that are never given (restore a backup)",
-                last_id=last_id,
-            )
-
-    def _fingerprints(self) -> Iterator[str]:
-        """Every fingerprint has a document. Equal values of a group are one fingerprint unless pairs were dismissed."""
-        equal = self._report(
-            """WITH alike(group_id, value_hash) AS MATERIALIZED (
-                   SELECT group_id, value_hash FROM {index}_fingerprint GROUP BY 1, 2 HAVING count(*) > 1)
-               SELECT min(f.id) FROM alike AS a CROSS JOIN {index}_fingerprint AS f
-               WHERE f.group_id = a.group_id AND f.value_hash = a.value_hash
-               GROUP BY f.group_id, f.value_hash, f.value HAVING count(*) > 1 LIMIT :limit""",
-            "fingerprints stored more than once",
-        )
-        yield from () if self.store.dismisses else equal
-        unused = self.store.frame("unused")
-        if not self.store.has_parts:  # counts are enough here; `documents` finds missing ones
-            counts = "SELECT count(*) <> (SELECT count(DISTINCT fingerprint_id) FROM {index}_document) FROM {index}_fingerprint"
-            unused += f" AND ({counts})"
-        yield from self._report(f"{unused} LIMIT :limit", "fingerprints that no document has")
-
-    def _documents(self) -> Iterator[str]:
-        """A document has a fingerprint of its group, a named group, and a label only in a cluster."""
-        yield from self._report(
-            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id
-               WHERE d.fingerprint_id IS NOT NULL AND (f.id IS NULL OR f.group_id <> d.group_id) LIMIT :limit""",
-            "documents whose fingerprint is missing or of another group",
-        )
-        yield from self._report(
-            """SELECT d.id FROM {index}_document AS d LEFT JOIN {index}_group AS g ON g.id = d.group_id
-               WHERE d.group_id <> 0 AND g.id IS NULL LIMIT :limit""",
-            "documents whose group has no name",
-        )
-        wrong = "cluster_id IS NOT NULL"
-        if self.store.record_matches:
-            wrong = f"cluster_id IN (SELECT cluster_id FROM {{index}}_document WHERE {wrong} GROUP BY 1 HAVING count(*) = 1)"
-        sql = f"SELECT id FROM {{index}}_document WHERE {wrong} LIMIT :limit"
-        yield from self._report(sql, "documents with a wrong cluster label")
-        if self.store.store_text:
-            yield from self._report(
-                "SELECT id FROM {index}_document WHERE text IS NULL AND token_count IS NOT NULL LIMIT :limit",
-                "documents whose text is missing",
-            )
-
-    def _parts(self) -> Iterator[str]:
-        """The codes of a document are fingerprints of its group, the first one is that of its row, and their parts are
-        distinct."""
-        if not self.store.has_parts:
-            return
-        yield from self._report(
-            """SELECT p.id FROM {index}_part AS p LEFT JOIN {index}_document AS d ON d.id = p.document_id
-               LEFT JOIN {index}_fingerprint AS f ON f.id = p.fingerprint_id
-               WHERE d.id IS NULL OR f.id IS NULL OR f.group_id <> d.group_id LIMIT :limit""",
-            "parts whose document or fingerprint is missing or of another group",
-        )
-        yield from self._report(
-            """SELECT d.id FROM (SELECT document_id, min(id) AS first FROM {index}_part GROUP BY document_id) AS o
-               CROSS JOIN {index}_part AS p CROSS JOIN {index}_document AS d
-               WHERE p.id = o.first AND d.id = o.document_id AND d.fingerprint_id IS NOT p.fingerprint_id LIMIT :limit""",
-            "documents whose fingerprint is not that of their first part",
-        )
-        yield from self._report(
-            """SELECT document_id FROM {index}_part GROUP BY document_id, part
-               HAVING count(*) > 1 OR typeof(part) NOT IN ('text', 'integer', 'null') LIMIT :limit""",
-            "documents with a part that has no name of its own",
-        )
+        for message, sql in _invariants():
+            if message.startswith("ids of") and "never given" in message:
+                yield from self._violations(message, sql)
 
     def _encodings(self) -> Iterator[str]:
         """Keys, names and metadata are valid Unicode: reading invalid text raises CorruptIndexError."""
@@ -165,69 +115,18 @@ class Checker:
                 pass
         yield from ()
 
-    def _counters(self) -> Iterator[str]:
-        """No counter can assign an id or label again, which would join unrelated documents."""
-        yield from self._report(
-            """SELECT name || ' ' || quote(seq) FROM sqlite_sequence
-               WHERE name IN ('{index}_document', '{index}_fingerprint', '{index}_change', '{index}_allowed')
-                   AND (typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND :last_id) LIMIT :limit""",
-            "highest ids that are not numbers of the right size",
-            last_id=MAX_GIVEN_ID,
-        )
-        for table in ("document", "fingerprint"):
-            yield from self._report(
-                f"""SELECT max(id) FROM {{index}}_{table} HAVING max(id) >
-                    coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{{index}}_{table}'), 0)""",
-                f"ids of {self.store.name}_{table} above the highest one ever given",
-            )
-        if not self.store.record_matches:
-            return
-        yield from self._report(
-            "SELECT value FROM {index}_setting WHERE name = 'next_cluster' AND value NOT BETWEEN -:last_id AND -1",
-            "cluster labels that are never given",
-            last_id=MAX_GIVEN_ID,
-        )
-        yield from self._report(
-            """SELECT id FROM {index}_document
-               WHERE cluster_id <= (SELECT value FROM {index}_setting WHERE name = 'next_cluster')
-                   OR cluster_id > (SELECT max(id) FROM {index}_document) AND cluster_id >
-                       coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = '{index}_document'), 0) LIMIT :limit""",
-            "documents with a cluster label that was never given",
-        )
-
-    def _dismissed(self) -> Iterator[str]:
-        """A dismissed pair is two documents without a recorded match and with unshared fingerprints."""
-        if not self.store.dismisses:
-            return
-        pairs = """SELECT x.document_id || '-' || x.other_id FROM {index}_dismissed AS x
-                   LEFT JOIN {index}_document AS a ON a.id = x.document_id LEFT JOIN {index}_document AS b ON b.id = x.other_id"""
-        yield from self._report(
-            f"{pairs} WHERE a.id IS NULL OR b.id IS NULL OR x.document_id <= x.other_id LIMIT :limit",
-            "dismissed pairs that are not two documents",
-        )
-        yield from self._report(
-            """SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
-               WHERE m.document_id = x.document_id AND m.other_id = x.other_id LIMIT :limit""",
-            "dismissed pairs that are recorded as matches",
-        )
-        yield from self._report(
-            """SELECT d.id FROM {index}_document AS d
-               WHERE (d.id IN (SELECT document_id FROM {index}_dismissed) OR d.id IN (SELECT other_id FROM {index}_dismissed))
-                   AND EXISTS (SELECT 1 FROM {index}_document AS e WHERE e.fingerprint_id = d.fingerprint_id AND e.id <> d.id)
-               LIMIT :limit""",
-            "dismissed documents that share their fingerprint",
-        )
+    def _window(self) -> Iterator[str]:
+        invalid = expiry_outside(self.documents)
+        if invalid is not None:
+            _, condition, parameters = invalid
+            sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"
+            yield from self._report(sql, "documents that stay outside of the window", **parameters)
 
     def _allowed(self) -> Iterator[str]:
         """A document is exempt, without a fingerprint, if and only if it is similar to an allowed text."""
         store, documents = self.store, self.documents
         if not store.allows:
             return
-        yield from self._report(
-            """SELECT z.document_id FROM {index}_allowed_document AS z LEFT JOIN {index}_document AS d ON d.id = z.document_id
-               WHERE d.id IS NULL OR d.fingerprint_id IS NOT NULL LIMIT :limit""",
-            "documents set aside that are missing or have a fingerprint",
-        )
         allowed = store.sketcher.allowed
         if allowed is None:
             allowed = Allowed(store.scheme, [])
@@ -241,50 +140,6 @@ class Checker:
         yield from with_examples("documents set aside that are like no allowed text", differing)
         yield from with_examples(
             "fingerprints that are like an allowed text", [number for number, _ in fingerprints_like(documents, allowed)]
-        )
-
-    def _changes(self) -> Iterator[str]:
-        """A recorded change belongs to an existing document, unless it is a removal. A row with a key of an existing document
-        records changed codes."""
-        if not self.store.notes_changes:
-            return
-        missing = "c.document_id NOT IN (SELECT id FROM {index}_document)"
-        invalid = f"c.key IS NULL AND {missing}" if self.store.has_parts else f"(c.key IS NULL) = ({missing})"
-        yield from self._report(
-            f"SELECT c.number FROM {{index}}_change AS c WHERE {invalid} LIMIT :limit",
-            "changes of documents that are not there, or that are there and noted as removed",
-        )
-        yield from self._report(
-            """WITH wanted(name, least, most) AS (VALUES ('change_log', 1, 9223372036854775807), ('changes_trimmed', 0,
-                   (SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = '{index}_change')))
-               SELECT w.name || ' ' || quote(s.value) FROM wanted AS w LEFT JOIN {index}_setting AS s ON s.name = w.name
-               WHERE typeof(s.value) <> 'integer' OR s.value NOT BETWEEN w.least AND w.most LIMIT :limit""",
-            "settings of the log of changes that are missing or no such numbers",
-        )
-
-    def _window(self) -> Iterator[str]:
-        invalid = expiry_outside(self.documents)
-        if invalid is not None:
-            _, condition, parameters = invalid
-            sql = f"SELECT id FROM {{index}}_document WHERE {condition} LIMIT :limit"
-            yield from self._report(sql, "documents that stay outside of the window", **parameters)
-
-    def _large_clusters(self) -> Iterator[str]:
-        """A large cluster equals one cluster, because an added document is compared with only a few of its documents."""
-        yield from self._report(
-            """SELECT f.id FROM {index}_fingerprint AS f WHERE f.crowd <> 0 AND (
-                   0 = (SELECT value FROM {index}_setting WHERE name = 'crowds')
-                   OR EXISTS (SELECT 1 FROM {index}_document AS d WHERE d.fingerprint_id = f.id
-                       AND d.cluster_id IS NOT f.crowd)) LIMIT :limit""",
-            "fingerprints in a crowd that is not their cluster",
-        )
-        if not self.store.settings["crowds"]:
-            return
-        yield from self._report(
-            """WITH crowds(label) AS MATERIALIZED (SELECT DISTINCT crowd FROM {index}_fingerprint WHERE crowd <> 0)
-               SELECT f.id FROM crowds AS c CROSS JOIN {index}_document AS d CROSS JOIN {index}_fingerprint AS f
-               WHERE d.cluster_id = c.label AND f.id = d.fingerprint_id AND f.crowd = 0 LIMIT :limit""",
-            "fingerprints that are not in the crowd of their cluster",
         )
 
     # ---- rows and texts against fingerprints ---------------------------------------------------------------------------
@@ -330,16 +185,6 @@ class Checker:
             unconnected = {number for pairs in every for number in self._split_pairs(pairs)}
         yield from with_examples("documents that match one of another cluster", sorted(unconnected))
         yield from self._recorded_code_matches() if self.store.has_parts else self._recorded_matches()
-
-    def _matches(self) -> Iterator[str]:
-        """A recorded match joins a document with an earlier one of the same cluster."""
-        yield from self._report(
-            """SELECT m.document_id || '-' || m.other_id FROM {index}_match AS m
-               LEFT JOIN {index}_document AS a ON a.id = m.document_id LEFT JOIN {index}_document AS b ON b.id = m.other_id
-               WHERE a.id IS NULL OR b.id IS NULL OR m.document_id <= m.other_id OR a.group_id <> b.group_id
-                   OR a.cluster_id IS NULL OR a.cluster_id IS NOT b.cluster_id LIMIT :limit""",
-            "recorded matches that do not join two documents of one cluster",
-        )
 
     def _connected(self) -> Iterator[str]:
         """The recorded matches connect each cluster."""
