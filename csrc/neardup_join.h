@@ -57,12 +57,12 @@ int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const
     const uint8_t *bytes, size_t size);
 int nd_bucket_join_is_full(const nd_bucket_join *join);
 
-/* In a table of bands or of selected hashes, a page may come from the table itself, since a fingerprint is filed under the keys that it looks up: all
- * rows in the order of key and group. The page holds the fingerprints from first_id to last_id, as many as fit; *next_id is the
- * next fingerprint with a row. Values are read when they are compared. In a table of hashes, of which a fingerprint may have any
- * number, ND_ERROR_CAPACITY where they do not fit: begin again with fewer fingerprints. */
-void nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id);
-int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id);
+/* A table of bands or of selected hashes, whose fingerprints look up the keys that they are filed under, may be read once instead:
+ * all rows in the order of key and group are joined as they come. The page holds the fingerprints from first_id to last_id, as
+ * many as fit; *next_id is the next fingerprint with a row. Values are read when they are compared. in_crowd: the row is left to
+ * next_crowd. */
+int nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id);
+int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id, int in_crowd);
 int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id);
 size_t nd_bucket_join_count(const nd_bucket_join *join); /* fingerprints of the page */
 

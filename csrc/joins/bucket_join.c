@@ -105,10 +105,9 @@ static int are_alike(nd_bucket_join *join, int *alike)
     return ND_OK;
 }
 
+/* Joins members and others of a bucket. */
 static int join_ids(nd_bucket_join *join, const nd_filed *probe)
 {
-    join->others.count = 0;
-    ND_TRY(join->reader.read_bucket(join->reader.context, probe, join));
     join->others.count = nd_sort_distinct(join->others.at, join->others.count);
     if (join->mode == ND_BUCKETS_ALL)
         drop_lower(join);
@@ -123,7 +122,87 @@ static int join_ids(nd_bucket_join *join, const nd_filed *probe)
         else
             ND_TRY(alike ? add_all_candidates(join) : nd_bucket_by_rare(join, 0));
     }
-    return join->mode == ND_BUCKETS_CONNECT && join->reader.next_crowd != NULL ? nd_bucket_ask_crowds(join, probe) : ND_OK;
+    if (join->mode != ND_BUCKETS_CONNECT || join->reader.next_crowd == NULL || (join->listed && !join->rows.crowded))
+        return ND_OK;
+    return nd_bucket_ask_crowds(join, probe);
+}
+
+static int read_ids(nd_bucket_join *join, const nd_filed *probe)
+{
+    join->others.count = 0;
+    ND_TRY(join->reader.read_bucket(join->reader.context, probe, join));
+    return join_ids(join, probe);
+}
+
+/* ---- rows of ids, in the order of the table -------------------------------------------------------------------------------- */
+
+int nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id)
+{
+    const int64_t most = (int64_t)ND_PAGE_ITEMS;
+    nd_bucket_join_begin(join);
+    join->listed = 1;
+    join->rows.first_id = first_id;
+    join->rows.last_id = last_id - first_id >= most ? first_id + most - 1 : last_id;
+    join->rows.next_id = last_id + 1;
+    join->rows.members.count = join->others.count = 0;
+    join->rows.crowded = 0;
+    const size_t count = (size_t)(join->rows.last_id - first_id) + 1;
+    ND_TRY(ND_ROOM(join->items, count));
+    for (size_t i = 0; i < count; i++)
+        join->items.at[i] = (nd_bucket_item){.id = first_id + (int64_t)i, .visible = -1};
+    join->items.count = count;
+    return ND_OK;
+}
+
+/* Rows come by crowd and id, members go by id. */
+static int join_rows(nd_bucket_join *join)
+{
+    const nd_filed probe = {.group_id = join->rows.group_id, .low = join->rows.key, .high = join->rows.key};
+    const size_t count = nd_sort_distinct(join->rows.members.at, join->rows.members.count);
+    ND_TRY(ND_ROOM(join->members, count));
+    for (size_t i = 0; i < count; i++) {
+        nd_bucket_item *item = nd_bucket_find_item(join, (int64_t)join->rows.members.at[i]);
+        if (item->visible < 0 && join->mode == ND_BUCKETS_CONNECT)
+            ND_TRY(join->reader.is_visible(join->reader.context, item->id, &item->visible));
+        join->members.at[i] = (size_t)(item - join->items.at);
+    }
+    join->members.count = count;
+    return join_ids(join, &probe);
+}
+
+/* A fingerprint that is alone in a bucket has nothing to ask there. */
+static inline int end_bucket(nd_bucket_join *join)
+{
+    if (join->rows.members.count > 0 && join->others.count + join->rows.crowded > 1)
+        ND_TRY(join_rows(join));
+    join->rows.members.count = join->others.count = 0;
+    join->rows.crowded = 0;
+    return ND_OK;
+}
+
+int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id, int in_crowd)
+{
+    if (key != join->rows.key || group_id != join->rows.group_id)
+        ND_TRY(end_bucket(join));
+    join->rows.key = key;
+    join->rows.group_id = group_id;
+    if (in_crowd)
+        join->rows.crowded++;
+    else
+        ND_TRY(nd_bucket_join_take_id(join, id));
+    if (id > join->rows.last_id && id < join->rows.next_id)
+        join->rows.next_id = id;
+    if (id < join->rows.first_id || id > join->rows.last_id)
+        return ND_OK;
+    ND_TRY(ND_ROOM(join->rows.members, join->rows.members.count + 1));
+    join->rows.members.at[join->rows.members.count++] = (uint64_t)id;
+    return ND_OK;
+}
+
+int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id)
+{
+    *next_id = join->rows.next_id;
+    return end_bucket(join);
 }
 
 /* ---- buckets of codes: codes stand beside the ids, so that only those that are near enough are candidates ---------------------- */
@@ -270,12 +349,6 @@ static int same_probe(const nd_filed *a, const nd_filed *b)
     return a->group_id == b->group_id && a->low == b->low && a->high == b->high;
 }
 
-/* The item that a probe is of. */
-static size_t member_of(const nd_bucket_join *join, const nd_filed *probe)
-{
-    return join->listed ? (size_t)(nd_bucket_find_item(join, probe->id) - join->items.at) : probe->item;
-}
-
 int nd_bucket_join_run(nd_bucket_join *join)
 {
     nd_filed probe, next;
@@ -287,11 +360,11 @@ int nd_bucket_join_run(nd_bucket_join *join)
         join->members.count = 0;
         do {
             ND_TRY(ND_ROOM(join->members, join->members.count + 1));
-            join->members.at[join->members.count++] = member_of(join, &next);
+            join->members.at[join->members.count++] = next.item;
             __builtin_prefetch(&join->items.at[join->members.at[join->members.count - 1]]);
             more = nd_filing_next(join->probes, &next);
         } while (more == ND_OK && same_probe(&probe, &next));
-        ND_TRY(codes ? join_codes(join, &probe) : join_ids(join, &probe));
+        ND_TRY(codes ? join_codes(join, &probe) : read_ids(join, &probe));
     }
     return more == ND_DONE ? nd_bucket_drain(join) : more;
 }

@@ -3,11 +3,11 @@
 
 #include "joins/bucket_run.h"
 
-#define PROBE_BYTES ((size_t)64) /* what one probe of a listed page takes, sorting included */
-
 nd_bucket_item *nd_bucket_find_item(const nd_bucket_join *join, int64_t id)
 {
     size_t low = 0, high = join->items.count;
+    if (join->listed)
+        return id < join->rows.first_id || id > join->rows.last_id ? NULL : &join->items.at[id - join->rows.first_id];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (join->items.at[middle].id < id)
@@ -107,60 +107,6 @@ int nd_bucket_join_is_full(const nd_bucket_join *join)
     return nd_filing_memory(join->probes) + join->arena.count >= ND_PAGE_BYTES || join->items.count >= ND_PAGE_ITEMS;
 }
 
-void nd_bucket_join_begin_rows(nd_bucket_join *join, int64_t first_id, int64_t last_id)
-{
-    const size_t each = join->scheme.plan == ND_PLAN_BANDS ? (size_t)join->scheme.bands : 1;
-    int64_t most = (int64_t)(ND_PAGE_BYTES / (PROBE_BYTES * each));
-    most = most < (int64_t)ND_PAGE_ITEMS ? most : (int64_t)ND_PAGE_ITEMS;
-    nd_bucket_join_begin(join);
-    join->listed = 1;
-    join->rows.first_id = first_id;
-    join->rows.last_id = last_id - first_id >= most ? first_id + most - 1 : last_id;
-    join->rows.next_id = last_id + 1;
-    join->rows.rows = join->rows.ids.count = join->rows.all.count = 0;
-}
-
-/* A fingerprint that is alone in a bucket has nothing to ask there. Rows come by crowd and id, probes go by id. */
-static int end_bucket(nd_bucket_join *join)
-{
-    const size_t count = join->rows.rows > 1 ? nd_sort_distinct(join->rows.ids.at, join->rows.ids.count) : 0;
-    ND_TRY(ND_ROOM(join->rows.all, join->rows.all.count + count));
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t id = join->rows.ids.at[i];
-        ND_TRY(nd_filing_add_keys(join->probes, join->rows.group_id, (int64_t)id, 0, &join->rows.key, 1));
-        join->rows.all.at[join->rows.all.count++] = id;
-    }
-    join->rows.rows = join->rows.ids.count = 0;
-    const int is_full = join->rows.last_id > join->rows.first_id && nd_filing_memory(join->probes) >= ND_PAGE_BYTES;
-    return is_full ? ND_ERROR_CAPACITY : ND_OK;
-}
-
-int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, int64_t id)
-{
-    if (key != join->rows.key || group_id != join->rows.group_id)
-        ND_TRY(end_bucket(join));
-    join->rows.key = key;
-    join->rows.group_id = group_id;
-    join->rows.rows++;
-    if (id > join->rows.last_id && id < join->rows.next_id)
-        join->rows.next_id = id;
-    if (id < join->rows.first_id || id > join->rows.last_id)
-        return ND_OK;
-    ND_TRY(ND_ROOM(join->rows.ids, join->rows.ids.count + 1));
-    join->rows.ids.at[join->rows.ids.count++] = (uint64_t)id;
-    return ND_OK;
-}
-
-int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id)
-{
-    ND_TRY(end_bucket(join));
-    const size_t count = nd_sort_distinct(join->rows.all.at, join->rows.all.count);
-    for (size_t i = 0; i < count; i++)
-        ND_TRY(add_item(join, (int64_t)join->rows.all.at[i]));
-    *next_id = join->rows.next_id;
-    return ND_OK;
-}
-
 static size_t kept_place(const nd_bucket_join *join, int64_t id)
 {
     size_t place = (size_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 40) & (ND_KEPT_MAX - 1);
@@ -232,8 +178,7 @@ void nd_bucket_free_page(nd_bucket_join *join)
     free(join->items.at);
     free(join->arena.at);
     nd_filing_free(join->probes);
-    free(join->rows.ids.at);
-    free(join->rows.all.at);
+    free(join->rows.members.at);
     free(join->kept.at);
     free(join->kept.arena);
     nd_verifier_release(&join->verifier);

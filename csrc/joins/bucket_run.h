@@ -57,15 +57,14 @@ struct nd_bucket_join {
     ND_LIST(nd_bucket_item) items; /* by id */
     ND_LIST(uint8_t) arena;
     nd_filing *probes;
-    int listed; /* from the table: probes know the id of their item, values are loaded when needed */
+    int listed; /* from the table: items are all ids from rows.first_id to rows.last_id, values are loaded when needed */
 
-    /* The present bucket of a page that comes from the table. */
+    /* The present bucket of a page that comes from the table; its rows are in `others`. */
     struct {
         int64_t first_id, last_id, next_id;
         int64_t group_id, key;
-        size_t rows;
-        ND_LIST(uint64_t) ids; /* from first_id to last_id */
-        ND_LIST(uint64_t) all; /* of all buckets that are shared */
+        size_t crowded;            /* further rows, of crowds */
+        ND_LIST(uint64_t) members; /* ids from first_id to last_id */
     } rows;
 
     /* Values read, by id: those of a bucket that many share are compared again and again. Emptied when it is full. */

@@ -88,12 +88,12 @@ static int join_known(nd_components *components, const int64_t *known, size_t co
 static int run(nd_bucket_join *join, const value_table *table, size_t first, size_t count)
 {
     for (int64_t id = (int64_t)first, next; id < (int64_t)count; id = next) {
-        nd_bucket_join_begin_rows(join, id, (int64_t)count - 1);
-        for (size_t i = 0; i < table->row_count; i++)
-            ND_TRY(nd_bucket_join_add_row(join, 0, table->buckets[i], table->items[i]));
-        ND_TRY(nd_bucket_join_end_rows(join, &next));
+        ND_TRY(nd_bucket_join_begin_rows(join, id, (int64_t)count - 1));
         for (size_t i = 0; i < join->items.count; i++)
             join->items.at[i].matched = 1; /* it may be connected before it is compared */
+        for (size_t i = 0; i < table->row_count; i++)
+            ND_TRY(nd_bucket_join_add_row(join, 0, table->buckets[i], table->items[i], 0));
+        ND_TRY(nd_bucket_join_end_rows(join, &next));
         ND_TRY(nd_bucket_join_run(join));
     }
     return ND_OK;

@@ -17,7 +17,7 @@ enum join_statement {
     JOIN_VALUE,   /* id -> value, value_hash */
     JOIN_VISIBLE, /* id, now -> 1 */
     JOIN_RANGE,   /* group, low -> ids of the candidate table, without crowds; of codes group, low, high -> entries */
-    JOIN_ROWS,    /* of bands and selected hashes: group_id, key and id of all rows, in the order of the table */
+    JOIN_ROWS,    /* of bands and selected hashes: group_id, key, id and crowd of all rows, in the order of the table */
     JOIN_WALK,    /* low, group -> group_id, key, id and crowd from there on; of codes low -> group_id, id, entries */
     JOIN_LABEL,   /* group, low, crowd -> the next crowd of the bucket */
     JOIN_CROWD,   /* group, low, crowd -> ids, newest first */
@@ -34,6 +34,7 @@ typedef struct join_reader {
     int crowds_joined; /* rows of crowds are joined like all others */
     sqlite3_stmt *statements[JOIN_STATEMENTS];
     int64_t now;
+    int crowds;           /* rows of crowds are left to next_crowd */
     int expiring;         /* some documents may have expired */
     int64_t last_id;      /* the highest id of a fingerprint */
     const uint8_t *asked; /* ND_BUCKETS_FOREIGN: fingerprints: id, group_id and size of the value, 64 bits each, and the value */
@@ -64,6 +65,8 @@ int nd_join_damaged(join_reader *reader, int64_t id);
 int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int status);
 /* What is compared of a stored value of *size bytes, aligned: a copy, or the hashes of a packed one. */
 int nd_join_compared(join_reader *reader, const uint8_t *value, const uint8_t **bytes, size_t *size);
+/* The status for a row with this id that was handed over. */
+int nd_join_taken(join_reader *reader, int status, int64_t id);
 /* Whether reading the candidate table from end to end is quicker than looking up each probe of `count` fingerprints. */
 int nd_join_prefers_walk(join_reader *reader, int64_t count, int *walk);
 /* Runs the page that the join has. */

@@ -72,21 +72,21 @@ static int read_asked(join_reader *reader, int64_t first_id, int64_t last_id, in
     return ND_OK;
 }
 
-/* The table is read from end to end, again for the first half where they are too many. */
+/* The table is read from end to end, and joined as it is read. */
 static int read_rows(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)
 {
     sqlite3_stmt *statement = reader->statements[JOIN_ROWS];
-    int status = ND_OK, code = SQLITE_OK;
-    nd_bucket_join_begin_rows(reader->join, first_id, last_id);
+    int code = SQLITE_OK, status = nd_bucket_join_begin_rows(reader->join, first_id, last_id);
     while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const int64_t id = sqlite3_column_int64(statement, 2);
         code = SQLITE_OK;
-        status = nd_bucket_join_add_row(reader->join, sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1),
-            sqlite3_column_int64(statement, 2));
+        status = nd_join_taken(reader,
+            nd_bucket_join_add_row(reader->join, sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1), id,
+                reader->crowds && sqlite3_column_int64(statement, 3) != 0),
+            id);
     }
     status = nd_join_end(reader, statement, code, status);
-    if (status == ND_OK)
-        status = nd_bucket_join_end_rows(reader->join, next_id);
-    return status == ND_ERROR_CAPACITY ? read_rows(reader, first_id, first_id + (last_id - first_id) / 2, next_id) : status;
+    return status == ND_OK ? nd_bucket_join_end_rows(reader->join, next_id) : status;
 }
 
 int nd_join_read_page(join_reader *reader, int64_t first_id, int64_t last_id, int64_t *next_id)

@@ -49,7 +49,7 @@ static const char *const visible_sql[] = {
 #define KEYS(table, key)                                                                                                         \
     {                                                                                                                            \
         [JOIN_RANGE] = "SELECT fingerprint_id " UNDER(table, key) "= 0",                                                         \
-        [JOIN_ROWS] = "SELECT group_id, " key ", fingerprint_id FROM %s_" table " " IN_ORDER(key),                               \
+        [JOIN_ROWS] = "SELECT group_id, " key ", fingerprint_id, crowd FROM %s_" table " " IN_ORDER(key),                        \
         [JOIN_WALK] = "SELECT group_id, " key ", fingerprint_id, crowd FROM %s_" table " WHERE (" key                            \
                       ", group_id) >= (?1, ?2) " IN_ORDER(key),                                                                  \
         [JOIN_LABEL] = "SELECT min(crowd) " UNDER(table, key) "> ?3",                                                            \
@@ -85,7 +85,7 @@ static int ask_number(join_reader *reader, const char *format, int64_t *out)
     return status;
 }
 
-static int prepare_all(join_reader *reader, int *crowds)
+static int prepare_all(join_reader *reader)
 {
     const int plan = reader->settings->scheme.plan, keyed = !nd_scheme_has_buckets(&reader->settings->scheme);
     const char *const *sql = plan_sql[plan];
@@ -95,7 +95,7 @@ static int prepare_all(join_reader *reader, int *crowds)
     ND_TRY(ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id));
     reader->expiring = expiring != 0;
     reader->seeking = keyed && reader->mode == ND_BUCKETS_FOREIGN;
-    *crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT && !reader->crowds_joined;
+    reader->crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT && !reader->crowds_joined;
     ND_TRY(prepare(reader, JOIN_PAGE, page_sql));
     ND_TRY(prepare(reader, JOIN_VALUE, value_sql));
     ND_TRY(prepare(reader, JOIN_VISIBLE, visible_sql[reader->settings->has_parts != 0]));
@@ -104,7 +104,7 @@ static int prepare_all(join_reader *reader, int *crowds)
         return prepare(reader, JOIN_WALK, sql[JOIN_SOUGHT]);
     if (plan == ND_PLAN_BANDS || plan == ND_PLAN_WINNOW)
         ND_TRY(prepare(reader, JOIN_ROWS, sql[JOIN_ROWS]));
-    for (int i = JOIN_WALK; i <= (*crowds ? JOIN_CROWD : JOIN_WALK); i++)
+    for (int i = JOIN_WALK; i <= (reader->crowds ? JOIN_CROWD : JOIN_WALK); i++)
         ND_TRY(prepare(reader, (enum join_statement)i, sql[i]));
     return ND_OK;
 }
@@ -171,7 +171,7 @@ static int is_stopped(void *context)
 /* ---- the table in its order, beside the probes in the same order ------------------------------------------------------------- */
 
 /* A status for a row that was handed over. */
-static int taken(join_reader *reader, int status, int64_t id)
+int nd_join_taken(join_reader *reader, int status, int64_t id)
 {
     if (status == ND_ERROR_DAMAGED)
         return nd_join_stop(reader, nd_table_fail(reader->table, "fingerprint id %lld is out of range", (sqlite3_int64)id));
@@ -183,7 +183,7 @@ static int take_row(join_reader *reader, sqlite3_stmt *statement, int column, nd
 {
     if (!nd_scheme_has_buckets(&reader->settings->scheme)) {
         const int64_t id = sqlite3_column_int64(statement, column);
-        return taken(reader, nd_bucket_join_take_id(join, id), id);
+        return nd_join_taken(reader, nd_bucket_join_take_id(join, id), id);
     }
     nd_entries entries;
     const size_t code_size = (size_t)reader->settings->scheme.bits / 8;
@@ -253,7 +253,7 @@ static int is_wanted(join_reader *reader, const nd_filed *probe)
     sqlite3_stmt *statement = reader->statements[JOIN_WALK];
     if (nd_scheme_has_buckets(&reader->settings->scheme))
         return sqlite3_column_int64(statement, 0) == probe->group_id;
-    if (reader->mode != ND_BUCKETS_CONNECT || reader->crowds_joined || sqlite3_column_int64(statement, 3) == 0)
+    if (!reader->crowds || sqlite3_column_int64(statement, 3) == 0)
         return 1;
     reader->crowded = 1;
     return 0;
@@ -335,7 +335,7 @@ static int read_crowd(void *context, const nd_filed *probe, int64_t crowd, nd_bu
     while (code == SQLITE_OK && status == ND_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(statement, 0);
         code = SQLITE_OK;
-        status = taken(reader, nd_bucket_join_take_member(join, id), id);
+        status = nd_join_taken(reader, nd_bucket_join_take_member(join, id), id);
     }
     return nd_join_end(reader, statement, code, status);
 }
@@ -344,7 +344,6 @@ static int read_crowd(void *context, const nd_filed *probe, int64_t crowd, nd_bu
 
 int nd_join_open(join_reader *reader, nd_table *table, const join_question *question)
 {
-    int crowds = 0;
     memset(reader, 0, sizeof *reader);
     reader->table = table;
     reader->settings = &table->cache.settings;
@@ -354,10 +353,10 @@ int nd_join_open(join_reader *reader, nd_table *table, const join_question *ques
     reader->workspace = nd_workspace_new(table->cache.db);
     if (reader->workspace == NULL)
         return ND_ERROR_MEMORY;
-    ND_TRY(prepare_all(reader, &crowds));
+    ND_TRY(prepare_all(reader));
     const nd_bucket_reader rows = {.context = reader,
         .read_bucket = read_bucket,
-        .next_crowd = crowds ? next_crowd : NULL,
+        .next_crowd = reader->crowds ? next_crowd : NULL,
         .read_crowd = read_crowd,
         .read_value = read_value,
         .is_visible = is_visible,

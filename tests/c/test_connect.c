@@ -327,9 +327,9 @@ static int run_rows(const table *t, nd_bucket_join *join, int64_t page)
     qsort(rows, count, sizeof rows[0], compare_rows);
     while (id <= last_id && status == ND_OK) {
         int64_t begin = id, end = id + page < last_id ? id + page : last_id;
-        nd_bucket_join_begin_rows(join, id, end);
+        status = nd_bucket_join_begin_rows(join, id, end);
         for (size_t i = 0; i < count && status == ND_OK; i++)
-            status = nd_bucket_join_add_row(join, rows[i].group_id, rows[i].key, rows[i].id);
+            status = nd_bucket_join_add_row(join, rows[i].group_id, rows[i].key, rows[i].id, 0);
         if (status == ND_OK)
             status = nd_bucket_join_end_rows(join, &id);
         CHECK(status != ND_OK || id > begin);
