@@ -36,7 +36,7 @@ from .store.ingest.outcomes import OnOutcome, Outcome
 from .store.ingest.writer import Writer
 from .store.layout.sketches import Sketch
 from .store.layout.state import Store
-from .store.query.query_spec import QuerySpec
+from .store.query.search import QuerySpec
 from .store.transfer.importing import FingerprintFiles
 from .store.transfer.merging import merge
 from .values import AddReport, Key, Match, Part, Record

@@ -20,8 +20,7 @@ from .store.database.connection import Database
 from .store.database.errors import translated
 from .store.following.follower import Follower
 from .store.ingest.writer import Writer
-from .store.layout.choices import Choices
-from .store.layout.opening import Target, open_store
+from .store.layout.opening import Choices, Target, open_store
 from .store.maintenance.backup import write_backup
 from .store.maintenance.check import Checker
 from .store.maintenance.rebuild import rebuild

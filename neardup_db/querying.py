@@ -31,7 +31,7 @@ from .store.layout.state import Store
 from .store.query.documents import EVER
 from .store.query.many import answers, pieces
 from .store.query.nearest import nearest, sketch_of
-from .store.query.query_spec import QuerySpec
+from .store.query.search import QuerySpec
 from .store.readers import StoreReader, StoreReaders
 from .text import TextRules
 from .values import AnyGroup, Count, Key, Match

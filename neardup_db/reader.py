@@ -28,10 +28,11 @@ from .passage_methods import PassageMethods
 from .querying import checked_spec
 from .store.layout.sketcher import Sketcher
 from .store.layout.sketches import Sketch
-from .store.query import deduplication, statistics
+from .store.query import statistics
 from .store.query.containing import containers
 from .store.query.explain import explain_pair, explain_query
 from .store.query.joins import Joins, ranges, ranges_with, set_blocks
+from .store.query.many import duplicates
 from .store.transfer.exporting import export
 from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
@@ -322,7 +323,7 @@ class Reader(PassageMethods):
 
     def _duplicates(self, keys: Sequence[Key]) -> tuple[Array, Array]:
         with self._readers.reading() as reader:
-            return deduplication.duplicates(reader.documents, keys)
+            return duplicates(reader.documents, keys)
 
     def stats(self) -> Stats:
         """Counts, sizes in bytes, settings, versions and the CPU instruction set in use.

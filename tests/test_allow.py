@@ -15,7 +15,7 @@ from commands import outcome as run
 from support import CASES, SETS, WORDS, keys
 
 from neardup_db import ANY_GROUP, BinaryCode, Index, KeyNotFoundError, MinHash, ParameterError, ReadOnlyError, TextRules
-from neardup_db.store.layout.allowed import Allowed
+from neardup_db.store.layout.sketches import Allowed
 
 REPLY, LIKE, OTHER = "oak elm ash fir", "oak elm ash fir yew", "something else entirely here"
 TEXTS = {name: case for name, case in CASES.items() if not case.codes}

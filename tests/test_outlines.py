@@ -13,7 +13,7 @@ import pytest
 
 from neardup_db import Index, MinHash, TextRules
 from neardup_db.native import ffi, lib
-from neardup_db.store.query.query_spec import DEFAULT_QUERY
+from neardup_db.store.query.search import DEFAULT_QUERY
 
 SCHEME = MinHash(threshold=0.7, bands=16, rows=2)
 RULES = TextRules.words(shingle=1)

@@ -1,6 +1,6 @@
 """Allowed texts (`Index.allow`): texts similar to one of them are exempt from matching.
 
-`layout/allowed.py` compares new texts. An exempt document has no fingerprint, like an empty text, but its value is kept until
+`layout/sketches.py` compares new texts. An exempt document has no fingerprint, like an empty text, but its value is kept until
 the text is disallowed. The order of `add` and `allow` makes no difference.
 """
 
@@ -15,8 +15,7 @@ from ...errors import ParameterError
 from ...native import signed_hash
 from ..database.errors import damaged
 from ..layout import schema
-from ..layout.allowed import Allowed
-from ..layout.sketches import Sketch
+from ..layout.sketches import Allowed, Sketch
 from ..layout.state import Store
 from ..query.documents import DocumentRow, Documents
 from .clusters import Clusters

@@ -18,8 +18,7 @@ from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..query.documents import DocumentRow
 from ..query.parts import Parts, StoredPart
-from ..query.query_spec import QuerySpec
-from ..query.search import MatchRow, Neighbour
+from ..query.search import MatchRow, Neighbour, QuerySpec
 from .outcomes import Outcome
 from .window import evict
 

@@ -11,8 +11,7 @@ from ...native import Values
 from ...schemes.base import Scheme
 from ...schemes.codes import CodeRows
 from ...text import TextRules
-from .allowed import Allowed
-from .sketches import Sketch, Sketches, StoredValue, plain_sketch
+from .sketches import Allowed, Sketch, Sketches, StoredValue, plain_sketch
 
 
 @dataclass(slots=True)

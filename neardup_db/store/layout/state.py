@@ -24,11 +24,10 @@ from ..database.connection import Database
 from ..database.errors import translate
 from ..database.statements import Statement
 from . import definitions, schema
-from .allowed import Allowed, is_comparable
 from .candidates import CandidateTable, candidate_table
 from .following import Following, read_following
 from .sketcher import Sketcher
-from .sketches import StoredValue
+from .sketches import Allowed, StoredValue, is_comparable
 from .window import Window
 
 Answer = TypeVar("Answer")

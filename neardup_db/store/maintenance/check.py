@@ -8,18 +8,21 @@ from functools import cache
 from itertools import chain, islice
 
 from ... import limits
-from ...errors import CorruptIndexError
+from ...errors import CorruptIndexError, MismatchError
 from ...values import CheckReport
 from ..clustering.allowing import fingerprints_like
 from ..clustering.clusters import Clusters
 from ..clustering.edges import UnionFind
 from ..database import checksums
-from ..following import pending
+from ..following import triggers
+from ..following.scan import lost_triggers, read_scan
+from ..following.table import find_followed_table
 from ..ingest.window import expiry_outside
 from ..layout import definitions, schema
-from ..layout.allowed import Allowed
 from ..layout.candidates import MAX_GIVEN_ID, MAX_ID
+from ..layout.following import Following
 from ..layout.schema import ALONE
+from ..layout.sketches import Allowed
 from ..query.documents import EVER
 from ..query.fingerprints import ACROSS_GROUPS
 from ..query.joins import Member, RangePairs, ranges
@@ -67,7 +70,7 @@ class Checker:
             problems += _catch_corruption(self._labels())
         if self.store.following is None:
             return CheckReport(tuple(problems))
-        followed, notes = pending.report(self.store)
+        followed, notes = self._following(self.store.following)
         return CheckReport((*problems, *followed), notes=notes)
 
     def _report(self, sql: str, message: str, **parameters: int) -> Iterator[str]:
@@ -83,6 +86,24 @@ class Checker:
             parameters = {name: getattr(store, name) for name in flags}
             parameters |= {"last_id": MAX_GIVEN_ID, "last_part": Parts.MOST, "crowds": store.settings["crowds"]}
             yield from self._report(f"{sql} LIMIT :limit", message.replace("{index}", store.name), **parameters)
+
+    def _following(self, following: Following) -> tuple[list[str], tuple[str, ...]]:
+        """(problems, what the next sync does) of a followed table. Compares no rows: `sync(full=True)` does."""
+        store, notes = self.store, []
+        try:
+            table = find_followed_table(store.db, following)
+        except MismatchError as error:
+            return [str(error)], ()
+        scan = read_scan(store)
+        reason = None if scan is None else scan.reason
+        if not triggers.has_triggers(store, table):
+            reason = lost_triggers(table.name)
+        if reason is not None:
+            notes.append(f"all rows of {table.name} are to be compared ({reason}): sync() does it")
+        count = store.value("SELECT count(*) FROM main.{index}_pending") if triggers.tables_exist(store) else 0
+        if count:
+            notes.append(f"{count:,} changes of {table.name} are pending: sync() takes them over")
+        return [], tuple(notes)
 
     # ---- SQLite and its schema ---------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from ..clustering.allowing import exempt_unindexed, restore
 from ..clustering.clusters import Clusters
 from ..clustering.codes import index_and_connect
 from ..layout import schema
-from ..layout.choices import Choices
+from ..layout.opening import Choices
 from ..layout.state import Store
 from ..query.documents import Documents
 

@@ -9,8 +9,8 @@ from ... import limits
 from ..clustering.allowing import exempt_unindexed
 from ..ingest.window import require_window
 from ..layout import definitions
-from ..layout.allowed import is_comparable
 from ..layout.candidates import MAX_GIVEN_ID
+from ..layout.sketches import is_comparable
 from .check import Checker, with_examples
 from .rebuild import reindex
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ...values import ANY_GROUP
 from .dismissed import NONE
 from .joins import DocumentPair, Group, Member, Reading
-from .query_spec import QuerySpec
-from .search import MatchRow
+from .search import MatchRow, QuerySpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from ...values import Explanation, Key, MatchExplanation, Passage
 from ..layout.sketches import Sketch
 from .documents import DocumentRow
 from .passages import passages_of_documents
-from .query_spec import QuerySpec
-from .search import Search
+from .search import QuerySpec, Search
 
 
 def explain_query(

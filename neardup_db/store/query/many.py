@@ -1,4 +1,4 @@
-"""Bulk queries: a join of the sketches with the candidate table."""
+"""Bulk queries by a join of the sketches with the candidate table, and greedy deduplication."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from itertools import chain
 import apsw
 
 from ... import limits
-from ...arrays import np
-from ...values import Match
+from ...arrays import Array, np
+from ...comparing import Deduplicator
+from ...native import Values
+from ...values import Key, Match
 from ..layout.sketches import Sketch, Sketches
+from .documents import Documents
 from .fingerprints import ACROSS_GROUPS
-from .query_spec import QuerySpec
-from .search import Search
+from .search import QuerySpec, Search
 
 Answer = Callable[[Sketch], list[Match]]
 """Answers one query with its own statement."""
@@ -105,3 +107,27 @@ def _pieces(count: int, make: Make, begin: Callable[[int, int], Callable[[], Ske
 def _fitting(values: Sequence[bytes | None]) -> int:
     size = sum(len(value) for value in values if value is not None)
     return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(values) // (size + 1)))
+
+
+# ---- deduplication ---------------------------------------------------------------------------------------------------
+
+
+def duplicates(documents: Documents, keys: Sequence[Key]) -> tuple[Array, Array]:
+    """Greedy deduplication, in which a document is kept unless it is a near-duplicate of a kept one: (kept, similarities) for
+    documents in order of preference, read from one state of the file.
+
+    kept: int64[n], the position in `keys` of the most similar kept document; -1 if the document itself is kept. similarities:
+    float64[n], the similarity to that document.
+    """
+    deduplicator = Deduplicator(documents.store.scheme.native)
+    kept, similarities = np.empty(len(keys), np.int64), np.empty(len(keys), np.float64)
+    for first in range(0, len(keys), limits.VALUES_DECIDED):
+        page = slice(first, first + limits.VALUES_DECIDED)
+        page_keys = list(keys[page])
+        rows_by_key = documents.rows_by_key(page_keys)
+        rows = [rows_by_key[key] for key in page_keys]
+        values = documents.values({row.fingerprint_id for row in rows if row.fingerprint_id is not None})
+        page_values = Values.joined([None if row.fingerprint_id is None else values[row.fingerprint_id] for row in rows])
+        groups = np.fromiter((row.group_id for row in rows), np.int64, len(rows))
+        kept[page], similarities[page] = deduplicator.add(page_values, groups)
+    return kept, similarities

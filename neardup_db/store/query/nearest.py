@@ -12,8 +12,7 @@ from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .fingerprints import ACROSS_GROUPS
-from .query_spec import QuerySpec
-from .search import Search
+from .search import QuerySpec, Search
 
 _LOOKED_UP = "neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c"
 """The candidate source in the verify_*.sql of set schemes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import groupby, starmap
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -12,17 +13,45 @@ import apsw
 
 from ... import comparing, limits
 from ...errors import CorruptIndexError, NearDupError
-from ...values import Key, Match, Part
+from ...parameters import Measure
+from ...schemes.codes import Code
+from ...values import AnyGroup, Key, Match, Part
 from ..database.connection import undecodable
 from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
-from ..layout.state import CompiledStatement
+from ..layout.state import CompiledStatement, Store
 from .dismissed import Dismissed
 from .documents import DocumentRow, Documents
 from .fingerprints import ACROSS_GROUPS
 from .parts import nearest_codes
-from .query_spec import DEFAULT_QUERY, QuerySpec
+
+
+@dataclass(slots=True, eq=False)
+class QuerySpec:
+    """The text or code of a query and its options. Never changed; not frozen, because every query creates one.
+
+    The caller checks the arguments, except the bounds, which depend on the scheme. any: accept any `limit` matches instead of
+    the best.
+    """
+
+    text: str | bytes | None = None
+    code: Code | None = None
+    threshold: float | None = None
+    max_distance: int | None = None
+    measure: Measure | None = None
+    limit: int | None = None
+    any: bool = False
+    group: Key | AnyGroup | None = None
+
+    def sketch(self, store: Store) -> Sketch:
+        if self.text is None:
+            return store.sketcher.code(self.code)
+        return store.sketcher.text(self.text)
+
+
+DEFAULT_QUERY = QuerySpec()
+"""Every document that matches by the threshold of the index."""
 
 
 class Neighbour(NamedTuple):
