@@ -51,12 +51,10 @@ from .wording import in_command_terms, told_as
 @common.input_options
 @common.name_option
 def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) -> Results:
-    """Add the records of IN to INDEX.
-
-    INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or
-    not, Parquet or Arrow files, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or - for
-    standard input (with --format). A new index stores the scheme and the text rules; later calls must name the same or none. For
-    --scheme binarycode the text is a code in hexadecimal.
+    """INDEX is created if it does not exist. IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst)
+    or not, Parquet or Arrow files, folders of such files or of texts, and patterns ('2025-*/*.jsonl'), all of one format; or -
+    for standard input (with --format). A new index stores the scheme and the text rules; later calls must name the same or none.
+    For --scheme binarycode the text is a code in hexadecimal.
 
     A record without an id has its file and line as key (posts.jsonl:17), a text in a folder its path, as given if files of
     several IN share a name. Adding a file twice, or another of the same name, is an error unless --source gives it another name.

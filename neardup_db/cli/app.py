@@ -60,7 +60,7 @@ COMMANDS = {
     "changes": ("review", "Print the changes of INDEX since a token."),
     "sql": ("sql", "Run an SQL statement on INDEX; without one, an SQL shell."),
 }
-"""The module of each command, imported when the command runs, and its line in `neardup --help`."""
+"""The module of each command, imported when the command runs, and the first line of its help."""
 
 
 def load(name: str) -> click.Command:

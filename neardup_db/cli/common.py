@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import re
 import sys
@@ -22,6 +23,7 @@ from ..schemes import SCHEMES, Scheme
 from ..text import TextRules
 from ..values import Key
 from . import indexes
+from .app import COMMANDS
 from .inputs.encodings import HEAD_BYTES, encoding_of, why_not_text
 from .inputs.records import FORMATS
 from .inputs.source import ReadOptions
@@ -79,14 +81,17 @@ def _display_name(parameter: click.Parameter) -> str:
 
 
 def command(name: str | None = None, *, has_json: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
-    """Decorator that makes a function a command. Unless has_json=False its last option is --json, and it yields `Results`."""
+    """Decorator that makes a function a command, whose help is its line in COMMANDS and then its docstring. Unless has_json=False
+    its last option is --json, and it yields `Results`."""
 
     def decorate(function: Any) -> click.Command:
         @wraps(function)
         def run(as_json: bool, **options: Any) -> int:
             return _print_results(function(**options), as_json)
 
-        return click.command(name, cls=Task)(_with_last(run, json_option) if has_json else function)
+        called = name or function.__name__
+        help_text = f"{COMMANDS[called][1]}\n\n{inspect.getdoc(function)}"
+        return click.command(called, cls=Task, help=help_text)(_with_last(run, json_option) if has_json else function)
 
     return decorate
 

@@ -64,12 +64,10 @@ def decontaminate(
     shortest: int,
     **options: Any,
 ) -> Results:
-    """Copy the records of TRAIN that share no passage with TEST.
-
-    A passage is a run of --shortest words in a row; case, punctuation and Unicode forms do not matter. No such record is missed,
-    and none is dropped without one. Only TEST is indexed, in a temporary file: TRAIN streams past it and may have any size. TRAIN
-    and -o are as for neardup dedup: JSON lines, CSV, TSV, Parquet, Arrow, lines, folders, compressed or not; TEST likewise.
-    --drop passage takes JSON lines and folders of texts.
+    """A passage is a run of --shortest words in a row; case, punctuation and Unicode forms do not matter. No such record is
+    missed, and none is dropped without one. Only TEST is indexed, in a temporary file: TRAIN streams past it and may have any
+    size. TRAIN and -o are as for neardup dedup: JSON lines, CSV, TSV, Parquet, Arrow, lines, folders, compressed or not; TEST
+    likewise. --drop passage takes JSON lines and folders of texts.
 
     \b
     neardup decontaminate train.jsonl --test gsm8k.jsonl --test-field question -o clean.jsonl --report found.jsonl

@@ -54,11 +54,9 @@ _above_0 = common.NumberRange(0, 1, min_open=True)
 def dedup(
     sources: tuple[Path, ...], against: tuple[Path, ...], against_name: str, measure: Measure | None, **options: Any
 ) -> Results:
-    """Copy the records of IN without near-duplicates.
-
-    IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or not, Parquet or Arrow files, folders
-    of such files, and patterns ('2025-*/*.jsonl'), all of one format; a folder of texts (the output is a folder); or - for
-    standard input (with --format). The records go to one output file, or with -o FOLDER/ to a file for each input file.
+    """IN are files of JSON lines, CSV, TSV or lines of text (.txt), compressed (.gz, .zst) or not, Parquet or Arrow files,
+    folders of such files, and patterns ('2025-*/*.jsonl'), all of one format; a folder of texts (the output is a folder); or -
+    for standard input (with --format). The records go to one output file, or with -o FOLDER/ to a file for each input file.
 
     Texts are near-duplicates if they share enough three-word runs; each pair found is verified by its exact similarity. Every
     removed record is a near-duplicate of a kept one. The bytes and the order of records do not change. docs/how-to/dedup.md

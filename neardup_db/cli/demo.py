@@ -32,10 +32,8 @@ ASKED = "Jude 1 (KJVPCE)"
 @common.command()
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the index in this folder, as demo.db.")
 def demo(keep: Path | None) -> Results:
-    """Demonstrate an index on bundled real text.
-
-    The text is 363 chapters of the Bible in eleven English translations, some of which copy each other. The demo adds them, shows
-    clusters and differing words, queries a text and deletes a document. It leaves no file unless --keep is given.
+    """The text is 363 chapters of the Bible in eleven English translations, some of which copy each other. The demo adds them,
+    shows clusters and differing words, queries a text and deletes a document. It leaves no file unless --keep is given.
 
     \b
     neardup demo

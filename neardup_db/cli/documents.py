@@ -31,11 +31,9 @@ from .progress import Meter
 @common.keys_options
 @common.group_option
 def get(index: Index, keys: tuple[str, ...], file: Any, key_type: str, group: str | None) -> Results:
-    """Print documents by their keys, as JSON.
-
-    Prints one object a line, with and without --json: key, group, metadata, text if INDEX stores texts, code if it holds codes,
-    codes with their parts if a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster. Times are
-    seconds since 1970. With --group a document of another group counts as missing. Exit code 1 if none exists.
+    """Prints one object a line, with and without --json: key, group, metadata, text if INDEX stores texts, code if it holds
+    codes, codes with their parts if a document has several, token_count, added_at, last_seen, times_seen, expires_at, cluster.
+    Times are seconds since 1970. With --group a document of another group counts as missing. Exit code 1 if none exists.
 
     \b
     neardup get articles.db a1 a2
@@ -54,9 +52,7 @@ def get(index: Index, keys: tuple[str, ...], file: Any, key_type: str, group: st
 @click.option("-o", "--output", type=common.place, help="Write the documents here, as JSON lines; - is standard output.")
 @click.option("--force", is_flag=True, help="With -o: replace a file that exists.")
 def export(index: Index, out: Path | None, output: Path | None, force: bool) -> Results:
-    """Write documents as JSON lines, or fingerprints as Parquet.
-
-    -o FILE: one JSON object a line for each document of a snapshot, in insertion order, as printed by `neardup get`. `neardup
+    """-o FILE: one JSON object a line for each document of a snapshot, in insertion order, as printed by `neardup get`. `neardup
     add` reads the file: key and text, and with --metadata the other fields as metadata.
 
     OUT: a new Parquet file for `neardup import` and neardup_db.spark, without texts, metadata or expiry. Needs pyarrow.
@@ -140,9 +136,7 @@ def _codes(index: Index) -> str:
 @click.option("--commit-every", type=click.IntRange(min=1), help="Rows in a transaction.  [default: one transaction]")
 @common.name_option
 def import_(index_path: Path, sources: tuple[Path, ...], name: str, no_record_matches: bool, **options: Any) -> Results:
-    """Add documents to INDEX by exported fingerprints.
-
-    IN is a Parquet file of `neardup export`, or a folder of fingerprints written by neardup_db.spark. A new INDEX gets the
+    """IN is a Parquet file of `neardup export`, or a folder of fingerprints written by neardup_db.spark. A new INDEX gets the
     settings of the first file; all files must have the settings of INDEX. Needs pyarrow.
 
     \b
@@ -168,9 +162,7 @@ def import_(index_path: Path, sources: tuple[Path, ...], name: str, no_record_ma
 def merge(
     into: Path, sources: tuple[Path, ...], name: str, if_exists: Any, no_record_matches: bool, commit_every: int | None
 ) -> Results:
-    """Add the documents of other indexes to INTO.
-
-    Fingerprints, groups, metadata, texts, times and expiry are copied, in the order of FROM; expired documents are not. A new
+    """Fingerprints, groups, metadata, texts, times and expiry are copied, in the order of FROM; expired documents are not. A new
     INTO gets the settings of the first FROM except its window. All indexes must have the same text rules and, except for
     threshold and bands, the same scheme.
 

@@ -45,10 +45,8 @@ def explain(
     key_type: str,
     group: str | None,
 ) -> Results:
-    """Show how a query runs, or why two documents match.
-
-    With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs: the
-    verdict and similarity, the candidate rows and shingles in both, and the words that differ. --html shows both texts.
+    """With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs:
+    the verdict and similarity, the candidate rows and shingles in both, and the words that differ. --html shows both texts.
 
     \b
     neardup explain articles.db "some text"

@@ -39,9 +39,7 @@ COMMIT_EVERY = 20_000
 @common.text_options
 @common.new_index_options
 def follow(database: Path, table: str, name: str, later: bool, **options: Any) -> Results:
-    """Index the rows of an application's table in DATABASE.
-
-    The index is created beside the application's tables if it does not exist. Triggers on TABLE, which fire in any program,
+    """The index is created beside the application's tables if it does not exist. Triggers on TABLE, which fire in any program,
     record the keys of changed rows for `neardup sync`. The texts stay in TABLE only.
 
     \b
@@ -82,8 +80,7 @@ def _create(database: Path, scheme: Any, table: str, options: dict[str, Any], se
 @click.option("--full", is_flag=True, help="Also compare all rows with their documents, to find unrecorded changes.")
 @click.option("--commit-every", type=click.IntRange(min=1), default=COMMIT_EVERY, help="Keys in a transaction.")
 def sync(index: Index, limit: int | None, full: bool, commit_every: int) -> Results:
-    """Update INDEX with the changed rows of its followed table.
-
+    """
     \b
     neardup sync app.db
     neardup sync app.db --full
@@ -95,10 +92,8 @@ def sync(index: Index, limit: int | None, full: bool, commit_every: int) -> Resu
 
 @common.index_command()
 def unfollow(index: Index) -> Results:
-    """Stop following a table: its triggers go, documents stay.
-
-    Do this before you drop the index's tables, because the triggers would make every write to the followed table fail. Exit code
-    1 if INDEX follows no table.
+    """Do this before you drop the index's tables, because the triggers would make every write to the followed table fail. Exit
+    code 1 if INDEX follows no table.
 
     \b
     neardup unfollow app.db

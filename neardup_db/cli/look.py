@@ -39,11 +39,9 @@ from .wording import in_command_terms
 def query(
     index: Index, text: str | None, file: Path | None, key: str | None, sources: tuple[Path, ...], **options: Any
 ) -> Results:
-    """Print the near-duplicates of TEXT, best first.
-
-    TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has the similarity,
-    the distance if the scheme has one, the key and the part of a named code. Documents of a group are searched only with --group
-    or --all-groups. Exit code 1 if nothing matches.
+    """TEXT is an argument, - for standard input, the content of --file, or the stored document --key. Each line has the
+    similarity, the distance if the scheme has one, the key and the part of a named code. Documents of a group are searched only
+    with --group or --all-groups. Exit code 1 if nothing matches.
 
     --from IN queries each record of an input in any format of neardup add. Each match is a line of tab-separated columns: the
     record's id, similarity, distance (empty if the scheme has none), key, part. With --json each match is an object.
@@ -143,9 +141,7 @@ def _matches_of_records(index: Index, piece: Sequence[InputRecord], question: di
 @common.limit_option
 @common.group_option
 def clusters(index: Index, min_size: int, members: int | None, limit: int | None, group: str | None) -> Results:
-    """Print the clusters, the largest first.
-
-    A cluster is all documents of one group that chains of near-duplicates connect; its first line is its earliest document.
+    """A cluster is all documents of one group that chains of near-duplicates connect; its first line is its earliest document.
     Without --group the clusters of every group are printed. With --json each line is one cluster. Exit code 1 if there is no
     cluster.
 
@@ -162,8 +158,7 @@ def clusters(index: Index, min_size: int, members: int | None, limit: int | None
 
 @common.index_command()
 def stats(index: Index) -> Results:
-    """Print counts, sizes and settings of INDEX.
-
+    """
     \b
     neardup stats articles.db
     """

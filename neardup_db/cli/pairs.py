@@ -38,10 +38,8 @@ _DATABASE = b"SQLite format 3\0"
 @common.text_options
 @common.input_options
 def pairs(paths: tuple[Path, ...], **options: Any) -> Results:
-    """Print all pairs of near-duplicates.
-
-    Compares the documents of INDEX, or the records of IN, which may be any input of neardup dedup. Record pairs are verified by
-    their exact similarity; text rules, --recall and input options apply to records only. Both documents of a pair are in one
+    """Compares the documents of INDEX, or the records of IN, which may be any input of neardup dedup. Record pairs are verified
+    by their exact similarity; text rules, --recall and input options apply to records only. Both documents of a pair are in one
     group; without --group the pairs of every group are printed.
 
     Prints one pair a line, as they are found. Columns, separated by tabs: similarity, distance (empty if the scheme has none),

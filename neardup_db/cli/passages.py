@@ -38,9 +38,7 @@ shortest_option = click.option("--shortest", type=click.IntRange(3, 1000), help=
 def passages(
     index: Index, text: str | None, file: Path | None, key: str | None, against: Path | None, in_key: str | None, **options: Any
 ) -> Results:
-    """Print the passages that a text shares with documents.
-
-    The longest come first. The text is in FILE or, if there is no file of this name, the argument itself; - is standard input.
+    """The longest come first. The text is in FILE or, if there is no file of this name, the argument itself; - is standard input.
     The index must be made with --scheme passages. Each line has the number of tokens, the key, both places (in characters, from
     0) and the passage; with --against the key of the other document comes first. With --json each passage is an object. Exit code
     1 if there is none.
@@ -102,12 +100,10 @@ def _shown(passage: Passage, text: str | None, against: Key | None = None) -> tu
 def boilerplate(
     sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, **options: Any
 ) -> Results:
-    """Print the passages that most texts of IN share.
-
-    These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count once.
-    Each line has the number of texts, the number of tokens, the record that has the passage first, and the passage. With --json
-    each passage is an object. Exit code 1 if there is none. A temporary index of all records is made: about as large as their
-    texts.
+    """These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count
+    once. Each line has the number of texts, the number of tokens, the record that has the passage first, and the passage. With
+    --json each passage is an object. Exit code 1 if there is none. A temporary index of all records is made: about as large as
+    their texts.
 
     \b
     neardup boilerplate pages.jsonl --at-least 100

@@ -38,9 +38,7 @@ def report(
     force: bool,
     name: str,
 ) -> None:
-    """Write INDEX as one HTML report, or its charts as SVG.
-
-    The report has key figures, charts (similarity of matches, cluster sizes, duplicates over time, recall), and the largest
+    """The report has key figures, charts (similarity of matches, cluster sizes, duplicates over time, recall), and the largest
     clusters, with stored texts side by side with the earliest one. The file needs no other file and runs no script. --svg omits
     charts without data.
 
@@ -72,9 +70,7 @@ def report(
 @click.option("--from", "low", type=_share, default=0.4, help="First similarity.")
 @click.option("--step", type=_above_0, default=0.05, help="Step between similarities.")
 def curve(index_path: Path | None, name: str, low: float, step: float, **options: Any) -> Results:
-    """Show the recall at each similarity.
-
-    For each Jaccard similarity, prints the share of pairs that become candidates, and the share returned after verification.
+    """For each Jaccard similarity, prints the share of pairs that become candidates, and the share returned after verification.
     Without INDEX the curve is for the given scheme and parameters. With --json each line is one point.
 
     \b

@@ -20,9 +20,7 @@ from .wording import told_as
 @click.option("--list", "listing", is_flag=True, help="Print the dismissed pairs instead.")
 @common.key_type_option
 def dismiss(index: Index, keys: tuple[str, ...], listing: bool, key_type: str) -> Results:
-    """Declare that documents are not duplicates.
-
-    Two KEYs: the pair is no longer a match, and its cluster is split unless other documents connect the two. One KEY: the same
+    """Two KEYs: the pair is no longer a match, and its cluster is split unless other documents connect the two. One KEY: the same
     for every pair of the document with a matching one. Dismissals survive a rebuild, and end when one of the two is deleted or
     replaced. Exit code 1 if nothing changed, or no pair is listed.
 
@@ -43,9 +41,7 @@ def dismiss(index: Index, keys: tuple[str, ...], listing: bool, key_type: str) -
 @click.argument("keys", metavar="KEY [KEY]", nargs=-1)
 @common.key_type_option
 def undismiss(index: Index, keys: tuple[str, ...], key_type: str) -> Results:
-    """Withdraw a dismissal.
-
-    Two KEYs: the dismissal of their pair. One KEY: all dismissals of the document. Exit code 1 if there was none.
+    """Two KEYs: the dismissal of their pair. One KEY: all dismissals of the document. Exit code 1 if there was none.
 
     \b
     neardup undismiss articles.db a1 a2
@@ -75,11 +71,9 @@ def _decide(decide: Callable[..., int], keys: tuple[str, ...], key_type: str, to
 def allow(
     index: Index, text: str | None, key: str | None, note: str | None, listing: bool, key_type: str
 ) -> Results:
-    """Exempt texts like TEXT from matching.
-
-    Use it for greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and new ones are stored
-    without a match. INDEX stores the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number, time,
-    note and text. Exit code 1 if the list is empty.
+    """Use it for greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and new ones are
+    stored without a match. INDEX stores the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number,
+    time, note and text. Exit code 1 if the list is empty.
 
     \b
     neardup allow chat.db "Thanks for your message, we will reply within 24 hours"
@@ -106,9 +100,7 @@ def allow(
 @click.option("--id", "number", type=int, metavar="NUMBER", help="Withdraw the text with this number in neardup allow --list.")
 @common.key_type_option
 def disallow(index: Index, text: str | None, key: str | None, number: int | None, key_type: str) -> Results:
-    """Withdraw the allowed texts that are like TEXT.
-
-    Stored documents match again unless they are like another allowed text. Exit code 1 if there was no such allowed text.
+    """Stored documents match again unless they are like another allowed text. Exit code 1 if there was no such allowed text.
 
     \b
     neardup disallow chat.db "Thanks for your message, we will reply within 24 hours"
@@ -133,10 +125,9 @@ def _text_or_key(text: str | None, key: str | None, key_type: str) -> dict[str, 
 @click.option("--since", metavar="TOKEN", help="The token of an earlier call; without it all documents are printed.")
 @click.option("--forget", is_flag=True, help="Stop recording changes, instead of printing them.")
 def changes(index: Index, since: str | None, forget: bool) -> Results:
-    """Print the changes of INDEX since a token.
-
-    Prints the removed and the added documents, the documents with an added, changed or removed code, and their cluster numbers.
-    The last line is the token for the next call. The first call makes INDEX record changes. Exit code 1 if nothing changed.
+    """Prints the removed and the added documents, the documents with an added, changed or removed code, and their cluster
+    numbers. The last line is the token for the next call. The first call makes INDEX record changes. Exit code 1 if nothing
+    changed.
 
     \b
     neardup changes articles.db

@@ -19,10 +19,8 @@ from .wording import told_as
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, help="Port; 0 chooses a free one.")
 @click.option("--write", is_flag=True, help="Add buttons for visitors to dismiss documents and allow texts.")
 def serve(index_path: Path, host: str, port: int, write: bool) -> None:
-    """Show INDEX in a browser: clusters, a search box, charts.
-
-    The file is read only, unless --write is given. Other programs may write to it at the same time; each page shows the current
-    state. Only this machine can open the pages, unless --host says otherwise. Needs Datasette: pip install
+    """The file is read only, unless --write is given. Other programs may write to it at the same time; each page shows the
+    current state. Only this machine can open the pages, unless --host says otherwise. Needs Datasette: pip install
     'neardup-db[datasette]'. Ctrl-C ends it.
 
     \b

@@ -21,11 +21,9 @@ from .output import GuardedStream, escape_unprintable, escaped
 @click.argument("statement", required=False)
 @click.option("--write", is_flag=True, help="Allow statements that change the file.")
 def sql(index: Index, statement: str | None, write: bool) -> Results:
-    """Run an SQL statement on INDEX; without one, an SQL shell.
-
-    The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Start with the views
-    NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given. With --json each
-    line is one row.
+    """The functions of the extension are loaded: neardup_search, neardup_simhash, neardup_jaccard and the rest. Start with the
+    views NAME_documents, NAME_matches, NAME_clusters and NAME_settings. The file is read-only unless --write is given. With
+    --json each line is one row.
 
     \b
     neardup sql articles.db "SELECT * FROM neardup_clusters LIMIT 20"

@@ -36,13 +36,11 @@ SHOWN_CHANGES, COMPARED = 3, 20_000
 def tune(
     sources: tuple[Path, ...], sample: int, seed: int, truth: Path | None, html: Path | None, force: bool, **options: Any
 ) -> Results:
-    """Suggest text rules and a threshold for the texts of IN.
-
-    Shingles of 1 to 3 words and of 3 to 7 characters are tried on a sample that keeps similar texts together. For each rule the
-    command prints the number of pairs at each similarity, the similarity of unlike texts and of copies with one word in twenty
-    changed, a threshold between the two, the number of pairs that reach it, and the cost of an index (bytes and microseconds a
-    text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs near each threshold
-    with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
+    """Shingles of 1 to 3 words and of 3 to 7 characters are tried on a sample that keeps similar texts together. For each rule
+    the command prints the number of pairs at each similarity, the similarity of unlike texts and of copies with one word in
+    twenty changed, a threshold between the two, the number of pairs that reach it, and the cost of an index (bytes and
+    microseconds a text). Then it prints its advice, the texts of the sample that deduplication would remove, and the pairs near
+    each threshold with their differences. Exit code 1 if no rule separates near-duplicates from unlike texts.
 
     --html writes a page with the pairs under all rules side by side. With --truth FILE (CSV, TSV or JSON lines
     with id_a and id_b) the threshold agrees best with known pairs, and recall and precision are printed.

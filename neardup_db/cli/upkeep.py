@@ -28,9 +28,7 @@ from .wording import duration_text, in_command_terms, told_as
 def delete(
     index: Index, keys: tuple[str, ...], file: Any, part: str | None, whole_group: str | None, key_type: str, group: str | None
 ) -> Results:
-    """Delete documents by their keys, or all those of a group.
-
-    One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a
+    """One transaction deletes all of them. With --part each document loses one code, and is deleted with its last. With --group a
     document of another group counts as missing. Exit code 1 if none exists.
 
     \b
@@ -72,9 +70,7 @@ def _delete_part(index: Index, keys: list[Key], part: str, group: Key | AnyGroup
 @common.index_command()
 @click.option("--keep-newest", type=click.IntRange(min=0), help="Also delete all but this many of the newest documents.")
 def expire(index: Index, keep_newest: int | None) -> Results:
-    """Remove expired documents.
-
-    Queries already ignore them; this frees their space. Exit code 1 if there is nothing to remove.
+    """Queries already ignore them; this frees their space. Exit code 1 if there is nothing to remove.
 
     \b
     neardup expire articles.db --keep-newest 100000
@@ -93,10 +89,8 @@ def expire(index: Index, keep_newest: int | None) -> Results:
 @click.option("--record-matches/--no-record-matches", default=None, help="Find and record matches from now on, or drop them.")
 @click.option("--compact", is_flag=True, help="Then return free space to the file system.")
 def rebuild(index: Index, compact: bool, **options: Any) -> Results:
-    """Rebuild the tables of INDEX.
-
-    Options change the scheme, the text rules, or whether INDEX stores texts and records matches. Other settings keep their value,
-    except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. Another
+    """Options change the scheme, the text rules, or whether INDEX stores texts and records matches. Other settings keep their
+    value, except that another --scheme starts from its own defaults, and other --tokens from theirs for --shingle. Another
     threshold or recall uses the stored fingerprints; another scheme or other text rules need an index made with --store-text.
 
     \b
@@ -115,9 +109,7 @@ def rebuild(index: Index, compact: bool, **options: Any) -> Results:
 @common.index_command()
 @click.option("--repair", is_flag=True, help="Rebuild damaged data that is derived from other data.")
 def check(index: Index, repair: bool) -> Results:
-    """Check the integrity of INDEX.
-
-    Prints a line for each violated invariant. Exit code 0 if there is none (with --repair: after the repair), else 1.
+    """Prints a line for each violated invariant. Exit code 0 if there is none (with --repair: after the repair), else 1.
 
     \b
     neardup check articles.db
@@ -136,9 +128,7 @@ def check(index: Index, repair: bool) -> Results:
 @click.argument("out", metavar="FILE", type=common.path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def backup(index: Index, out: Path, force: bool) -> Results:
-    """Copy INDEX to FILE, even while other programs write to it.
-
-    The copy is a snapshot of the whole database. FILE appears when it is complete.
+    """The copy is a snapshot of the whole database. FILE appears when it is complete.
 
     \b
     neardup backup articles.db backups/articles.db
@@ -167,9 +157,7 @@ def _refuse_log(out: Path) -> None:
 
 @common.index_command()
 def compact(index: Index) -> Results:
-    """Return unused space of INDEX to the file system.
-
-    This also erases deleted texts from unused pages and from the log. While it runs, it needs twice the size of the new file:
+    """This also erases deleted texts from unused pages and from the log. While it runs, it needs twice the size of the new file:
     once for temporary files, once beside INDEX.
 
     \b
@@ -183,10 +171,8 @@ def compact(index: Index) -> Results:
 @common.index_command()
 @click.argument("size", metavar="[SIZE]", required=False)
 def window(index: Index, size: str | None) -> Results:
-    """Print or change the window of INDEX.
-
-    SIZE is a time (90s, 12h, 7d), a number of documents (the newest are kept), or none (all are kept). Documents outside of a new
-    window become invisible at once, and are removed by later adds, or by `neardup expire`. A wider window does not bring them
+    """SIZE is a time (90s, 12h, 7d), a number of documents (the newest are kept), or none (all are kept). Documents outside of a
+    new window become invisible at once, and are removed by later adds, or by `neardup expire`. A wider window does not bring them
     back.
 
     \b

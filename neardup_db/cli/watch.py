@@ -60,9 +60,7 @@ class Counts:
 @common.stream_options
 @common.json_option
 def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as_json: bool, **options: Any) -> None:
-    """Pass on the new records of a stream, line by line.
-
-    Each line of standard input that has no near-duplicate in the window is copied unchanged to standard output as soon as it
+    """Each line of standard input that has no near-duplicate in the window is copied unchanged to standard output as soon as it
     arrives. Other lines are dropped, or marked with --mark. If the first line begins with a brace, the format is JSON lines,
     otherwise lines of text, unless --format is given. An invalid line is reported on standard error and skipped.
 
