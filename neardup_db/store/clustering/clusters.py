@@ -97,9 +97,7 @@ class Clusters:
     def remove_documents(self, document_ids: Sequence[int]) -> None:
         self._label(document_ids, None)
 
-    def join_many(
-        self, joined: Iterable[tuple[set[int], bool]], new_from: int, crowds: dict[int, int] | None = None
-    ) -> None:
+    def join_many(self, joined: Iterable[tuple[set[int], bool]], new_from: int, crowds: dict[int, int] | None = None) -> None:
         """Join several clusters into one, which gets the label of the largest, for each (labels, large).
 
         If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an

@@ -33,13 +33,6 @@ class AddedCode(NamedTuple):
     """The number of the next code when the code was stored."""
 
 
-class Start(NamedTuple):
-    """The next document id and code number before the first code was stored."""
-
-    document_id: int
-    part: int
-
-
 class _Older(NamedTuple):
     id: int
     label: int
@@ -50,7 +43,10 @@ class _Older(NamedTuple):
         return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
 
 
-LATEST = Start(MAX_ID, MAX_ID)
+Start = tuple[int, int]
+"""The next document id and code number before the first code was stored."""
+
+LATEST: Start = (MAX_ID, MAX_ID)
 """If all other fingerprints are older."""
 
 
@@ -131,7 +127,7 @@ def _older(
     numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
     if not len(numbers):
         return {}
-    before = {"numbers": clusters.store.db.carried(numbers), "now": now, "start_id": start.document_id, "start_part": start.part}
+    before = {"numbers": clusters.store.db.carried(numbers), "now": now, "start_id": start[0], "start_part": start[1]}
     return {number: _Older(*row) for number, *row in clusters.store.rows(sql_text("older_codes"), before)}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import apsw
@@ -19,12 +18,8 @@ from .connection import Database
 from .standard import StandardConnection
 from .statements import apsw_library
 
-
-class File(NamedTuple):
-    """The identity of a file, independent of its path."""
-
-    device: int
-    number: int
+File = tuple[int, int]
+"""The device and number of a file, independent of its path."""
 
 
 class Opening:
@@ -84,7 +79,7 @@ def file_of(path: str) -> File | None:
         status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return File(status.st_dev, status.st_ino)
+    return status.st_dev, status.st_ino
 
 
 def _require_same(path: str, file: File, user: Database | Opening) -> None:

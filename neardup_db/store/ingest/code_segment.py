@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...values import Key, Part, Record
-from ..clustering.codes import LATEST, AddedCode, Start, connect_codes
+from ..clustering.codes import LATEST, AddedCode, connect_codes
 from ..layout.sketches import Sketches
 from ..query.documents import DocumentRow, Documents
 from ..query.parts import StoredPart
@@ -123,7 +123,7 @@ class CodeSegment(Segment):
         fingerprint_ids: list[Any] = self._add_fingerprints(group_ids, sketches)
         first_id, first_part = self.documents.next_id(), self.documents.parts.next_number()
         if not self._codes:
-            self._start = Start(first_id, first_part)
+            self._start = first_id, first_part
         new_positions: list[int] = []
         rows: list[tuple[int, Part | None, int]] = []
         changes: list[tuple[int, Record]] = []
@@ -164,7 +164,7 @@ class CodeSegment(Segment):
         if not codes:
             return super().flush(now, more_follow=more_follow)
         self._require_stored()
-        matched, unsure = connect_codes(self.clusters, codes, self._index_rows(), self._start, self._start.document_id, now)
+        matched, unsure = connect_codes(self.clusters, codes, self._index_rows(), self._start, self._start[0], now)
         return matched.union(place for place in unsure if self._has_earlier(codes[place], now))
 
     def _has_earlier(self, code: AddedCode, now: int) -> bool:

@@ -67,13 +67,7 @@ class Stored:
     """
 
     def __init__(
-        self,
-        documents: Documents,
-        now: int,
-        window: Window,
-        *,
-        with_texts: bool,
-        before: Callable[[], None] | None = None,
+        self, documents: Documents, now: int, window: Window, *, with_texts: bool, before: Callable[[], None] | None = None
     ) -> None:
         self._documents = documents
         self._store, self._db = documents.store, documents.db

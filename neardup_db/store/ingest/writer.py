@@ -59,7 +59,7 @@ class Writer:
         if target.codes is not None and self.store.dismisses:
             rows = self._matches(record, sketch, target, limit, now)
         else:
-            rows = self._best_of(neighbours, target, limit, now)
+            rows = self.search.best_of(neighbours, limit, now, except_id=target.existing_id)
         return self._store(record, sketch, target, neighbours, now), [row.match for row in rows]
 
     def add_if_new(
@@ -72,7 +72,7 @@ class Writer:
         neighbours: list[Neighbour] | None = None
         if target.existing is None:
             neighbours = self._neighbours(record, sketch, target, now)
-            rows = self._best_of(neighbours, target, limit, now)
+            rows = self.search.best_of(neighbours, limit, now, except_id=target.existing_id)
         else:
             rows = self._matches(record, sketch, target, limit, now)
         if rows:
@@ -202,9 +202,7 @@ class Writer:
         if self.documents.is_in_group(existing, record.group):
             return
         other = self.store.value("SELECT name FROM {index}_group WHERE id = ?", (existing.group_id,))
-        other_group, own_group = (
-            "no group" if name is None else f"group {quoted_key(name)}" for name in (other, record.group)
-        )
+        other_group, own_group = ("no group" if name is None else f"group {quoted_key(name)}" for name in (other, record.group))
         raise DuplicateKeyError(
             f"key {quoted_key(record.key)} is already in {other_group}, and this document is for {own_group}: "
             "a key is unique in the index, whatever the group. Delete it there first, or prefix keys with the group"
@@ -216,11 +214,6 @@ class Writer:
 
     def _neighbours(self, record: Record, sketch: Sketch, target: Target, now: int) -> list[Neighbour]:
         return self.search.neighbours(sketch, self.documents.group_id(record.group), now, except_id=target.existing_id)
-
-    def _best_of(self, neighbours: list[Neighbour], target: Target, limit: int, now: int) -> list[MatchRow]:
-        if self.store.has_parts:
-            return self.search.best_of_parts(neighbours, limit, now, target.existing_id)
-        return self.search.best_of(neighbours, limit, now)
 
     def _store(self, record: Record, sketch: Sketch, target: Target, neighbours: list[Neighbour], now: int) -> Outcome:
         """Store and connect a record. Returns "replaced" if it replaces a visible document or code."""

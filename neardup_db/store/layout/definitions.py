@@ -8,7 +8,7 @@ the user.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,16 +27,12 @@ class Definition(NamedTuple):
     sql: str | None
 
 
+@cache
 def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
     """The schema entries of an index by name; table: its candidate table; optional: its tables of `schema.OPTIONAL`."""
-    return _expected_definitions(name, ("index", *([] if table is None else [table]), *optional))
-
-
-@cache
-def _expected_definitions(name: str, parts: tuple[str, ...]) -> Mapping[str, Definition]:
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
-        schema.create_tables(db, name, *parts)
+        schema.create_tables(db, name, "index", *([] if table is None else [table]), *optional)
         rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
         return {row[0]: Definition(*row[1:]) for row in rows}
     finally:
@@ -64,7 +60,7 @@ def require_data(db: Database, name: str) -> None:
     sql = """SELECT l.name, t.value FROM json_each(?) AS t CROSS JOIN pragma_index_list(t.value) AS l
              CROSS JOIN pragma_index_xinfo(l.name) AS c
              WHERE (l.partial OR c.cid = -2) AND l.name NOT IN (SELECT value FROM json_each(?)) LIMIT 1"""
-    for index, table in db.rows(sql, (_json(own_tables), _json(own))):
+    for index, table in db.rows(sql, (json.dumps(own_tables), json.dumps(sorted(own)))):
         raise FormatError(
             f"the file has the index {index!r} on {table!r}, which computes an expression with every write: drop it, {_TRUST}"
         )
@@ -109,11 +105,7 @@ def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...
 
 def _actual_definitions(db: Database, names: list[str]) -> dict[str, Definition]:
     sql = "SELECT name, type, sql FROM sqlite_schema WHERE name COLLATE NOCASE IN (SELECT value FROM json_each(?))"
-    return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (_json(names),))}
-
-
-def _json(names: Iterable[str]) -> str:
-    return json.dumps(sorted(names))
+    return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (json.dumps(names),))}
 
 
 def _require_no_triggers(db: Database, names: list[str]) -> None:

@@ -12,16 +12,7 @@ import apsw
 
 from ...clock import now_ms
 from ...errors import CorruptIndexError, FormatError, MismatchError, NearDupError, ParameterError
-from ...parameters import (
-    MEMORY,
-    Durability,
-    check_choice,
-    check_flag,
-    check_index_name,
-    check_kind,
-    check_target,
-    check_timeout,
-)
+from ...parameters import MEMORY, Durability, check_choice, check_flag, check_index_name, check_kind, check_target, check_timeout
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ..database import checksums, libraries
@@ -107,7 +98,8 @@ def open_store(
     try:
         if is_given:
             return _open_target(target, choices, name, OpenMode(read_only, durability, timeout))
-        return _open_path(path, choices, name, OpenMode(read_only, durability, timeout), attach=attach)
+        with libraries.Opening(path) as opening:
+            return _open_file(path, choices, name, OpenMode(read_only, durability, timeout), opening, attach=attach)
     except NearDupError:  # some are OSErrors, too
         raise
     except apsw.CantOpenError as error:
@@ -150,11 +142,6 @@ def _open_target(target: Any, choices: Choices, name: str, mode: OpenMode) -> St
         with contextlib.suppress(apsw.ConnectionClosedError):
             db.undo.unwatch(connection)
         raise
-
-
-def _open_path(path: str, choices: Choices, name: str, mode: OpenMode, *, attach: bool) -> Store:
-    with libraries.Opening(path) as opening:
-        return _open_file(path, choices, name, mode, opening, attach=attach)
 
 
 def _open_file(path: str, choices: Choices, name: str, mode: OpenMode, opening: libraries.Opening, *, attach: bool) -> Store:

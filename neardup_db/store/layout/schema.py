@@ -36,6 +36,7 @@ WITH_PARTS = {
     "matches_any": "matches_parts",
     "matches_many": "matches_many_parts",
     "nearest": "nearest_parts",
+    "best": "best_parts",
     "count": "count_parts",
     "neighbours": "neighbours_parts",
 }

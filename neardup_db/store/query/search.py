@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, starmap
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -217,33 +217,6 @@ class Search:
             neighbours.sort(key=lambda neighbour: (-neighbour.similarity, -neighbour.id))
         return neighbours
 
-    def best_of_parts(self, neighbours: list[Neighbour], limit: int, now: int, except_id: int) -> list[MatchRow]:
-        """`best_of` in an index with parts, without one document: each document once, with its best code. `neighbours` has
-        excluded dismissed pairs."""
-        document = "d.id <> :except_id AND {visible}"
-        first = "(SELECT min(x.id) FROM {index}_part AS x WHERE x.document_id = d.id AND x.fingerprint_id = :fingerprint_id)"
-        sql = f"""SELECT f.id, f.key, f.first, (SELECT x.part FROM {{index}}_part AS x WHERE x.id = f.first) FROM (
-                    SELECT * FROM (
-                        SELECT d.id, d.key, {first} AS first FROM {{index}}_document AS d
-                        WHERE d.fingerprint_id = :fingerprint_id AND {document} ORDER BY d.id LIMIT :limit)
-                    UNION SELECT * FROM (
-                        SELECT DISTINCT d.id, d.key, {first} FROM {{index}}_part AS p CROSS JOIN {{index}}_document AS d
-                        WHERE p.fingerprint_id = :fingerprint_id AND d.id = p.document_id AND {document}
-                        ORDER BY p.document_id LIMIT :limit)
-                ) AS f"""
-        best: dict[int, MatchRow] = {}
-        for _, tied in groupby(neighbours, attrgetter("similarity")):
-            rows = []
-            for neighbour in tied:
-                values = {"fingerprint_id": neighbour.fingerprint_id, "except_id": except_id, "now": now, "limit": limit}
-                for number, key, part_id, part in self.store.rows(sql, values):
-                    rows.append((number, part_id or 0, MatchRow(key, neighbour.similarity, neighbour.distance, number, part)))
-            for number, _, row in sorted(rows, key=itemgetter(0, 1)):
-                best.setdefault(number, row)
-            if len(best) >= limit:
-                break
-        return list(best.values())[:limit]
-
     def _from_crowd(self, parameters: dict[str, Any], first_id: int) -> list[Neighbour]:
         """The first visible matches of a large cluster from this id on, or else one expired match."""
         query = self.store.query("neighbours_any", self._verify(), ", :crowd")
@@ -291,25 +264,27 @@ class Search:
         )
 
     def best_of(
-        self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID, first_id: int = 0
+        self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID, first_id: int = 0, except_id: int = 0
     ) -> list[MatchRow]:
-        """The first `limit` matches among the documents of these fingerprints, in the order of `matches`.
+        """The first `limit` matches among the documents of these fingerprints but one, in the order of `matches`: each document
+        once, with its best code.
 
         Reads no more documents than needed, because thousands of copies may share one fingerprint.
         """
-        sql = """SELECT key, id FROM {index}_document WHERE fingerprint_id = +? AND id >= ? AND id < ?
-               AND {visible} ORDER BY id LIMIT +?"""
-        best: list[MatchRow] = []
+        sql = self.store.frame("best")
+        values = first_id, before_id, except_id, now, limit
+        best: dict[int, MatchRow] = {}
         for _, tied in groupby(neighbours, attrgetter("similarity")):
             rows = [
-                MatchRow(key, neighbour.similarity, neighbour.distance, number)
+                (number, order, MatchRow(key, neighbour.similarity, neighbour.distance, number, part))
                 for neighbour in tied
-                for key, number in self.store.rows(sql, (neighbour.fingerprint_id, first_id, before_id, now, limit))
+                for number, key, order, part in self.store.rows(sql, (neighbour.fingerprint_id, *values))
             ]
-            best += sorted(rows, key=attrgetter("id"))
+            for number, _, row in sorted(rows):  # no two have the same number and order
+                best.setdefault(number, row)
             if len(best) >= limit:
                 break
-        return best[:limit]
+        return list(best.values())[:limit]
 
     def closest(self, a: DocumentRow, b: DocumentRow) -> tuple[int | None, int | None]:
         if not self.store.has_parts:
