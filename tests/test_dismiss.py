@@ -231,6 +231,26 @@ def test_the_larger_number_stays_where_clusters_join() -> None:
         assert set(numbers(index).values()) == {number} and index.check().ok
 
 
+def test_undismissing_a_pair_runs_as_many_statements_in_a_large_cluster() -> None:
+    """The matches of the document that were not dismissed cost no statement of their own."""
+    statements = []
+    for size in 10, 100:
+        ran: list[str] = []
+
+        def trace(cursor: Any, sql: str, values: Any, ran: list[str] = ran) -> bool:
+            ran.append(sql)
+            return True
+
+        with Index(":memory:", MinHash(threshold=0.5)) as index:
+            index.add_many((key, f"{STORY} number{key}") for key in range(size))
+            index.dismiss(3, 4)
+            index.connection.exec_trace = trace
+            assert index.undismiss(3, 4) == 1
+            index.connection.exec_trace = None
+        statements.append(len(ran))
+    assert statements[0] == statements[1] > 0
+
+
 def test_a_document_that_was_set_apart_does_not_take_an_old_number() -> None:
     """A cluster is called by the id of a document that was new; that document may have left it when it joins another one."""
     with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:

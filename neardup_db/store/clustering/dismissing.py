@@ -39,8 +39,10 @@ def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: in
         others &= {b.id}
     if others and clusters.store.record_matches:
         for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
+            if match.id not in others:
+                continue
             labels = {clusters.label_of(a.id), clusters.label_of(match.id)}
-            if match.id in others and len(labels) == 2:
+            if len(labels) == 2:
                 clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
                 clusters.join_many([(labels, False)], ALL)
     if others:
