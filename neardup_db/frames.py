@@ -7,7 +7,6 @@ unless a scheme is given. Nulls and texts without a word match nothing.
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -268,13 +267,10 @@ def _indexed(opened: _Opened, text: str, rule: _Rule, chosen: Any = True, group:
         closing(open_scratch(str(Path(folder) / "index.db"))) as connection,
         Index(connection, rule.scheme, text=rule.rules, record_matches=False) as index,
     ):
-        if groups is not None:
-            pairs = rows if isinstance(rows, list) else rows.iter_rows()
-            index.add_many({"key": row, "text": value, "group": groups[row]} for row, value in pairs)
-        elif isinstance(rows, list):
-            index.add_many(rows)
-        else:
+        if groups is None:
             index.add_many(rows, key=number, text=text)
+        else:
+            index.add_many({"key": row, "text": value, "group": groups[row]} for row, value in rows.iter_rows())
         yield index
 
 
@@ -295,17 +291,14 @@ def _duplicates(index: Index, order: Array, connected: bool) -> Duplicates:
 def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> list[int]:
     """The numbers of the rows that are near-duplicates of a document in an index or a row of another frame."""
     rows, number = opened.numbered(text)
-    if isinstance(rows, list):
-        numbers, asked = [row[0] for row in rows], partial(Reader.query_many, texts=[row[1] for row in rows], limit=1)
-    else:
-        numbers, asked = rows.get_column(number).to_list(), partial(Reader.query_many, texts=rows, text=text, limit=1)
+    asked = partial(Reader.query_many, texts=rows, text=text, limit=1)
     if isinstance(against, Reader):
         both = isinstance(against.scheme, SetScheme) and isinstance(rule.scheme, SetScheme)
         found = asked(against, group=ANY_GROUP, threshold=rule.scheme.threshold if both else None)  # type: ignore[attr-defined]
     else:
         with _indexed(_Opened("against", against, text), text, rule) as index:
             found = asked(index)
-    return [row for row, matches in zip(numbers, found, strict=True) if matches]
+    return [row for row, matches in zip(rows.get_column(number).to_list(), found, strict=True) if matches]
 
 
 # ---- data frames in and out --------------------------------------------------------------------------------------------
@@ -383,16 +376,11 @@ class _Opened:
         return self.frame.get_column(name)
 
     def numbered(self, text: str, chosen: Any = True) -> tuple[Any, str]:
-        """(number, text) of the chosen rows with a text, and the name of the first column.
-
-        The rows are a frame, or a list of pairs if Arrow cannot read the frame."""
+        """(number, text) of the chosen rows with a text as a frame, and the name of its first column."""
         present = ~np.asarray(self.column(text).is_null().to_list(), np.bool_) & chosen
         number = _name_beside([text])
         column = nw.maybe_reset_index(self.frame.select(text))  # Arrow's data has pandas' labels too, and not of any type
-        rows = _filtered(column.with_row_index(number), present)
-        if not len(rows) or importlib.util.find_spec("pyarrow") is None:
-            return list(rows.iter_rows()), number
-        return rows, number
+        return _filtered(column.with_row_index(number), present), number
 
     def groups(self, group: str | None) -> list[int | None] | None:
         """A group number for each row, equal for equal values of a column; None for null."""

@@ -43,7 +43,9 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def quoted(value: Any, most: int = 80) -> str:
-    """The repr of a value for a message, on one line and shortened to `most` characters."""
+    """The repr of a value for a message, on one line and shortened to `most` characters; numbers of numpy as Python's."""
+    if isinstance(value, (np.number, np.bool_)):
+        value = value.item()
     if isinstance(value, int) and abs(value) >> 3000:  # Python's str() refuses integers this long
         return f"an integer of {value.bit_length():,} bits"
     text = repr(value if not isinstance(value, (str, bytes)) else value[:most])  # cut before repr, which would copy megabytes
@@ -66,8 +68,7 @@ def check_integer(name: str, value: Any, low: int = 0, high: int = _MOST, remedy
         return value
     if not isinstance(value, (int, Integral)) or isinstance(value, bool) or not low <= int(value) <= high:
         most = "2^63 - 1" if high == _MOST else str(high)
-        written = int(value) if isinstance(value, np.integer) else value
-        raise ParameterError(f"{name}={quoted(written)}: give an integer from {low} to {most}{remedy and f' ({remedy})'}")
+        raise ParameterError(f"{name}={quoted(value)}: give an integer from {low} to {most}{remedy and f' ({remedy})'}")
     return int(value)
 
 
@@ -81,8 +82,7 @@ def check_fraction(name: str, value: Any, include_one: bool = True) -> float:
     number = float(value) if _is_number(value) and abs(value) < 2 else math.nan  # float() raises OverflowError for large integers
     if not 0.0 < number <= 1.0 or (number == 1.0 and not include_one):
         interval = "above 0 and at most 1" if include_one else "above 0 and below 1"
-        written = float(value) if isinstance(value, np.floating) else value
-        raise ParameterError(f"{name}={quoted(written)}: give a number {interval}")
+        raise ParameterError(f"{name}={quoted(value)}: give a number {interval}")
     return number
 
 
@@ -366,7 +366,7 @@ def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
     else:
         raise ParameterError(f"{name}={quoted(moment)} is of type {type(moment).__name__}: {remedy}")
     if not _FIRST_S <= seconds <= _LAST_S:
-        what = f"{name}={quoted(float(moment) if isinstance(moment, np.floating) else moment)}"
+        what = f"{name}={quoted(moment)}"
         for unit, factor in _UNITS.items():
             if _FIRST_S * factor <= seconds <= _LAST_S * factor:
                 raise ParameterError(f"{what} looks like {unit}, not Unix seconds: divide it by {factor:,}")
@@ -396,8 +396,7 @@ def _check_ttl(ttl: Any) -> int:
         raise ParameterError(f"ttl={quoted(ttl)} is of type {type(ttl).__name__}: give a timedelta, or a number of seconds")
     length = ttl / _MS if isinstance(ttl, timedelta) else min(max(ttl, 0), _LAST_S) * 1000.0
     if not length >= 1:
-        written = float(ttl) if isinstance(ttl, np.floating) else ttl
-        raise ParameterError(f"ttl={quoted(written)}: give a timedelta, or a number of seconds, of at least a millisecond")
+        raise ParameterError(f"ttl={quoted(ttl)}: give a timedelta, or a number of seconds, of at least a millisecond")
     return round(min(length, 1000.0 * _LAST_S))
 
 

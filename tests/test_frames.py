@@ -382,10 +382,3 @@ def test_what_is_refused_of_an_index() -> None:
                 pairs_frame(index, **options)
         with pytest.raises(ParameterError, match="the clusters of its own threshold"):
             clusters_frame(index, threshold=0.9)
-
-
-def test_a_frame_that_arrow_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pandas without pyarrow is read row by row."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    given = KINDS["pandas of objects"]()
-    assert "".join(row[0] for row in rows(drop_near_duplicates(given, "body", against=given[:1]))) == "bcegij"
