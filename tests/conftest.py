@@ -211,3 +211,11 @@ def index(tmp_path: Path, source: Path) -> Path:
     path = tmp_path / "index.db"
     good("add", path, source, "--exact", "--store-text", "--metadata")
     return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The file of pages.py, with the index that its pages show."""
+    from pages import make
+
+    return make(tmp_path / "articles.db")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -84,3 +85,25 @@ def served(path: Path, *options: str) -> Iterator[tuple[str, Any]]:
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(20)
+
+
+def get(path: Path | list[Path], *addresses: str, metadata: Any = None, **sent: Any) -> Any:
+    """The responses of a Datasette with these files: of one address, or a list of them. sent: as the client's `post` takes it."""
+    files = [path] if isinstance(path, Path) else path
+
+    from datasette.app import Datasette  # here, as the report's tests do without it
+
+    async def ask() -> list[Any]:
+        datasette = Datasette([str(one) for one in files], metadata=metadata)
+        client = datasette.client
+        found = [await (client.post(address, **sent) if sent else client.get(address)) for address in addresses]
+        for db in datasette.databases.values():
+            db.close()
+        return found
+
+    found = asyncio.run(ask())
+    return found[0] if len(addresses) == 1 else found
+
+
+PAGE = "/-/neardup/articles/neardup"
+"""Where Datasette has the pages of that index, in articles.db."""

@@ -166,6 +166,12 @@ def test_a_batch_counts_what_a_crowd_matches_by_the_documents_before_it() -> Non
         assert index.check().ok
 
 
+def test_an_expired_copy_in_a_load_is_no_match(texts: Index) -> None:
+    """A record with the text of an earlier one of the load that has expired does not count as matched."""
+    records = [{"key": "old", "text": "w x y z", "expires_at": PAST}, {"key": "new", "text": "w x y z"}]
+    assert texts.add_many(records) == AddReport(added=2, matched=0)
+
+
 def cut(text: str) -> list[str]:
     """A tokenizer of the caller's."""
     return text.split()

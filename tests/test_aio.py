@@ -33,7 +33,6 @@ from neardup_db import (
     limits,
 )
 from neardup_db.aio import AsyncIndex
-from neardup_db.aio.threads import Lane
 
 # ---- the same methods --------------------------------------------------------------------------------------------------
 
@@ -498,33 +497,3 @@ async def test_transactions_that_end_in_the_wrong_order(index: AsyncIndex) -> No
     async with index.transaction():
         await index.add(3, story(3))
     assert [key async for key in index] == [3]
-
-
-def test_cancelling_many_waiting_calls_is_linear() -> None:
-    """What cancelling n calls that wait costs grows with n: counted in comparisons of waiting calls, of which there are none."""
-    compared = 0
-
-    class Counted(asyncio.Future[None]):
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return self is other
-
-        __hash__ = asyncio.Future.__hash__
-
-    async def main() -> None:
-        line = Lane(1, "line")
-        await line.enter(60)
-        loop = asyncio.get_running_loop()
-        real, loop.create_future = loop.create_future, lambda: Counted(loop=loop)  # type: ignore[method-assign]
-        tasks = [asyncio.create_task(line.enter(60)) for _ in range(1000)]
-        await begun(*tasks)
-        loop.create_future = real  # type: ignore[method-assign]
-        for task in reversed(tasks[1:]):
-            task.cancel()
-        await asyncio.wait(tasks[1:])
-        assert len(line._waiting) == 1 and compared == 0
-        line.release()
-        await tasks[0]
-
-    run(main)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support import LATER, PAST, SOON, WORDS, keys
+from support import LATER, SOON, WORDS, keys
 
-from neardup_db import BinaryCode, BitSampling, BottomK, DuplicateKeyError, Index, MinHash, NearDupError, ParameterError, SimHash
+from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, NearDupError, ParameterError, SimHash
 
 NUMBER = 0xF0E1D2C3B4A59687
 BYTES = NUMBER.to_bytes(8, "big")
@@ -212,26 +211,6 @@ def test_a_code_that_is_new_is_stored(index: Index) -> None:
     stored = index.get("a")
     assert (stored.metadata, stored.code, stored.times_seen) == ({"n": 1}, bytes(8), 1)
     assert index.check().ok
-
-
-def test_a_match_is_touched(index: Index) -> None:
-    """With on_match="touch" the best match counts as seen again and takes over the expiry."""
-    index.add_code_if_new("a", 0, expires_at=SOON)
-    before = time.time()
-    assert keys(index.add_code_if_new("b", 1, on_match="touch", expires_at=LATER)) == ["a"]
-    stored = index.get("a")
-    assert (stored.times_seen, stored.expires_at) == (2, round(LATER, 3)) and stored.last_seen >= before - 0.01
-    index.update("a", expires_at=PAST)
-    assert index.add_code_if_new("b", 1) == [] and list(index) == ["b"]
-
-
-def test_a_key_that_exists(index: Index) -> None:
-    """An existing key is an error, or its document is replaced if nothing else matches, or it stays."""
-    index.add_code("a", 0)
-    with pytest.raises(DuplicateKeyError):
-        index.add_code_if_new("a", NUMBER)
-    assert index.add_code_if_new("a", NUMBER, if_exists="ignore") == [] and index.get("a").code == bytes(8)
-    assert index.add_code_if_new("a", 1, if_exists="replace") == [] and index.get("a").code == bytes([0] * 7 + [1])
 
 
 # ---- the code of a document --------------------------------------------------------------------------------------------------

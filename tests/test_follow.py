@@ -77,23 +77,6 @@ def test_a_change_that_changes_nothing_is_unchanged(app: Followed, store_text: b
     assert index.get(1).added_at == added_at
 
 
-def test_a_condition_and_nulls_decide_which_rows_are_documents(app: Followed) -> None:
-    """A row leaves where it no longer meets the condition or its text becomes NULL, and comes back; the condition's columns count
-    as changes."""
-    index = app.following(where="views > 0 AND lang IS NOT 'xx'")
-    app.run("INSERT INTO articles (id, body, views) VALUES (1, 'oak elm', 1), (2, 'oak elm', 0), (3, NULL, 1)")
-    right(index)
-    assert keys(index) == {1}
-    app.run("UPDATE articles SET views = 1 - views")
-    right(index)
-    assert keys(index) == {2}
-    app.run("UPDATE articles SET body = NULL, views = 1")
-    assert right(index).deleted == 1
-    app.run("UPDATE articles SET body = 'fir yew', lang = CASE id WHEN 3 THEN 'xx' END")
-    right(index)
-    assert keys(index) == {1, 2}
-
-
 # ---- what triggers are known to get wrong ------------------------------------------------------------------------------
 
 

@@ -263,40 +263,15 @@ def test_a_write_costs_the_same_whatever_the_table_has() -> None:
 
 
 REPLACED = {
-    "a default": (
-        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT NOT NULL DEFAULT '' UNIQUE",
-        ["INSERT INTO articles (id, body) VALUES (1, 'oak elm')"],
-        "INSERT OR REPLACE INTO articles (id, body, slug) VALUES (2, 'fir yew', NULL)",
-    ),
-    "an automatic key": (
-        "id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT, slot AS (id % 3)",
-        ["CREATE UNIQUE INDEX u ON articles (slot)"] + ["INSERT INTO articles (body) VALUES ('oak elm')"] * 3,
-        "REPLACE INTO articles (body) VALUES ('fir yew')",
-    ),
     "a rowid without a name": (
         "id TEXT PRIMARY KEY, body TEXT",
         ["INSERT INTO articles VALUES ('a', 'oak elm')"],
         "REPLACE INTO articles (rowid, id, body) VALUES (1, 'b', 'fir yew')",
     ),
-    "expressions and a condition": (
-        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT",
-        ["CREATE UNIQUE INDEX u ON articles (lower(slug)) WHERE slug > ''", "INSERT INTO articles VALUES (1, 'oak elm', 'a')"],
-        "REPLACE INTO articles VALUES (2, 'fir yew', 'A')",
-    ),
-    "a key in another case": (
-        "id TEXT PRIMARY KEY COLLATE NOCASE, body TEXT",
-        ["INSERT INTO articles VALUES ('a', 'oak elm')"],
-        "REPLACE INTO articles VALUES ('A', 'fir yew')",
-    ),
     "an index for a moment": (
         "id INTEGER PRIMARY KEY, body TEXT, slug TEXT",
         ["INSERT INTO articles VALUES (1, 'oak elm', 'a')"],
         "CREATE UNIQUE INDEX u ON articles (slug);\nREPLACE INTO articles VALUES (2, 'fir yew', 'a');\nDROP INDEX u",
-    ),
-    "an excluded row": (
-        "id INTEGER PRIMARY KEY, body TEXT, slug TEXT UNIQUE",
-        ["INSERT INTO articles VALUES (1, NULL, 'a')"],
-        "REPLACE INTO articles VALUES (2, 'fir yew', 'a')",
     ),
 }
 

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from load import in_child, run_threads, story
 from test_read_only_and_closed import CLOSED, CODE_CALLS
@@ -129,8 +128,10 @@ def test_a_child_does_not_go_on_with_add_many(small_batches: None, tmp_path: Pat
         assert len(index) == 6000 and index.check().problems == ()
 
 
-def test_a_child_leaves_a_transaction_while_sqlite_is_at_work(tmp_path: Path) -> None:
-    """A child that is forked while another thread of the parent is in SQLite leaves the transaction with its own error."""
+@pytest.mark.parametrize("own", [KeyError, None], ids=["its own error", "no error"])
+def test_a_child_leaves_a_transaction_while_sqlite_is_at_work(tmp_path: Path, own: type[Exception] | None) -> None:
+    """A child that is forked while another thread of the parent is in SQLite leaves the transaction with its own error, or hears
+    what it always hears."""
     at_work, enough = threading.Event(), threading.Event()
     child = None
 
@@ -151,13 +152,17 @@ def test_a_child_leaves_a_transaction_while_sqlite_is_at_work(tmp_path: Path) ->
                 if child == 0:  # pragma: no cover
                     signal.alarm(60)
                     assert refusals(index) == ""
-                    raise KeyError
-                enough.set()
-                thread.join()
+                    if own is not None:
+                        raise own
+                else:
+                    enough.set()
+                    thread.join()
         except BaseException as error:
             if child == 0:  # pragma: no cover
-                os._exit(0 if isinstance(error, KeyError) else 1)
+                os._exit(0 if isinstance(error, own or ClosedError) else 1)
             raise
+        if child == 0:  # pragma: no cover
+            os._exit(2)
         assert child is not None and os.waitpid(child, 0)[1] == 0
         assert list(index) == ["parent"] and index.check().problems == ()
 
@@ -257,45 +262,6 @@ def test_children_of_children(tmp_path: Path) -> None:
     assert generation(0) == "in order"
     with Index(path) as index:
         assert list(index) == [0, 1, 2, 3, 4, 14, 13, 12, 11, 10] and index.check().problems == ()
-
-
-def test_a_child_leaves_a_transaction_while_the_connection_is_at_work(tmp_path: Path) -> None:
-    """A fork inside transaction() in the middle of a statement that another thread runs: the child hears what it always hears."""
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-    with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
-        running = threading.Event()
-
-        def look() -> bool:
-            running.set()
-            return False
-
-        index.connection.set_progress_handler(look, 100_000)
-
-        def run() -> None:
-            with pytest.raises(apsw.InterruptError):
-                index.connection.execute(endless).fetchall()
-
-        index.add("before", story(2))
-        thread = threading.Thread(target=run)
-        child = -1
-        try:
-            with index.transaction():
-                index.add("a", story(1))
-                thread.start()
-                assert running.wait(60)
-                child = os.fork()
-                if child != 0:
-                    told = os.waitpid(child, 0)[1]
-                    index.connection.interrupt()
-                    thread.join()
-        except BaseException as error:  # noqa: BLE001
-            if child == 0:  # pragma: no cover
-                os._exit(0 if isinstance(error, ClosedError) else 1)
-            raise
-        if child == 0:  # pragma: no cover
-            os._exit(2)
-        index.connection.set_progress_handler(None)
-        assert told == 0 and list(index) == ["before", "a"]
 
 
 PROGRAM = """

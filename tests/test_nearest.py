@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model, keys
 
-from neardup_db import ANY_GROUP, BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, SimHash
+from neardup_db import ANY_GROUP, BinaryCode, BottomK, CorruptIndexError, Index, MinHash, SimHash
 
 ORDERED = [name for name, case in CASES.items() if case.order is not None]
 WORD = st.sampled_from(["oak", "elm", "ash", "fir", "yew", "box", "bay", "may"])
@@ -86,28 +86,6 @@ def test_many_codes(plan: str) -> None:
                 assert [one.distance for one in found] == [(codes[place] ^ asked).bit_count() for place in best[:n]]
 
 
-def test_ties_are_in_the_order_of_insertion() -> None:
-    """Of equally distant codes the earliest documents come, also where an earlier fingerprint has the later document."""
-    with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:
-        index.add_codes(["first", "keeps the fingerprint"], [FAR, FAR])
-        index.add_codes(range(10), [FAR ^ (1 << bit) ^ 1 for bit in range(20, 30)])
-        index.delete("first")
-        index.add_code("keeps the fingerprint", FAR, if_exists="replace")
-        index.add_code("last", FAR ^ 3)
-        assert keys(index.nearest(FAR ^ 7, 2)) == ["last", 0]
-        assert keys(index.nearest(FAR ^ 7, 11)) == ["last", *range(10)]
-        assert keys(index.nearest(FAR ^ 7, 12)) == ["last", *range(10), "keeps the fingerprint"]
-
-
-def test_what_has_expired_does_not_count() -> None:
-    """Where all that is near has expired the nearest visible ones are found further off."""
-    with Index(":memory:", BinaryCode(bits=64, max_distance=2)) as index:
-        index.add_codes(range(1000), range(1000), expires_at=PAST)
-        index.add_codes(["a", "b", "c"], [FAR, 2**64 - 1, FAR ^ 1], expires_at=[None, SOON, PAST])
-        assert keys(index.nearest(0, 1)) == ["a"]
-        assert keys(index.nearest(0, 5)) == ["a", "b"]
-
-
 def test_equal_copies_are_documents() -> None:
     """A thousand documents of one code are as many, of which the earliest come."""
     with Index(":memory:", BinaryCode(bits=64, max_distance=2)) as index:
@@ -116,14 +94,6 @@ def test_equal_copies_are_documents() -> None:
         assert keys(index.nearest(0, 5)) == [0, 1, 2, 3, 4]
         assert keys(index.nearest(FAR >> 1, 3)) == ["nearer", 0, 1]
         assert len(index.nearest(0, 5000)) == 1001
-
-
-def test_distances_at_which_the_similarity_is_nothing() -> None:
-    """One-bit samples that differ in half their bits or more have similarity 0.0, and are in the order of their distances."""
-    with Index(":memory:", BitSampling(bits=64, max_distance=40, chunks=8), text=WORDS) as index:
-        index.add_codes(["50", "33", "36", "64"], [(1 << bits) - 1 for bits in (50, 33, 36, 64)])
-        found = index.nearest_code(0, 3)
-        assert [(one.key, one.similarity, one.distance) for one in found] == [("33", 0.0, 33), ("36", 0.0, 36), ("50", 0.0, 50)]
 
 
 def test_sets_that_the_bands_miss() -> None:

@@ -104,6 +104,16 @@ def test_what_the_first_code_brings(index: Index) -> None:
     assert index.query_code(1) == [] and index.query_code(1, group="g")[0].key == "x"
 
 
+def test_a_key_that_has_one_code_again_is_as_before(index: Index) -> None:
+    """A key whose parts are gone, but for a code without one, takes part in everything as a key that never had one."""
+    index.add_code("x", 1, metadata=1)
+    index.add_code("x", far(5), part="a")
+    assert index.delete("x", part="a")
+    index.add_code("x", 3, if_exists="replace")
+    assert (index.get("x").metadata, list(index.get("x").codes)) == (None, [None]) and index.check().ok
+    assert index.connection.execute("SELECT count(*) FROM neardup_part").fetchall() == [(0,)]
+
+
 def test_changes_tell_of_codes(index: Index) -> None:
     """A document that gets, changes or loses a code is told, once, whatever happens to its cluster then; one that is added is not
     told so."""
@@ -127,6 +137,7 @@ def test_changes_tell_of_codes(index: Index) -> None:
     assert told() == ((), (), ("x",), {"x": None, "y": None})
     assert index.delete("x", part=None) and index.delete("x", part="a")
     assert told() == (("x",), (), (), {}) and not index.changes(token) and index.check().ok
+    assert index.delete("z", part="b") and told() == ((), (), ("z",), {"z": None})
 
 
 def test_explain_match_compares_the_nearest_codes(index: Index) -> None:
@@ -154,21 +165,6 @@ def test_a_merge_takes_all_codes(index: Index) -> None:
         other.undismiss("x", "y")
         assert other.clusters()[0].keys == ("x", "y")
         assert other.query_code(far(5), group="g") == index.query_code(far(5), group="g")
-
-
-def test_a_merge_goes_by_key_and_part(index: Index) -> None:
-    """A code whose key and part are here is an error, ignored or replaced; another one of a key that is here is added to it."""
-    with Index(":memory:", index.scheme) as other:
-        other.add_codes(["x", "x"], [1, far(5)], part=["a", "b"], metadata="theirs")
-        index.add_codes(["x", "x"], [far(6), far(7)], part=["b", "c"])
-        with pytest.raises(DuplicateKeyError, match="record 1: key 'x' has a code with part='b' already"):
-            index.merge(other)
-        assert list(index.get("x").codes) == ["b", "c"]
-        report = index.merge(other, if_exists="ignore")
-        assert (report.added, report.ignored, list(index.get("x").codes)) == (1, 1, ["b", "c", "a"])
-        assert index.query_code(far(5)) == [] and index.get("x").metadata == "theirs"
-        assert index.merge(other, if_exists="replace").replaced == 2 and index.query_code(far(5))[0].part == "b"
-        assert index.check().ok
 
 
 @pytest.mark.usefixtures("small_limits")

@@ -220,19 +220,6 @@ def test_enforced_foreign_keys_do_not_hinder(scheme: Any) -> None:
         assert not connection.execute(f"PRAGMA foreign_key_list({table})").fetchall(), table
 
 
-def test_a_caller_s_row_trace_is_the_caller_s() -> None:
-    """A connection whose rows come out as dictionaries serves an index as any other."""
-    connection = apsw.Connection(":memory:")
-    connection.row_trace = lambda cursor, row: dict(zip((one[0] for one in cursor.get_description()), row, strict=True))
-    index = Index(connection, MinHash())
-    index.add("a", "one two three")
-    index.add_many([("b", "one two three"), ("c", "four five six")])
-    assert [match.key for match in index.query("one two three")] == ["a", "b"]
-    assert list(index) == ["a", "b", "c"] and index.check().ok and index.delete("a")
-    index.rebuild()
-    assert connection.execute("SELECT 1 AS x").fetchall() == [{"x": 1}]
-
-
 class Dictionaries(apsw.Cursor):
     """Rows as an application may want them."""
 

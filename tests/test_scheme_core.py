@@ -193,26 +193,6 @@ def test_a_bucket_is_what_its_codes_have_in_common() -> None:
     assert keys(narrow, b"\xab\xcd", True) == ranges([(0, 0xAB << 20), (1, 1 << 50 | 0xCD << 20)])
 
 
-def test_wide_prefixes_and_groups_are_hashed() -> None:
-    """Beyond 30 bits, or in a group: 30 bits of XXH3-64 of the number, seed = group; beyond 64 bits the number is a hash."""
-    code = bytes(range(0xA0, 0xB0))
-
-    def hashed(number: int, seed: int) -> int:
-        return xxhash.xxh3_64_intdigest(number.to_bytes(8, "little"), seed) >> 34
-
-    native = scheme(lib.ND_SCHEME_SIMHASH, bits=128, max_distance=3, blocks=4)
-    words = [int.from_bytes(code[i : i + 4], "big") for i in (0, 4, 8, 12)]
-    for group in (0, 7, 2**40):
-        assert keys(native, code, False, group) == ranges([(t, t << 50 | hashed(w, group) << 20) for t, w in enumerate(words)])
-    short = scheme(lib.ND_SCHEME_SIMHASH, bits=16, max_distance=1, blocks=2)
-    assert keys(short, b"\xab\xcd", True, 3) == ranges([(0, hashed(0xAB, 3) << 20), (1, 1 << 50 | hashed(0xCD, 3) << 20)])
-    wide = scheme(lib.ND_SCHEME_SIMHASH, bits=136, max_distance=1, blocks=2)
-    number = int.from_bytes(code + b"\xb0", "big")  # the blocks have 68 bits
-    halves = [(number >> 68) << 4, (number & 2**68 - 1) << 4]
-    masked = [xxhash.xxh3_64_intdigest(half.to_bytes(9, "big")) for half in halves]
-    assert keys(wide, code + b"\xb0", False) == ranges([(t, t << 50 | hashed(m, 0) << 20) for t, m in enumerate(masked)])
-
-
 def test_chunk_keys() -> None:
     """Filing gives the bucket of each chunk; probing those of its neighbours within the radius."""
     native = scheme(lib.ND_SCHEME_BINARYCODE, bits=16, chunks=4, max_distance=4)

@@ -1,4 +1,4 @@
-"""Text on every tier of kernels, and by every way through it, against the plain reading of the rules in test_text_core.
+"""Text on every tier of kernels, and by every way through it, against the plain reading of the rules in text_oracle.
 
 Long runs of ASCII, of letters of two bytes and of three each have a loop of their own; what is tested here is that nothing shows
 where one hands over to the next. Joiners of one byte and no stop words: the case that has these loops.
@@ -16,7 +16,8 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_text_core import CORE, Rules, chars, oracle_tokens, shingles_of, words
+from test_text_core import CORE, chars, words
+from text_oracle import Rules, oracle_tokens, shingles_of
 
 from neardup_db import MinHash, SimHash
 from neardup_db._python import locate

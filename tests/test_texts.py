@@ -81,27 +81,6 @@ def test_a_text_without_words_is_empty(scheme: Any, text: str | bytes) -> None:
         assert index.connection.execute("SELECT count(*) FROM neardup_fingerprint").get == 1
 
 
-@each_scheme
-def test_many_texts_with_empty_ones_among_them(scheme: Any) -> None:
-    """fingerprints() has zero rows (or an empty array) for empty texts, and says which these are."""
-    made, empty = scheme.fingerprints(["one two three", "", "...", "one two three"], return_empty=True)
-    assert empty.tolist() == [False, True, True, False]
-    assert len(made) == 4
-    assert not np.any(made[1]) and not np.any(made[2])
-    assert np.array_equal(made[0], made[3]) and np.array_equal(made[0], scheme.fingerprint("one two three"))
-
-
-@each_scheme
-def test_an_empty_text_may_be_replaced_by_a_full_one(scheme: Any) -> None:
-    """Replacing an empty document by one with words, and back, leaves what a fresh index would have."""
-    with Index(":memory:", scheme) as index:
-        index.add("a", "one two three four")
-        index.add("b", "")
-        assert index.add("b", "one two three four", if_exists="replace") == [Match("a", 1.0, 0 if scheme.takes_codes else None)]
-        index.add("b", "", if_exists="replace")
-        assert index.clusters() == [] and index.check().ok
-
-
 # ---- short texts -------------------------------------------------------------------------------------------------------
 
 
