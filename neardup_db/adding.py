@@ -17,7 +17,6 @@ from .parameters import (
     OnError,
     OnMatch,
     Ttl,
-    check_callable,
     check_choice,
     check_if_exists,
     check_integer,
@@ -210,7 +209,7 @@ class AddMethods(Reader):
         ...     index.add_many(rows, key="id", text="body", metadata=["source"]).added, index.get(1).metadata
         (1, {'source': 'wire'})
         """
-        options = partial(load_options, "text", if_exists, on_error, only_new, commit_every, progress, on_outcome)
+        options = partial(IngestOptions, "text", if_exists, on_error, only_new, commit_every, progress, on_outcome)
         if is_arrow(records):
             with Table(records, key, text, group, metadata) as table:
                 return self._load(table, options())
@@ -255,7 +254,7 @@ class AddMethods(Reader):
             raise ParameterError("only_new=True does not go with part=, as some codes of a key may be new: call add_code_if_new")
         rows = self._current_store().scheme.code_rows(codes)
         more = {"metadata": metadata, "group": group, "expires_at": expires_at, "ttl": ttl, "part": part}
-        options = load_options("code", if_exists, on_error, only_new, commit_every, progress, on_outcome)
+        options = IngestOptions("code", if_exists, on_error, only_new, commit_every, progress, on_outcome)
         return self._load(code_records(keys, rows, more), options)
 
     def import_fingerprints(
@@ -294,7 +293,7 @@ class AddMethods(Reader):
             raise ParameterError("this index stores its texts, and fingerprints bring none: import into one without store_text")
         files = FingerprintFiles(paths)
         files.require(store.scheme, store.rules)
-        options = load_options("value", if_exists, on_error, False, commit_every, progress, on_outcome, require=files.require)
+        options = IngestOptions("value", if_exists, on_error, False, commit_every, progress, on_outcome, files.require)
         return self._load(files.records(), options)
 
     def merge(
@@ -329,7 +328,7 @@ class AddMethods(Reader):
         [Cluster(representative='a', keys=('a', 'b'))]
         """
         self._store.db.require_open()
-        options = load_options("value", if_exists, commit_every=commit_every, progress=progress)
+        options = IngestOptions("value", if_exists, commit_every=commit_every, progress=progress)
         report = merge(self._readers.own, self._writer, other._readers if isinstance(other, Reader) else other, options)
         self._checkpoint()
         return report
@@ -385,26 +384,6 @@ class AddMethods(Reader):
     def _record(self, key: Key, text: str | bytes | None, *more: Any) -> Record:
         self._store.db.require_open()
         return checked_record(key, text if self._store.store_text else None, *more)
-
-
-def load_options(
-    content: str,
-    if_exists: IfExists,
-    on_error: OnError = "raise",
-    only_new: bool = False,
-    commit_every: int | None = None,
-    progress: Callable[[int], Any] | None = None,
-    on_outcome: OnOutcome | None = None,
-    **more: Any,
-) -> IngestOptions:
-    """The checked options of a load."""
-    check_if_exists(if_exists)
-    check_choice("on_error", on_error, ("raise", "skip"))
-    if commit_every is not None:
-        commit_every = check_integer("commit_every", commit_every, 1)
-    check_callable("progress", progress)
-    check_callable("on_outcome", on_outcome)
-    return IngestOptions(content, if_exists, on_error, bool(only_new), commit_every, progress, on_outcome, **more)
 
 
 def _sketching(text: str | bytes) -> Callable[[Store], Sketch]:

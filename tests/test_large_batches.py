@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from neardup_db import BinaryCode, Index, limits
-from neardup_db.adding import load_options
 from neardup_db.errors import DuplicateKeyError
+from neardup_db.store.ingest.batch_writer import IngestOptions
 from neardup_db.store.ingest.segment import distinct
 from neardup_db.store.layout.sketches import Sketches
 
@@ -53,7 +53,7 @@ def stored(index: Index) -> set[tuple[Any, ...]]:
 
 def load(index: Index, rows: Any, **options: Any) -> Any:
     """add_many for codes that say more than one for all."""
-    return index._load(rows, load_options("code", "error", **options))
+    return index._load(rows, IngestOptions("code", "error", **options))
 
 
 def test_the_index_is_set_aside(tmp_path: Path) -> None:

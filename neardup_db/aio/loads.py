@@ -10,11 +10,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from .. import limits
-from ..adding import load_options
 from ..errors import ClosedError, NearDupError
 from ..index import Index
 from ..records import check_fields
 from ..store.database.transactions import current_task
+from ..store.ingest.batch_writer import IngestOptions
 from ..store.ingest.outcomes import Collector
 from ..values import MOST_PROBLEMS, AddReport
 from .calls import Calls
@@ -64,7 +64,7 @@ class Load:
         self._records = records
         self._late = index._late("add_many", records, **options)
         names = check_fields(*map(options.pop, ("key", "text", "group", "metadata")))
-        given = load_options("text", fields=names, **options)
+        given = IngestOptions("text", fields=names, **options)
         self._every, self._progress = given.commit_every, given.progress
         self._on_outcome: Any = given.on_outcome
         on_outcome = None if given.on_outcome is None else lambda *outcome: self._heard.append(outcome)

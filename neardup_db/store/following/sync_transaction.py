@@ -105,7 +105,7 @@ class SyncTransaction:
             triggers.install(store, self.table)
             self.scan = Scan(lost_triggers(self.table.name))
         self.reason = ""
-        options = IngestOptions("text", "error", "raise", False, None, None, takes_over=True)
+        options = IngestOptions("text", takes_over=True)
         self.ingest = Ingest(store, writer.documents, writer, options)
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0

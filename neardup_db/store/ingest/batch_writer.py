@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import clock
 from ...errors import DuplicateKeyError, NearDupError, ParameterError
-from ...parameters import IfExists, OnError
+from ...parameters import IfExists, OnError, check_callable, check_choice, check_if_exists, check_integer
 from ...records import FieldNames
 from ...values import MOST_PROBLEMS, Key, Skipped
 from ..layout.sketches import Sketches
@@ -23,14 +23,16 @@ from .short_texts import TokenCounts
 from .writer import Writer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IngestOptions:
+    """The arguments of a load. Raises ParameterError for a wrong one."""
+
     content: str
-    if_exists: IfExists
-    on_error: OnError
-    only_new: bool
-    commit_every: int | None
-    progress: Callable[[int], Any] | None
+    if_exists: IfExists = "error"
+    on_error: OnError = "raise"
+    only_new: bool = False
+    commit_every: int | None = None
+    progress: Callable[[int], Any] | None = None
     on_outcome: OnOutcome | None = None
     require: Callable[..., None] | None = None
     """Rejects records of another scheme or text rules; called inside the transaction."""
@@ -40,6 +42,14 @@ class IngestOptions:
     """True if the records are rows of the followed table."""
     first: int = 0
     """The number of the first record."""
+
+    def __post_init__(self) -> None:
+        check_if_exists(self.if_exists)
+        check_choice("on_error", self.on_error, ("raise", "skip"))
+        if self.commit_every is not None:
+            self.commit_every = check_integer("commit_every", self.commit_every, 1)
+        check_callable("progress", self.progress)
+        check_callable("on_outcome", self.on_outcome)
 
 
 class SkippedRecords:

@@ -90,13 +90,13 @@ class Ingest:
 
     def _read_batches(self, records: Iterable[Any] | Codes | Table | Stored) -> None:
         if isinstance(records, (Table, Stored)) or (isinstance(records, Codes) and self.options.commit_every is None):
-            return self._read_columns(records)
+            self._read_columns(records)
+            return
         if isinstance(records, Codes):  # settings may change between two transactions, so each code is checked
             records = records.pairs()
         for number, record in enumerate(records, self.options.first):
             self._append_checked(record, number)
             self._submit_if_full()
-        return None
 
     def _submit_if_full(self) -> None:
         batch = self._batch

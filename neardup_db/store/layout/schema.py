@@ -31,17 +31,9 @@ use {alone}."""
 FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part", "unused")
 """Files of sql/ that other files include by their names in braces."""
 
-WITH_PARTS = {
-    "matches": "matches_parts",
-    "matches_any": "matches_parts",
-    "matches_many": "matches_many_parts",
-    "nearest": "nearest_parts",
-    "best": "best_parts",
-    "count": "count_parts",
-    "neighbours": "neighbours_parts",
-}
-"""Files of sql/ with a variant for indexes with parts, where a document may have several fingerprints. A common text would be
-slower for every index. Only `Store.frame` chooses."""
+WITH_PARTS = ("matches", "matches_many", "nearest", "best", "count", "neighbours")
+"""Files of sql/ with a variant, NAME_parts, for indexes with parts, where a document may have several fingerprints. A common text
+would be slower for every index. Only `Store.frame` chooses."""
 
 ONE_CODE = {"{codes}": "{index}_document", "{has_code}": "d.fingerprint_id = v.fingerprint_id"}
 SEVERAL_CODES = {"{codes}": "{document_codes}", "{has_code}": "{coded}"}

@@ -382,7 +382,7 @@ class Store:
 
     def frame(self, name: str) -> str:
         """A file of sql/, or its variant for indexes with parts."""
-        return schema.sql_text(schema.WITH_PARTS.get(name, name) if self.has_parts else name)
+        return schema.sql_text(f"{name}_parts" if self.has_parts and name in schema.WITH_PARTS else name)
 
     def query(self, frame: str, verify: str, crowd: str = "", limit: str = "", source: str = "") -> CompiledStatement:
         """A query of sql/: a frame ('matches', 'neighbours', ...) around a plan's verification ('bands', ...).

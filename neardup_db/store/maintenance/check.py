@@ -264,20 +264,12 @@ class Checker:
 
     def _recorded_code_matches(self) -> Iterator[str]:
         """A recorded match belongs to two codes of its documents, not necessarily the most similar ones."""
-        _, radius = self.store.scheme.query_bounds(None, None)
+        parameters = self.store.scheme.query_parameters()
         yield from self._report(
-            """WITH codes(document_id, fingerprint_id) AS (
-                   SELECT id, fingerprint_id FROM {index}_document UNION SELECT document_id, fingerprint_id FROM {index}_part)
-               SELECT m.document_id FROM {index}_match AS m WHERE m.distance IS NULL OR m.distance > :radius
-                   OR m.similarity <> max(0.0, 1.0 - :slope * m.distance / :bits) OR NOT EXISTS (
-                       SELECT 1 FROM codes AS a CROSS JOIN {index}_fingerprint AS x
-                       CROSS JOIN neardup_candidates('{index}', x.value, x.group_id, NULL, m.distance) AS n CROSS JOIN codes AS b
-                       WHERE a.document_id = m.document_id AND x.id = a.fingerprint_id AND n.distance = m.distance
-                           AND b.document_id = m.other_id AND b.fingerprint_id = n.fingerprint_id)
-                LIMIT :limit""",
+            schema.sql_text("recorded_code_matches") + " LIMIT :limit",
             "documents with a recorded match that no two codes make",
-            radius=radius,
-            **{name: value for name, value in self.store.scheme.query_parameters().items() if name in ("slope", "bits")},
+            radius=self.store.scheme.query_bounds(None, None)[1],
+            **{name: parameters[name] for name in ("slope", "bits")},
         )
 
     def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:

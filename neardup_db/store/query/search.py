@@ -119,7 +119,7 @@ class Search:
         limit = spec.limit
         parameters["limit"], parameters["except_id"] = -1 if limit is None else limit, except_id
         verify = self.store.verification if spec.measure is None else self._verify(spec.measure)
-        frame = "matches_any" if spec.any else "matches"
+        frame = "matches_any" if spec.any and not self.store.has_parts else "matches"
         query = self.store.query(frame, verify, "", "" if limit is None else " LIMIT +:limit", self._source(group_id))
         return self.answer(query, parameters)
 
