@@ -22,13 +22,6 @@
 #define ND_BASE_TIER "scalar"
 #endif
 
-/* Before a loop of up to eight turns over registers held in an array: whole, so that they are registers. */
-#if defined(__clang__)
-#define ND_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define ND_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 /* Pairs of codes to look at: every row with every column that stands behind it. A code is plane_count words, 1, 2 or 4: word w of
  * code i is planes[w * stride + i]. row, column and next_row say where near_pairs goes on; it begins with next_row = row. */
 typedef struct nd_near {

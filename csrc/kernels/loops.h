@@ -3,19 +3,13 @@
  *     ND_WIDTH         bytes of a register
  *     ND_LEAST(a, b)   the smaller of each two numbers of 32 bits, in registers
  *     ND_ONES(word)    the set bits of 64
- * and gets the same functions, written with registers as arrays of numbers (GCC's and Clang's vector extensions). */
+ * and gets the same functions. */
 #ifndef NEARDUP_KERNELS_LOOPS_H
 #define NEARDUP_KERNELS_LOOPS_H
 
 #include "kernels/kernels.h"
+#include "kernels/registers.h"
 
-#define ND_INLINE ND_TIER static inline __attribute__((always_inline))
-
-typedef uint32_t words32 __attribute__((vector_size(ND_WIDTH)));
-typedef uint64_t words64 __attribute__((vector_size(ND_WIDTH)));
-/* The same at any address. */
-typedef words32 any32 __attribute__((aligned(1), may_alias));
-typedef words64 any64 __attribute__((aligned(1), may_alias));
 enum { LANES32 = ND_WIDTH / 4, LANES64 = ND_WIDTH / 8, REGISTERS = 4 };
 
 /* ---- MinHash ------------------------------------------------------------------------------------------------------------ */
