@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from interpreter import interpreter
 from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, nobody_works, records, run, story, with_index
 
 from neardup_db import (
@@ -466,7 +467,7 @@ def test_the_program_ends(end: str, path: Path) -> None:
     """However a loop and the program end, with calls running, waiting or never to come: neither hangs, and what was acknowledged
     is in the file, whole, and nothing of a transaction that did not end."""
     program = f"path, TEXT = {str(path)!r}, {TEXTS['a']!r}\n{HEAD}{ENDS[end]}\nprint('over', flush=True)"
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run([*interpreter(), "-c", program], capture_output=True, text=True, timeout=PATIENCE)
     said = ["over", "taken back add_many"] if end in LOADS_WITHOUT_END else ["over"]
     assert done.returncode == 0 and done.stdout.splitlines() == said, done.stderr
     assert "Error" not in done.stderr, done.stderr

@@ -21,6 +21,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from commands import FOX, good, lines, refused, run
+from interpreter import interpreter
 
 import neardup_db
 from neardup_db import Index
@@ -40,7 +41,9 @@ PROGRAM = [sys.executable, "-c", "from neardup_db.cli import main; main()"]
 
 def test_the_program_runs_as_a_process(tmp_path: Path) -> None:
     """The installed entry point ends with exit code 2 and one sentence, not a traceback, where there is no index."""
-    failed = subprocess.run([*PROGRAM, "stats", "nowhere.db"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    failed = subprocess.run(
+        [*interpreter(), *PROGRAM[1:], "stats", "nowhere.db"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     told = "neardup: nowhere.db: no such file; create an index with: neardup add nowhere.db RECORDS\n"
     assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", told)
     assert good("--version").startswith("neardup 0.")
@@ -49,7 +52,7 @@ def test_the_program_runs_as_a_process(tmp_path: Path) -> None:
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     """`neardup ... | head` ends with exit code 0 and says nothing."""
     source = lines(tmp_path / "in.jsonl", [{"text": f"{number} " * 2000} for number in range(200)])
-    command = [*PROGRAM, "dedup", str(source), "-o", "-"]
+    command = [*interpreter(), *PROGRAM[1:], "dedup", str(source), "-o", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as program:
         assert program.stdout is not None and program.stderr is not None
         assert program.stdout.read(10) == b'{"text": "'
@@ -69,7 +72,7 @@ def test_a_demo_that_nobody_reads_is_kept(tmp_path: Path) -> None:
 
 def left_by_its_reader(folder: Path, *arguments: object) -> tuple[int, str]:
     """Exit code and standard error of a command, of whose standard output only the first bytes are read."""
-    command = [*PROGRAM, *map(str, arguments)]
+    command = [*interpreter(), *PROGRAM[1:], *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder) as program:
         assert program.stdout is not None and program.stderr is not None
         assert program.stdout.read(1)

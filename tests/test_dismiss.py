@@ -6,7 +6,6 @@ import itertools
 import json
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from by_hand import damage
 from click.testing import CliRunner
 from commands import outcome as run
+from interpreter import interpreter
 from support import PAST, SETS, WORDS, keys
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash
@@ -337,7 +337,7 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "review.py
 
 def example(*arguments: Any, answers: str = "") -> list[str]:
     """The last lines of what the example prints."""
-    words = [sys.executable, str(EXAMPLE), *map(str, arguments)]
+    words = [*interpreter(), str(EXAMPLE), *map(str, arguments)]
     done = subprocess.run(words, input=answers, capture_output=True, text=True, check=True)
     return [line.removeprefix("duplicates (d), not (n), end (anything else): ") for line in done.stdout.splitlines()]
 

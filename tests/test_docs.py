@@ -30,6 +30,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from interpreter import programs
 from support import sqlite_shell
 
 import neardup_db
@@ -126,6 +127,7 @@ class Reader:
             self.port = str(free.getsockname()[1])
         self.state = folder.parent / f"{folder.name}.state"
         self.state.write_text("")
+        self.programs = programs(folder.parent / f"{folder.name}.programs")
 
     def follow(self, block: Block) -> None:
         """Do what a block says."""
@@ -165,7 +167,8 @@ class Reader:
     def _shell(self, block: Block, text: str) -> str:
         keep = f"declare -p | grep -v '^declare -[a-zA-Z-]*r' > {shlex.quote(str(self.state))}"
         script = f"source {shlex.quote(str(self.state))} 2>/dev/null\nset -eu\n{text}\nset +eu\n{keep}"
-        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=1800)
+        env = self.env | {"PATH": f"{self.programs}{os.pathsep}{self.env['PATH']}"}
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env=env, capture_output=True, text=True, timeout=1800)
         where = f"{self.page.name}, line {block.line}"
         assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{text}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -244,12 +247,10 @@ def commands(page: Path) -> list[str]:
 def typed(page: Path, script: str, folder: Path, **stand_ins: str) -> str:
     """What a script prints in a folder. A stand-in is a shell script in the place of a program that is not ours."""
     reader = Reader(page, folder)
-    programs = folder.parent / "programs"
-    programs.mkdir()
     for name, text in stand_ins.items():
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
-    env = reader.env | {"PATH": os.pathsep.join([str(programs), reader.env["PATH"]])}
+        (reader.programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (reader.programs / name).chmod(0o755)
+    env = reader.env | {"PATH": f"{reader.programs}{os.pathsep}{reader.env['PATH']}"}
     shell = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(shell, cwd=folder, env=env, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"

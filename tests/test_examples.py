@@ -21,6 +21,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from interpreter import interpreter, programs
 
 from neardup_db import Index
 
@@ -94,7 +95,7 @@ def crawled(index: Path) -> list[tuple[Any, ...]]:
 
 def test_a_daily_crawl_of_the_sample(tmp_path: Path) -> None:
     """The script shows itself: each line is new or a near-duplicate, and a day that is run again says the same."""
-    days = [json.loads(line) for line in run(sys.executable, EXAMPLES / "daily_crawl.py", folder=tmp_path).splitlines()]
+    days = [json.loads(line) for line in run(*interpreter(), EXAMPLES / "daily_crawl.py", folder=tmp_path).splitlines()]
     assert [day["read"] for day in days] == [121] * 4
     assert all(day["new"] + day["near_duplicates"] == 121 and 0 < day["near_duplicates"] < 60 for day in days)
     assert days[2] == days[3]
@@ -224,7 +225,7 @@ def test_the_daily_crawl_of_the_shell(tmp_path: Path) -> None:
     page = (DOCS / "how-to" / "daily-crawl.md").read_text("utf-8")
     (script,) = re.findall(r"```sh title=\"keep_new.sh\"\n(.*?)```", page, re.DOTALL)
     (tmp_path / "keep_new.sh").write_text(script, "utf-8")
-    path = Path(sys.executable).parent
+    path = programs(tmp_path / "programs")
     records = rows(300)
     for day, some in (("monday", records[:150]), ("tuesday", records[150:]), ("tuesday", records[150:])):
         text = "".join(json.dumps({"url": row["id"], "text": row["text"], "day": day}) + "\n" for row in some)
@@ -282,7 +283,7 @@ TESTED_APART = {"existing_table", "fastapi_service", "pictures", "review"}
 
 def test_a_stream_of_messages(tmp_path: Path) -> None:
     """What three have said within the hour is held back in every channel; an answer comes at once, and another run goes on."""
-    script = [sys.executable, str(EXAMPLES / "moderation_stream.py")]
+    script = [*interpreter(), str(EXAMPLES / "moderation_stream.py")]
     shown = [json.loads(line) for line in run(*script, folder=tmp_path).splitlines()]
     assert [answer["do"] for answer in shown] == ["pass"] * 3 + ["hold"] * 2 + ["pass"]
     assert [answer["alike"] for answer in shown] == [0, 1, 2, 3, 4, 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from followed import PLAIN, Followed, keys, pending, right
+from interpreter import interpreter
 from load import run_threads
 from support import SETS
 
@@ -409,7 +409,7 @@ def test_what_commands_refuse(app: Followed) -> None:
 
 def test_the_example_shows_itself() -> None:
     """It takes a table over, and then what has changed in it."""
-    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True)
+    done = subprocess.run([*interpreter(), EXAMPLE], capture_output=True, text=True, check=True)
     first, second, third = done.stdout.splitlines()
     added, left = int(first.split()[0]), int(second.split()[4])
     assert first == f"{added} added, 0 replaced, 0 deleted" and added > 300
@@ -424,7 +424,7 @@ def test_the_example_beside_an_application(app: Followed) -> None:
     app.run('CREATE TABLE "my articles" ("the id" INTEGER PRIMARY KEY, body TEXT, title TEXT)')
     for title in ("a", "b", "c"):
         app.run('INSERT INTO "my articles" (body, title) VALUES (?, ?)', text if title != "c" else "another one", title)
-    command = [sys.executable, EXAMPLE, app.path, "my articles", "--key", "the id"]
+    command = [*interpreter(), EXAMPLE, app.path, "my articles", "--key", "the id"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert told == ["3 added, 0 replaced, 0 deleted", "2", f"  (1, '{text}', 'a')", f"  (2, '{text}', 'b')"]
     app.run('UPDATE "my articles" SET title = upper(title)')

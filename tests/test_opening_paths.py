@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 from disks import WatchedDisk
+from interpreter import interpreter
 from test_opening import TEXT, made
 
 from neardup_db import DiskFullError, FormatError, Index, MinHash, NearDupError, ParameterError
@@ -57,7 +57,7 @@ def as_reader(folder: Path, code: str) -> str:
         "    except NearDupError as error:\n"
         "        return f'{type(error).__name__}: {error}'\n" + code
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", timeout=60)
+    run = subprocess.run([*interpreter(), "-c", program], capture_output=True, text=True, cwd="/", timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -112,7 +112,7 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(shared_folder: Path, name:
 
 def as_main_user(code: str, folder: Path) -> str:
     """What `code` prints, run in another process whose current folder it is."""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=60)
+    run = subprocess.run([*interpreter(), "-c", code], capture_output=True, text=True, cwd=folder, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from interpreter import interpreter
 
 from neardup_db import Index, MinHash
 from neardup_db.cli import main
@@ -127,7 +128,7 @@ def test_a_session_ends_in_a_sentence(folder: Path, command: str, stdin: str, co
     words = [word.replace(";", " ") for word in command.split(" ")]
     if stdin:  # whose descriptor is read
         with open(stdin, "rb") as file:
-            done = subprocess.run([*PROGRAM, *words], stdin=file, capture_output=True, text=True, check=False)
+            done = subprocess.run([*interpreter(), *PROGRAM[1:], *words], stdin=file, capture_output=True, text=True, check=False)
         output, exit_code = done.stdout + done.stderr, done.returncode
     else:
         result = CliRunner().invoke(main, words)
