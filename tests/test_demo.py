@@ -58,5 +58,5 @@ def test_changes_are_words_with_their_surroundings() -> None:
     assert changes("one two three four", "one 2 three four", 9, around=1) == ["one [-two-] {+2+} three"]
     assert changes("one two", "one two three", 9, around=2) == ["one two {+three+}"]
     assert changes("one two", "two", 9, around=2) == ["[-one-] two"]
-    assert changes("a x b x c x d", "a y b y c y d", 2) == ["a [-x-] {+y+} b", "b [-x-] {+y+} c", "and 1 more places"]
+    assert changes("a x b x c x d", "a y b y c y d", 2) == ["a [-x-] {+y+} b", "b [-x-] {+y+} c", "and 1 more"]
     assert changes("The LORD, said", "the Lord said", 9) == changes("", "", 9) == []

@@ -25,7 +25,7 @@ def changes(first: str, second: str, most: int, around: int = 3) -> list[str]:
         before, part, after = parts[place - 1 : place + 2]
         words = [*_common(before)[-around:], *_marked("[-", part.a, "-]"), *_marked("{+", part.b, "+}"), *_common(after)[:around]]
         lines.append(" ".join(words))
-    return lines + ([f"and {len(found) - most:,} more places"] if len(found) > most else [])
+    return lines + ([f"and {len(found) - most:,} more"] if len(found) > most else [])
 
 
 def _common(part: Part) -> list[str]:
