@@ -273,8 +273,10 @@ class Checker:
         )
 
     def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
+        labels = {number: {member.cluster_id for member in members} for number, members in pairs.members.items()}
+        split = [(a, b) for a, b, *_ in pairs.matches if a in labels and b in labels and len(labels[a] | labels[b]) > 1]
         sets = [(members, members) for members in pairs.members.values()]
-        sets += [(pairs.members.get(a, []), pairs.members.get(b, [])) for a, b, *_ in pairs.matches]
+        sets += [(pairs.members[a], pairs.members[b]) for a, b in split]
         enough = 2 * len(pairs.dismissed) + SHOWN + 1  # at least one of these is not dismissed
         for members, others in sets:
             yield from (a for a, b in islice(_of_two_clusters(members, others), enough) if (a, b) not in pairs.dismissed)
