@@ -336,7 +336,7 @@ class AddMethods(Reader):
     def _load(self, records: Iterable[Any] | Codes | Table, options: IngestOptions) -> AddReport:
         self._current_store()
         with self._store.db.large_cache():
-            ingest = Ingest(self._store, self._readers.own.documents, self._writer, options)
+            ingest = Ingest(self._writer, options)
             report = ingest.run(records)
         self._checkpoint()
         self._warn(ingest.batch_writer.token_counts.warning(self._store.rules.shingle), 4)

@@ -16,9 +16,7 @@ from .parameters import (
     Moment,
     check_asked_group,
     check_integer,
-    check_limit,
     check_many,
-    check_measure,
     check_since,
     check_text,
     check_texts,
@@ -110,7 +108,7 @@ class QueryMethods:
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
-        return self._query(checked_spec(check_text(text), None, threshold, max_distance, measure, limit, any, group))
+        return self._query(QuerySpec(check_text(text), None, threshold, max_distance, measure, limit, any, group))
 
     def query_code(
         self,
@@ -130,7 +128,7 @@ class QueryMethods:
         ...     index.query_code(0x0E), index.query_code("ff00" + "0" * 12)
         ([Match(key='a', similarity=0.984375, distance=1)], [])
         """
-        return self._query(checked_spec(None, code, threshold, max_distance, None, limit, any, group))
+        return self._query(QuerySpec(None, code, threshold, max_distance, None, limit, any, group))
 
     def query_many(
         self,
@@ -159,7 +157,7 @@ class QueryMethods:
         [[Match(key='a1', similarity=1.0, distance=None)], []]
         """
         checked = _texts(texts, text)
-        question = checked_spec(None, None, threshold, max_distance, measure, limit, any, group)
+        question = QuerySpec(None, None, threshold, max_distance, measure, limit, any, group)
         ready = self._sketched(partial(_few_sketched, checked))
         with self._readers.reading() as reader:
             store = reader.store
@@ -192,7 +190,7 @@ class QueryMethods:
         """
         check_many("codes", codes)
         given = codes if isinstance(codes, np.ndarray) else list(codes)
-        question = checked_spec(None, None, threshold, max_distance, None, limit, any, group)
+        question = QuerySpec(None, None, threshold, max_distance, None, limit, any, group)
         with self._readers.reading() as reader:
             store = reader.store
             rows: Any = store.scheme.code_rows(given)
@@ -281,7 +279,7 @@ class QueryMethods:
         >>> found.count, found.times_seen, found.first_added_at <= found.last_added_at
         (3, 3, True)
         """
-        return self._count(checked_spec(check_text(text), None, threshold, max_distance, measure, group=group), since)
+        return self._count(QuerySpec(check_text(text), None, threshold, max_distance, measure, group=group), since)
 
     def count_code(
         self,
@@ -300,7 +298,7 @@ class QueryMethods:
         ...     index.count_code(0x0E).count
         1
         """
-        return self._count(checked_spec(None, code, threshold, max_distance, group=group), since)
+        return self._count(QuerySpec(None, code, threshold, max_distance, group=group), since)
 
     def _count(self, question: QuerySpec, since: Any) -> Count:
         after = check_since(since)
@@ -328,31 +326,13 @@ class QueryMethods:
         """
         if group is not None and not isinstance(group, AnyGroup):
             raise ParameterError(f"group={quoted(group)}: give ANY_GROUP, or None for the group of the document")
-        question = checked_spec(threshold=threshold, measure=measure, limit=limit, group=group)
+        question = QuerySpec(threshold=threshold, measure=measure, limit=limit, group=group)
         guard, reader = self._readers.acquire()
         with guard:
             if group is None:
                 return reader.store.without_transaction(_matches_of, reader, key, question)
             with reader.store.reading():
                 return _matches_of(reader, key, question)
-
-
-def checked_spec(
-    text: str | bytes | None = None,
-    code: Any = None,
-    threshold: float | None = None,
-    max_distance: int | None = None,
-    measure: Any = None,
-    limit: Any = None,
-    any: Any = False,
-    group: Any = None,
-) -> QuerySpec:
-    """The query of these arguments; threshold, max_distance and code are checked with the scheme."""
-    if measure is not None or limit is not None or group is not None:  # else nothing is to be checked
-        measure, limit, group = check_measure(measure), check_limit(limit), check_asked_group(group)
-    if measure is not None and isinstance(group, AnyGroup):
-        raise ParameterError(f"group=ANY_GROUP does not go with measure={measure!r}: ask one group after the other")
-    return QuerySpec(text, code, threshold, max_distance, measure, limit, bool(any), group)
 
 
 def _answer(reader: StoreReader, sketch: Sketch, question: QuerySpec, ask: Callable[..., Made], *more: Any) -> Made:

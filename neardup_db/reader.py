@@ -25,7 +25,6 @@ from .parameters import (
     storable,
 )
 from .passage_methods import PassageMethods
-from .querying import checked_spec
 from .store.layout.sketcher import Sketcher
 from .store.layout.sketches import Sketch
 from .store.query import statistics
@@ -33,6 +32,7 @@ from .store.query.containing import containers
 from .store.query.explain import explain_pair, explain_query
 from .store.query.joins import Joins, ranges, ranges_with, set_blocks
 from .store.query.many import duplicates
+from .store.query.search import QuerySpec
 from .store.transfer.exporting import export
 from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
@@ -274,7 +274,7 @@ class Reader(PassageMethods):
         >>> how.probes, how.candidates, how.verified
         (12, 1, 1)
         """
-        question = checked_spec(check_text(text), threshold=threshold, measure=measure, group=check_group(group))
+        question = QuerySpec(check_text(text), threshold=threshold, measure=measure, group=check_group(group))
         start = time.perf_counter()
         sketch = self._sketched(question.sketch)
         fingerprint_s = time.perf_counter() - start

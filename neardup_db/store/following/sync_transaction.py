@@ -105,8 +105,7 @@ class SyncTransaction:
             triggers.install(store, self.table)
             self.scan = Scan(lost_triggers(self.table.name))
         self.reason = ""
-        options = IngestOptions("text", takes_over=True)
-        self.ingest = Ingest(store, writer.documents, writer, options)
+        self.ingest = Ingest(writer, IngestOptions("text", takes_over=True))
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0
         self.counted = False

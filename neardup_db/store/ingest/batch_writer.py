@@ -13,8 +13,7 @@ from ...parameters import IfExists, OnError, check_callable, check_choice, check
 from ...records import FieldNames
 from ...values import MOST_PROBLEMS, Key, Skipped
 from ..layout.sketches import Sketches
-from ..layout.state import Store
-from ..query.documents import DocumentRow, Documents
+from ..query.documents import DocumentRow
 from .background import Work
 from .code_segment import CodeSegment, Owners
 from .outcomes import OnOutcome, Outcomes
@@ -69,18 +68,14 @@ class BatchWriter:
     """Fingerprints batches and writes them in order, inside the load's transaction: new keys in bulk, other records one by
     one, after everything before them is indexed and connected."""
 
-    def __init__(
-        self, store: Store, documents: Documents, writer: Writer, options: IngestOptions, outcomes: Outcomes | None
-    ) -> None:
-        self.store = store
-        self.documents = documents
-        self.writer = writer
+    def __init__(self, writer: Writer, options: IngestOptions, outcomes: Outcomes | None) -> None:
+        self.store, self.documents, self.writer = writer.store, writer.documents, writer
         self.options = options
         self.outcomes = outcomes
-        self.segment = CodeSegment(store, documents, writer.search, writer.clusters)
+        self.segment = CodeSegment(writer.clusters)
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "matched"), 0)
         self.rejected = SkippedRecords()
-        self.token_counts = TokenCounts(store.scheme)
+        self.token_counts = TokenCounts(writer.store.scheme)
         self.taken = 0
         """The number of records written, ignored or rejected."""
 

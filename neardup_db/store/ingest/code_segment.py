@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...values import Key, Part, Record
+from ..clustering.clusters import Clusters
 from ..clustering.codes import LATEST, AddedCode, connect_codes
 from ..layout.sketches import Sketches
 from ..query.documents import DocumentRow, Documents
@@ -107,8 +108,8 @@ class CodeSegment(Segment):
     """A segment for codes, several of which may belong to one document. Between two flushes it holds either documents or
     codes."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, clusters: Clusters) -> None:
+        super().__init__(clusters)
         self._codes: list[AddedCode] = []
         self._start = LATEST
         """The next document id and code number before the first of these codes."""

@@ -14,8 +14,6 @@ from ...errors import NearDupError
 from ...parameters import check_group, check_key, check_part, is_plain_key, storable
 from ...records import check_record
 from ...values import MOST_PROBLEMS, AddReport, Key, Record
-from ..layout.state import Store
-from ..query.documents import Documents
 from ..query.parts import Parts
 from .background import Background
 from .batch_writer import BatchWriter, IngestOptions, SkippedRecords
@@ -34,15 +32,15 @@ class Ingest:
     earlier records. They must not write.
     """
 
-    def __init__(self, store: Store, documents: Documents, writer: Writer, options: IngestOptions) -> None:
-        self.store = store
+    def __init__(self, writer: Writer, options: IngestOptions) -> None:
+        self.store = writer.store
         self.options = options
         self.invalid = SkippedRecords()
         """The records skipped while reading; `BatchWriter.rejected` has those skipped while writing."""
         self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
-        self.batch_writer = BatchWriter(store, documents, writer, options, self.outcomes)
+        self.batch_writer = BatchWriter(writer, options, self.outcomes)
         self.reported = 0
-        self._batch = Batch(options.first, store.epoch)
+        self._batch = Batch(options.first, writer.store.epoch)
         self._remaining = options.commit_every
         """The number of records that the transaction may still take."""
         self._open: tuple[AbstractContextManager[None], Background] | None = None

@@ -13,9 +13,7 @@ from ...native import signed_hashes
 from ...values import Key, Match, Record, Times
 from ..clustering.clusters import Clusters, Unconnected
 from ..layout.sketches import Sketch, Sketches
-from ..layout.state import Store
 from ..query.documents import Documents
-from ..query.search import Search
 from .known_values import KnownValues
 from .window import evict
 
@@ -110,13 +108,10 @@ class Segment:
     """Stores batches of documents; `flush` later writes the candidate rows and edges of many batches together. In between
     nothing else may read or write the index. Belongs to one transaction."""
 
-    def __init__(self, store: Store, documents: Documents, search: Search, clusters: Clusters) -> None:
-        self.store = store
-        self.db = store.db
-        self.documents = documents
-        self.search = search
-        self.clusters = clusters
-        self._known = KnownValues(documents)
+    def __init__(self, clusters: Clusters) -> None:
+        self.store, self.documents, self.search, self.clusters = clusters.store, clusters.documents, clusters.search, clusters
+        self.db = clusters.store.db
+        self._known = KnownValues(clusters.documents)
         self._expected_next_id: int | None = None
         """The id of the next document, unless stored documents are rolled back."""
         self._unindexed: tuple[int, int] | None = None
@@ -224,7 +219,7 @@ class Segment:
         """Delete documents that left the window, after `flush`. Known values of deleted fingerprints are verified in the file."""
         added, self._added = self._added, 0
         if added:
-            evict(self.store, self.clusters, self.documents.next_id() - 1, added, now)
+            evict(self.clusters, self.documents.next_id() - 1, added, now)
 
     def end(self) -> None:
         """End the segment after `flush`, so others may write."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ... import limits
 from ..clustering.clusters import Clusters
-from ..layout.state import Store
 from ..layout.window import Window
 from ..query.documents import Documents
 
@@ -25,13 +24,13 @@ def expiry_outside(documents: Documents) -> tuple[str, str, dict[str, int]] | No
     return None
 
 
-def evict(store: Store, clusters: Clusters, last_id: int, added: int, now: int) -> None:
+def evict(clusters: Clusters, last_id: int, added: int, now: int) -> None:
     """Delete documents that left the window after `added` documents were stored, the last one with the id `last_id`.
 
     A count window loses as many documents as were added. Each call deletes a bounded number of expired documents, enough to
     catch up after a pause.
     """
-    window = store.window
+    store, window = clusters.store, clusters.store.window
     if window.is_unlimited:
         return
     limit = added * limits.LEFT_PER_ADDED

@@ -232,7 +232,7 @@ class Writer:
             self.documents.parts.add(document_id, record.part, fingerprint_id)
         if self.store.record_matches:
             self.clusters.connect(document_id, neighbours, now)
-        evict(self.store, self.clusters, document_id, 1, now)
+        evict(self.clusters, document_id, 1, now)
         return "replaced" if existing is not None and existing.is_visible(now) else "added"
 
     def _store_further(

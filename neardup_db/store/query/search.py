@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from ... import comparing, limits
-from ...errors import CorruptIndexError, NearDupError
-from ...parameters import Measure
+from ...errors import CorruptIndexError, NearDupError, ParameterError
+from ...parameters import Measure, check_asked_group, check_limit, check_measure
 from ...schemes.codes import Code
 from ...values import AnyGroup, Key, Match, Part
 from ..database.connection import undecodable
@@ -31,8 +31,8 @@ from .parts import nearest_codes
 class QuerySpec:
     """The text or code of a query and its options. Never changed; not frozen, because every query creates one.
 
-    The caller checks the arguments, except the bounds, which depend on the scheme. any: accept any `limit` matches instead of
-    the best.
+    Raises ParameterError for a wrong measure, limit or group; text, code and bounds are checked with the scheme. any: accept any
+    `limit` matches instead of the best.
     """
 
     text: str | bytes | None = None
@@ -43,6 +43,13 @@ class QuerySpec:
     limit: int | None = None
     any: bool = False
     group: Key | AnyGroup | None = None
+
+    def __post_init__(self) -> None:
+        if self.measure is not None or self.limit is not None or self.group is not None:  # else nothing is to be checked
+            self.measure, self.limit = check_measure(self.measure), check_limit(self.limit)
+            self.group = check_asked_group(self.group)
+        if self.measure is not None and isinstance(self.group, AnyGroup):
+            raise ParameterError(f"group=ANY_GROUP does not go with measure={self.measure!r}: ask one group after the other")
 
     def sketch(self, store: Store) -> Sketch:
         if self.text is None:

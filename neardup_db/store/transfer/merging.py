@@ -57,7 +57,7 @@ def merge(mine: StoreReader, writer: Writer, given: Any, options: IngestOptions)
                 if store.window != window:
                     raise MismatchError("the index was given another window while another was merged into it: call merge again")
 
-            ingest = Ingest(store, mine.documents, writer, replace(options, require=require))
+            ingest = Ingest(writer, replace(options, require=require))
             before = ingest.flush_pending if shared else None  # no thread may write while this one reads from the same connection
             report = ingest.run(Stored(theirs.documents, clock.now_ms(), window, with_texts=with_texts, before=before))
             if theirs.store.dismisses:
