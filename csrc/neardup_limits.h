@@ -78,7 +78,6 @@
 #define ND_ITEM_BITS 20                       /* which fingerprint of a page */
 #define ND_PAGE_ITEMS ND_LIMIT((size_t)1 << ND_ITEM_BITS, (size_t)3)
 #define ND_KEPT_BYTES ND_LIMIT((size_t)64 << 20, (size_t)512) /* values kept in memory for repeated comparisons */
-#define ND_KEPT_MAX ND_LIMIT((size_t)1 << 19, (size_t)8)
 #define ND_CANDIDATES_MAX ND_LIMIT((size_t)1 << 22, (size_t)5)   /* sorted and compared together */
 #define ND_RESULTS_MAX ND_LIMIT((size_t)1 << 20, (size_t)24)     /* pairs of several fingerprints: a caller can ask for fewer */
 #define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)3) /* candidates between two checks for an interrupt */

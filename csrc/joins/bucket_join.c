@@ -51,6 +51,8 @@ int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id)
 {
     if (!nd_bucket_holds(id))
         return ND_ERROR_DAMAGED;
+    if (join->mode == ND_BUCKETS_ALL && id < join->items.at[join->members.at[0]].id)
+        return ND_OK; /* no member asks it: such pairs come from other ranges */
     ND_TRY(ND_ROOM(join->others, join->others.count + 1));
     join->others.at[join->others.count++] = (uint64_t)id;
     return ND_OK;
@@ -65,18 +67,6 @@ static int add_all_candidates(nd_bucket_join *join)
                 ND_TRY(nd_bucket_add_candidate(join, join->members.at[i], (int64_t)join->others.at[j]));
     }
     return ND_OK;
-}
-
-/* Of all pairs those with lower ids come from other ranges: no member asks an id below the first one's. */
-static void drop_lower(nd_bucket_join *join)
-{
-    const uint64_t first = (uint64_t)join->items.at[join->members.at[0]].id;
-    uint64_t *others = join->others.at;
-    size_t kept = 0;
-    for (size_t i = 0; i < join->others.count; i++)
-        if (others[i] >= first)
-            others[kept++] = others[i];
-    join->others.count = kept;
 }
 
 /* Whether the bucket has so many pairs that it pays to look for those that may match. Signatures are compared in an eighth of the
@@ -109,8 +99,6 @@ static int are_alike(nd_bucket_join *join, int *alike)
 static int join_ids(nd_bucket_join *join, const nd_filed *probe)
 {
     join->others.count = nd_sort_distinct(join->others.at, join->others.count);
-    if (join->mode == ND_BUCKETS_ALL)
-        drop_lower(join);
     if (join->others.count > 0) {
         const size_t grouped = join->scheme.plan == ND_PLAN_WINNOW ? ND_GROUPED_TEXTS : ND_GROUPED_FROM;
         const int connects = join->mode == ND_BUCKETS_CONNECT;

@@ -107,70 +107,40 @@ int nd_bucket_join_is_full(const nd_bucket_join *join)
     return nd_filing_memory(join->probes) + join->arena.count >= ND_PAGE_BYTES || join->items.count >= ND_PAGE_ITEMS;
 }
 
-static size_t kept_place(const nd_bucket_join *join, int64_t id)
+/* Of two ids with one number in the table the older is read again. */
+static int keep_value(nd_bucket_join *join, nd_compared *out)
 {
-    size_t place = (size_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 40) & (ND_KEPT_MAX - 1);
-    while (join->kept.at[place].id >= 0 && join->kept.at[place].id != id)
-        place = (place + 1) & (ND_KEPT_MAX - 1);
-    return place;
-}
-
-static void forget_kept(nd_bucket_join *join)
-{
-    for (size_t i = 0; i < ND_KEPT_MAX; i++)
-        join->kept.at[i].id = -1;
-    join->kept.used = join->kept.count = 0;
-}
-
-static int begin_keeping(nd_bucket_join *join)
-{
-    if (join->kept.arena != NULL)
-        return ND_OK;
-    free(join->kept.at); /* of a beginning that failed */
-    join->kept.at = malloc(ND_KEPT_MAX * sizeof *join->kept.at);
-    join->kept.arena = malloc(ND_KEPT_BYTES);
-    if (join->kept.at == NULL || join->kept.arena == NULL)
-        return ND_ERROR_MEMORY;
-    forget_kept(join);
-    return ND_OK;
-}
-
-static int keep_value(nd_bucket_join *join, int64_t id, const uint8_t **bytes, size_t *size)
-{
-    ND_TRY(begin_keeping(join));
-    size_t place = kept_place(join, id);
-    if (join->kept.at[place].id == id) {
-        *bytes = join->kept.arena + join->kept.at[place].offset;
-        *size = join->kept.at[place].size;
+    const uint32_t number = nd_newest_get(&join->kept.numbers, (uint64_t)out->id);
+    uint32_t older;
+    if (number != ND_NO_NUMBER && join->kept.values.at[number].id == out->id) {
+        out->bytes = join->kept.arena.at + join->kept.values.at[number].offset;
+        out->size = join->kept.values.at[number].size;
         return ND_OK;
     }
-    ND_TRY(join->reader.read_value(join->reader.context, id, bytes, size));
-    if (*size + 8 > ND_KEPT_BYTES)
-        return ND_OK;
-    if (join->kept.used + *size + 8 > ND_KEPT_BYTES || 2 * (join->kept.count + 1) > ND_KEPT_MAX) {
-        forget_kept(join);
-        place = kept_place(join, id);
+    ND_TRY(join->reader.read_value(join->reader.context, out->id, &out->bytes, &out->size));
+    if (join->kept.arena.count + out->size > ND_KEPT_BYTES) {
+        nd_newest_clear(&join->kept.numbers);
+        join->kept.values.count = join->kept.arena.count = 0;
     }
-    join->kept.at[place] = (nd_bucket_kept){id, join->kept.used, *size};
-    if (*size > 0)
-        memcpy(join->kept.arena + join->kept.used, *bytes, *size);
-    *bytes = join->kept.arena + join->kept.used;
-    join->kept.used += (*size + 7) / 8 * 8;
-    join->kept.count++;
+    ND_TRY(ND_ROOM(join->kept.values, join->kept.values.count + 1));
+    ND_TRY(ND_ROOM(join->kept.arena, join->kept.arena.count + out->size + 8));
+    ND_TRY(nd_newest_put(&join->kept.numbers, (uint64_t)out->id, (uint32_t)join->kept.values.count, &older));
+    uint8_t *kept = join->kept.arena.at + join->kept.arena.count;
+    if (out->size > 0)
+        memcpy(kept, out->bytes, out->size);
+    out->bytes = kept;
+    join->kept.values.at[join->kept.values.count++] = (nd_bucket_kept){out->id, join->kept.arena.count, out->size};
+    join->kept.arena.count += (out->size + 7) / 8 * 8;
     return ND_OK;
 }
 
 int nd_bucket_read(nd_bucket_join *join, int64_t id, int keep, nd_compared *out)
 {
     const nd_bucket_item *item = join->mode == ND_BUCKETS_FOREIGN ? NULL : nd_bucket_find_item(join, id);
-    if (item != NULL && item->loaded)
-        *out = nd_bucket_compared(join, item);
-    else
-        out->id = id;
-    if (item != NULL && item->loaded)
+    *out = item != NULL && item->loaded ? nd_bucket_compared(join, item) : (nd_compared){.id = id};
+    if (out->bytes != NULL)
         return ND_OK;
-    return keep ? keep_value(join, id, &out->bytes, &out->size)
-                : join->reader.read_value(join->reader.context, id, &out->bytes, &out->size);
+    return keep ? keep_value(join, out) : join->reader.read_value(join->reader.context, id, &out->bytes, &out->size);
 }
 
 void nd_bucket_free_page(nd_bucket_join *join)
@@ -179,7 +149,8 @@ void nd_bucket_free_page(nd_bucket_join *join)
     free(join->arena.at);
     nd_filing_free(join->probes);
     free(join->rows.members.at);
-    free(join->kept.at);
-    free(join->kept.arena);
+    free(join->kept.numbers.at);
+    free(join->kept.values.at);
+    free(join->kept.arena.at);
     nd_verifier_release(&join->verifier);
 }

@@ -40,7 +40,7 @@ typedef struct nd_bucket_link {
 
 /* A value that was read, in the arena of those kept. */
 typedef struct nd_bucket_kept {
-    int64_t id; /* -1: a free place */
+    int64_t id;
     size_t offset, size;
 } nd_bucket_kept;
 
@@ -69,9 +69,9 @@ struct nd_bucket_join {
 
     /* Values read, by id: those of a bucket that many share are compared again and again. Emptied when it is full. */
     struct {
-        nd_bucket_kept *at; /* open addressing */
-        uint8_t *arena;
-        size_t used, count;
+        nd_newest numbers;
+        ND_LIST(nd_bucket_kept) values;
+        ND_LIST(uint8_t) arena;
     } kept;
 
     /* The present probe. */
@@ -157,7 +157,7 @@ int nd_bucket_is_loaded_full(const nd_bucket_join *join);
 void nd_bucket_forget(nd_bucket_join *join);
 /* The same, which may forget other items, and what is compared of it. */
 int nd_bucket_take(nd_bucket_join *join, nd_bucket_item *item, nd_compared *out);
-/* The bytes of any fingerprint, valid until the next call; with `keep`, until ND_KEPT_BYTES of others were read. */
+/* The bytes of any fingerprint, valid until the next call; with `keep`, until another value is kept. */
 int nd_bucket_read(nd_bucket_join *join, int64_t id, int keep, nd_compared *out);
 void nd_bucket_free_page(nd_bucket_join *join);
 

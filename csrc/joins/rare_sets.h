@@ -65,9 +65,9 @@ typedef struct nd_rare_sets {
     /* The present question. */
     uint32_t question;
     double listed, drawn; /* what all questions cost by lists and by bitmaps, in words */
-    int by_bitmaps; /* no set is looked up by its rarest elements any more */
-    double bound;   /* Jaccard similarity that a match has at least */
-    size_t sum, needed; /* the last sum of two sizes, and how many of them must be common */
+    int by_bitmaps;       /* no set is looked up by its rarest elements any more */
+    double bound;         /* Jaccard similarity that a match has at least */
+    size_t sum, needed;   /* the last sum of two sizes, and how many of them must be common */
 } nd_rare_sets;
 
 /* Whoever asks. */
