@@ -443,7 +443,7 @@ int nd_components_join(nd_components *components, int64_t a, int64_t b);
 /* Records come in the order of preference. A record is a duplicate if it matches an earlier kept record, by the scheme's rule
  * and in its candidate table; else it is kept. Duplicates are not held in memory. */
 typedef struct nd_deduplicator nd_deduplicator;
-int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out);
+nd_deduplicator *nd_deduplicator_new(const nd_scheme *scheme); /* NULL if memory is out */
 void nd_deduplicator_free(nd_deduplicator *deduplicator);
 /* The next records by their stored values, in the layout of nd_values; a value of size 0 matches nothing and is kept. groups:
  * records match within their group; NULL: one group. kept: for each record the number of the most similar kept record, the
@@ -454,12 +454,15 @@ int nd_deduplicator_add(nd_deduplicator *deduplicator, const uint8_t *data, cons
 
 /* ---- all pairs ---------------------------------------------------------------------------------------------------------- */
 
-typedef struct nd_pairs nd_pairs;
+typedef struct nd_pairs {
+    size_t count;
+    int64_t *ids;          /* i, j, i, j, ...: i < j, ascending, each pair once */
+    double *similarities;  /* for joins of sets */
+    void *found;           /* until a join has ended: uint64_t i << 32 | j, or nd_record of that key and the similarity's bits */
+    size_t found_capacity;
+} nd_pairs;
 nd_pairs *nd_pairs_new(void);
 void nd_pairs_free(nd_pairs *pairs);
-size_t nd_pairs_count(const nd_pairs *pairs);
-const int64_t *nd_pairs_ids(const nd_pairs *pairs);         /* i, j, i, j, ...: i < j, ascending, each pair once */
-const double *nd_pairs_similarities(const nd_pairs *pairs); /* for joins of sets */
 
 /* Enough matching pairs to connect the matching values that share buckets (plan BANDS, in the layout of nd_values), by the
  * scheme's rule; a large bucket is connected component by component, and connected pairs are not compared. Row i: value

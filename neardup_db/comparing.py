@@ -46,11 +46,11 @@ def pairs(run: Callable[[Any], int]) -> Array:
 
 
 def _ids(handle: Any) -> Array:
-    return copied(lib.nd_pairs_ids(handle), 2 * lib.nd_pairs_count(handle), np.int64).reshape(-1, 2)
+    return copied(handle.ids, 2 * handle.count, np.int64).reshape(-1, 2)
 
 
 def _with_similarities(handle: Any) -> tuple[Array, Array]:
-    return _ids(handle), copied(lib.nd_pairs_similarities(handle), lib.nd_pairs_count(handle), np.float64)
+    return _ids(handle), copied(handle.similarities, handle.count, np.float64)
 
 
 def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
@@ -83,9 +83,7 @@ class Deduplicator:
     Only kept records use memory."""
 
     def __init__(self, scheme: Any) -> None:
-        out = ffi.new("nd_deduplicator **")
-        check(lib.nd_deduplicator_new(scheme, out), "a scheme whose evidence is a text")
-        self._handle = owned(out[0], lib.nd_deduplicator_free)
+        self._handle = owned(lib.nd_deduplicator_new(scheme), lib.nd_deduplicator_free)
 
     def add(self, values: Values, groups: Array | None = None) -> tuple[Array, Array]:
         """Returns for each record the number of the most similar kept record, the earliest if several are equal, int64[n], and

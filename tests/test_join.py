@@ -19,8 +19,8 @@ def find_all(codes: Sequence[int], bits: int, distance: int) -> list[tuple[int, 
     data = b"".join(c.to_bytes(bits // 8, "big") for c in codes)
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
     assert lib.nd_find_all(data, len(codes), NO_SPLIT, bits, distance, pairs) == lib.ND_OK
-    ids = lib.nd_pairs_ids(pairs)
-    return [(ids[2 * i], ids[2 * i + 1]) for i in range(lib.nd_pairs_count(pairs))]
+    ids = pairs.ids
+    return [(ids[2 * i], ids[2 * i + 1]) for i in range(pairs.count)]
 
 
 def close_codes(codes: Sequence[int], distance: int) -> list[tuple[int, int]]:
@@ -43,8 +43,8 @@ def jaccard_pairs(sets: Sequence[Any], threshold: float) -> list[tuple[int, int,
     pairs = ffi.gc(lib.nd_pairs_new(), lib.nd_pairs_free)
     native = [ffi.from_buffer("uint64_t[]", values), ffi.from_buffer("uint64_t[]", ends)]
     assert join_sets(*native, len(sets), threshold, pairs) == lib.ND_OK
-    ids, similarities = lib.nd_pairs_ids(pairs), lib.nd_pairs_similarities(pairs)
-    return [(ids[2 * i], ids[2 * i + 1], similarities[i]) for i in range(lib.nd_pairs_count(pairs))]
+    ids, similarities = pairs.ids, pairs.similarities
+    return [(ids[2 * i], ids[2 * i + 1], similarities[i]) for i in range(pairs.count)]
 
 
 def similar_sets(sets: Sequence[Any], threshold: float) -> list[tuple[int, int, float]]:

@@ -51,8 +51,8 @@ int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id)
 {
     if (!nd_bucket_holds(id))
         return ND_ERROR_DAMAGED;
-    if (join->mode == ND_BUCKETS_ALL && id < join->items.at[join->members.at[0]].id)
-        return ND_OK; /* no member asks it: such pairs come from other ranges */
+    if (join->mode == ND_BUCKETS_ALL && id < join->items.at[0].id)
+        return ND_OK; /* nothing of the page asks it: such pairs come from other ranges */
     ND_TRY(ND_ROOM(join->others, join->others.count + 1));
     join->others.at[join->others.count++] = (uint64_t)id;
     return ND_OK;

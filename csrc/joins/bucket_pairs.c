@@ -3,21 +3,22 @@
 
 #include "joins/bucket_run.h"
 
+static int in_order(int64_t a, int64_t b, int64_t next_a, int64_t next_b)
+{
+    return a != b ? (a > b) - (a < b) : (next_a > next_b) - (next_a < next_b);
+}
+
 static int compare_pairs(const void *a, const void *b)
 {
     const nd_bucket_pair *x = a, *y = b;
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return (x->other > y->other) - (x->other < y->other);
+    return in_order(x->id, y->id, x->other, y->other);
 }
 
 /* By the other one first: so the caller finds what belongs to these in the order of its tables. */
 static int compare_others(const void *a, const void *b)
 {
     const nd_bucket_pair *x = a, *y = b;
-    if (x->other != y->other)
-        return x->other < y->other ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
+    return in_order(x->other, y->other, x->id, y->id);
 }
 
 /* Each pair once, in order. */
@@ -112,6 +113,8 @@ static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, 
         const int64_t other = (int64_t)(candidates[i] >> ND_ITEM_BITS);
         nd_verdict verdict = {0};
         ND_TRY(nd_bucket_watched(join, i));
+        if (join->is_sparse && nd_bucket_is_connected(join, item, other))
+            continue;
         if (other != present.id) {
             ND_TRY(nd_bucket_read(join, other, 0, &present));
             if (join->mode == ND_BUCKETS_CONNECT)

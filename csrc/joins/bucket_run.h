@@ -94,6 +94,7 @@ struct nd_bucket_join {
 
     /* What connects. */
     nd_components *components; /* of ids and crowds */
+    int is_sparse;             /* pairs of small buckets, too, are listed only if they connect */
     ND_LIST(nd_bucket_part) parts;
     ND_LIST(nd_bucket_link) links;
 

@@ -87,6 +87,7 @@ static int join_known(nd_components *components, const int64_t *known, size_t co
 /* Page after page; every page meets the whole table. */
 static int run(nd_bucket_join *join, const value_table *table, size_t first, size_t count)
 {
+    join->is_sparse = 1;
     for (int64_t id = (int64_t)first, next; id < (int64_t)count; id = next) {
         ND_TRY(nd_bucket_join_begin_rows(join, id, (int64_t)count - 1));
         for (size_t i = 0; i < join->items.count; i++)
@@ -99,14 +100,11 @@ static int run(nd_bucket_join *join, const value_table *table, size_t first, siz
     return ND_OK;
 }
 
-/* Small buckets give all their pairs: those that connect are kept. */
-static int keep_connecting(nd_components *components, const nd_bucket_pair *found, size_t count, nd_pairs *pairs)
+static int list_pairs(nd_bucket_join *join, nd_pairs *pairs)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (nd_components_find(components, found[i].id) == nd_components_find(components, found[i].other))
-            continue;
-        ND_TRY(nd_components_join(components, found[i].id, found[i].other));
-        ND_TRY(nd_pairs_add(pairs, (uint64_t)found[i].other << 32 | (uint64_t)found[i].id, found[i].similarity));
+    for (size_t i = 0; i < join->pairs.count; i++) {
+        const nd_bucket_pair *pair = &join->pairs.at[i];
+        ND_TRY(nd_pairs_add(pairs, (uint64_t)pair->other << 32 | (uint64_t)pair->id, pair->similarity));
     }
     return nd_pairs_finish(pairs);
 }
@@ -124,20 +122,11 @@ int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64
     nd_pairs_reset(pairs);
     ND_TRY(check_table(&table, count, known));
     nd_bucket_join *join = nd_bucket_join_new(scheme, ND_BUCKETS_CONNECT, ND_PAIRS_MAX, &reader);
-    nd_components *components = nd_components_new();
-    nd_bucket_pair *found = NULL;
-    size_t found_count = 0;
-    int status = join == NULL || components == NULL ? ND_ERROR_MEMORY : join_known(components, known, count);
-    if (status == ND_OK)
-        status = join_known(join->components, known, count);
+    int status = join == NULL ? ND_ERROR_MEMORY : join_known(join->components, known, count);
     if (status == ND_OK)
         status = run(join, &table, first, count);
-    if (status == ND_OK) {
-        found = nd_bucket_join_pairs(join, &found_count);
-        status = keep_connecting(components, found, found_count, pairs);
-    }
-    free(found);
-    nd_components_free(components);
+    if (status == ND_OK)
+        status = list_pairs(join, pairs);
     nd_bucket_join_free(join);
     free(table.numbers.at);
     return status;

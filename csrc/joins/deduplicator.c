@@ -52,23 +52,20 @@ struct nd_deduplicator {
     uint64_t max_distance; /* beyond which nothing is better */
 };
 
-int nd_deduplicator_new(const nd_scheme *scheme, nd_deduplicator **out)
+nd_deduplicator *nd_deduplicator_new(const nd_scheme *scheme)
 {
-    *out = NULL;
     nd_deduplicator *deduplicator = calloc(1, sizeof *deduplicator);
     if (deduplicator == NULL)
-        return ND_ERROR_MEMORY;
+        return NULL;
     deduplicator->scheme = *scheme;
     nd_verifier_begin(&deduplicator->verifier, scheme);
     deduplicator->probed = nd_keys_new();
     deduplicator->filed = nd_keys_new();
     deduplicator->others = nd_keys_new();
-    if (deduplicator->probed == NULL || deduplicator->filed == NULL || deduplicator->others == NULL) {
-        nd_deduplicator_free(deduplicator);
-        return ND_ERROR_MEMORY;
-    }
-    *out = deduplicator;
-    return ND_OK;
+    if (deduplicator->probed != NULL && deduplicator->filed != NULL && deduplicator->others != NULL)
+        return deduplicator;
+    nd_deduplicator_free(deduplicator);
+    return NULL;
 }
 
 void nd_deduplicator_free(nd_deduplicator *deduplicator)

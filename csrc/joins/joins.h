@@ -11,14 +11,6 @@
 #define ND_PAIRS_MAX ((size_t)1 << 30)
 
 /* A join adds either keys or records, in any order and each pair once. */
-struct nd_pairs {
-    size_t count;
-    void *found; /* until nd_pairs_finish: uint64_t i << 32 | j, or nd_record of that key and the similarity's bits */
-    size_t found_capacity;
-    int64_t *ids;
-    double *similarities;
-};
-
 void nd_pairs_reset(nd_pairs *pairs);
 int nd_pairs_add_keys(nd_pairs *pairs, const uint64_t *keys, size_t count);
 int nd_pairs_add(nd_pairs *pairs, uint64_t key, double similarity);

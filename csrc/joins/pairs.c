@@ -24,21 +24,6 @@ void nd_pairs_free(nd_pairs *pairs)
     free(pairs);
 }
 
-size_t nd_pairs_count(const nd_pairs *pairs)
-{
-    return pairs->count;
-}
-
-const int64_t *nd_pairs_ids(const nd_pairs *pairs)
-{
-    return pairs->ids;
-}
-
-const double *nd_pairs_similarities(const nd_pairs *pairs)
-{
-    return pairs->similarities;
-}
-
 int nd_pairs_add_keys(nd_pairs *pairs, const uint64_t *keys, size_t count)
 {
     if (count > ND_PAIRS_MAX - pairs->count)

@@ -132,7 +132,7 @@ static void brute_force(const nd_scheme *scheme, size_t count, int64_t *kept, do
 static void run(const nd_scheme *scheme, size_t count, int grouped, int64_t *kept, double *similarities)
 {
     nd_deduplicator *deduplicator;
-    CHECK(nd_deduplicator_new(scheme, &deduplicator) == ND_OK);
+    CHECK((deduplicator = nd_deduplicator_new(scheme)) != NULL);
     for (size_t first = 0, some; first < count; first += some) {
         uint64_t ends[COUNT];
         int64_t groups[COUNT];
@@ -183,7 +183,7 @@ static void test_refusals(void)
     const uint64_t ends[] = {3}, descending[] = {2, 1};
     int64_t kept[2];
     double similarities[2];
-    CHECK(nd_deduplicator_new(&scheme, &deduplicator) == ND_OK);
+    CHECK((deduplicator = nd_deduplicator_new(&scheme)) != NULL);
     CHECK(nd_deduplicator_add(deduplicator, value, ends, 1, NULL, kept, similarities) == ND_ERROR_DAMAGED);
     CHECK(nd_deduplicator_add(deduplicator, value, descending + 1, 0, NULL, kept, similarities) == ND_OK);
     nd_deduplicator_free(deduplicator);

@@ -141,10 +141,10 @@ static void check_jaccard_pairs(const char *tier)
     for (double threshold = 0.1; threshold < 1; threshold += 0.1) {
         CHECK(nd_isa_force("scalar") == ND_OK && join_sets(values, ends, SETS, SIZE_MAX, threshold, expected) == ND_OK);
         CHECK(nd_isa_force(tier) == ND_OK && join_sets(values, ends, SETS, SIZE_MAX, threshold, got) == ND_OK);
-        size_t count = nd_pairs_count(expected);
-        CHECK(nd_pairs_count(got) == count && (threshold > 0.6 || count > 0));
-        CHECK(count == 0 || memcmp(nd_pairs_ids(expected), nd_pairs_ids(got), 16 * count) == 0);
-        CHECK(count == 0 || memcmp(nd_pairs_similarities(expected), nd_pairs_similarities(got), 8 * count) == 0);
+        size_t count = expected->count;
+        CHECK(got->count == count && (threshold > 0.6 || count > 0));
+        CHECK(count == 0 || memcmp(expected->ids, got->ids, 16 * count) == 0);
+        CHECK(count == 0 || memcmp(expected->similarities, got->similarities, 8 * count) == 0);
     }
     nd_pairs_free(expected);
     nd_pairs_free(got);
@@ -184,12 +184,12 @@ static void check_lists(size_t count, size_t longest, uint64_t universe, double 
             if (similarity < threshold)
                 continue;
             const int64_t pair[2] = {(int64_t)i, (int64_t)j};
-            CHECK(found < nd_pairs_count(pairs) && memcmp(nd_pairs_ids(pairs) + 2 * found, pair, sizeof pair) == 0);
-            CHECK(memcmp(nd_pairs_similarities(pairs) + found++, &similarity, sizeof similarity) == 0);
+            CHECK(found < pairs->count && memcmp(pairs->ids + 2 * found, pair, sizeof pair) == 0);
+            CHECK(memcmp(pairs->similarities + found++, &similarity, sizeof similarity) == 0);
             if (i < cut && j >= cut)
-                CHECK(memcmp(nd_pairs_ids(between) + 2 * crossing++, pair, sizeof pair) == 0);
+                CHECK(memcmp(between->ids + 2 * crossing++, pair, sizeof pair) == 0);
         }
-    CHECK(found == nd_pairs_count(pairs) && crossing == nd_pairs_count(between));
+    CHECK(found == pairs->count && crossing == between->count);
     nd_pairs_free(pairs);
     nd_pairs_free(between);
     free(drawn);
@@ -218,8 +218,8 @@ static void check_find_all(void)
                 expected += nd_hamming(codes + i * size, codes + j * size, size) <= distance;
         nd_pairs *pairs = nd_pairs_new();
         CHECK(nd_find_all(codes, COUNT, SIZE_MAX, bits, distance, pairs) == ND_OK);
-        CHECK(nd_pairs_count(pairs) == expected && expected > 100);
-        const int64_t *ids = nd_pairs_ids(pairs);
+        CHECK(pairs->count == expected && expected > 100);
+        const int64_t *ids = pairs->ids;
         for (size_t i = 0; i < expected; i++) {
             CHECK(ids[2 * i] < ids[2 * i + 1]);
             CHECK(i == 0 || ids[2 * i - 2] < ids[2 * i] || (ids[2 * i - 2] == ids[2 * i] && ids[2 * i - 1] < ids[2 * i + 1]));
@@ -228,7 +228,7 @@ static void check_find_all(void)
         for (size_t many = 1000; many <= 10000000; many *= 10) {
             nd_join_plan plan = nd_plan_join(many, bits, distance);
             CHECK(nd_join_codes(codes, COUNT, ND_NO_SPLIT, &plan, pairs) == ND_OK);
-            CHECK(nd_pairs_count(pairs) == expected);
+            CHECK(pairs->count == expected);
             kinds[plan.chunks == 0 ? 0 : plan.chunks == distance + 1 ? 1 : 2]++;
         }
         nd_pairs_free(pairs);
