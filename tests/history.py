@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from processes import STATES, Operation, Verdict, Verdicts, alike, components, effects
+from crash_writer import Operation
+from processes import effects
+from support import components
+from verdicts import STATES, Verdict, Verdicts, alike
 
 NEVER = 1 << 63
 """A time after all others."""

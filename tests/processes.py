@@ -7,170 +7,30 @@ killed is the only thing of which nobody knows whether it has happened. Times ar
 
 from __future__ import annotations
 
-import dataclasses
 import faulthandler
 import itertools
 import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-import numpy as np
 from crash_writer import DeadlyDisk, Operation, apply, say
-from load import PATIENCE, asked_meanwhile, in_another_thread, run_threads
-from support import CASES, PAST, SETS, WORDS, Case, case_of, clusters_of, components
+from load import run_threads
+from support import PAST
+from verdicts import STATES, TEXTS, Verdicts, audit
 
-from neardup_db import BottomK, Index, MinHash, NearDupError, SimHash, TextRules, limits
-from neardup_db.limits import READERS_MAX
+from neardup_db import Index, NearDupError, limits
 
 HUNG = 120
 """Seconds without an operation that begins or ends, after which a process says where its threads are, and ends."""
-
-FAMILIES, VARIANTS = 24, 8
-
-
-def _text(family: int, variant: int) -> str:
-    """Eight words of a family, of which a variant has lost some, or has them otherwise or in capitals."""
-    rng = random.Random(1000 * family + variant)
-    words = [f"{letter}{family}" for letter in "abcdefgh"]
-    for _ in range(variant % 5):
-        words[rng.randrange(8)] = f"own{variant}x{family}"
-    if variant % 3 == 2:
-        words = words[: rng.randrange(5, 8)]
-    return " ".join(word.upper() if rng.random() < 0.1 * (variant % 2) else word for word in words)
-
-
-TEXTS = ["", *(_text(family, variant) for family in range(FAMILIES) for variant in range(VARIANTS))]
-"""All texts that there are, so that all that is similar can be computed beforehand. The first has no shingles."""
-
-NUMBERS = {text: number for number, text in enumerate(TEXTS)}
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """Scheme and rules that a file may have. Values of states with one `kind` can be compared."""
-
-    case: Case
-    kind: str
-
-    @property
-    def settings(self) -> str:
-        """As an index says them."""
-        scheme = self.case.scheme.for_index(self.case.rules)
-        return json.dumps({**scheme.settings(), **self.case.rules.settings()}, sort_keys=True)
-
-
-def _sets(threshold: float, seed: int) -> MinHash:
-    return MinHash(threshold=threshold, exact=True, num_perm=64, bands=64, rows=1, seed=seed)
-
-
-PAIRS_OF_WORDS = TextRules.words(shingle=2)
-CASED = TextRules.words(shingle=1, case=None)
-
-STATES = [
-    State(case_of(scheme, rules), kind)
-    for kind, scheme, rules in (
-        ("sets", SETS, WORDS),
-        ("sets", _sets(0.5, 2), WORDS),
-        ("sets", _sets(0.8, 1), WORDS),
-        ("sets of pairs", _sets(0.5, 3), PAIRS_OF_WORDS),
-        ("minhash", CASES["minhash"].scheme, WORDS),
-        ("bottomk", CASES["bottomk"].scheme, WORDS),
-        ("bottomk", CASES["bottomk-estimate"].scheme, WORDS),
-        ("bottomk cased", BottomK(k=8, threshold=0.7), CASED),
-        ("simhash", CASES["simhash"].scheme, WORDS),
-        ("simhash", SimHash(max_distance=4, blocks=6), WORDS),
-        ("simhash 128", SimHash(bits=64, max_distance=12, blocks=14), CASED),
-        ("bitsampling", CASES["bitsampling"].scheme, WORDS),
-    )
-]
-"""Each finds every pair that meets its rule, so that answers can be counted out."""
-
-NAMES = {state.settings: number for number, state in enumerate(STATES)}
-
-
-class Verdict(NamedTuple):
-    """What two texts are to each other."""
-
-    similarity: float
-    distance: int | None
-
-
-class Verdicts:
-    """What every two texts are to each other in every state, computed once by brute force, and kept in a file."""
-
-    def __init__(self, path: Path) -> None:
-        if not path.exists():
-            np.save(path.with_suffix(".new.npy"), _verdicts())
-            path.with_suffix(".new.npy").rename(path)
-        self._table = np.load(path, mmap_mode="r")
-
-    @cache  # noqa: B019
-    def of(self, state: int, a: str, b: str) -> Verdict | None:
-        """None where they do not match."""
-        similarity, distance = self._table[state, NUMBERS[a], NUMBERS[b]].tolist()
-        if np.isnan(similarity):
-            return None
-        return Verdict(similarity, None if distance < 0 else int(distance))
-
-
-def _verdicts() -> Any:
-    table = np.full((len(STATES), len(TEXTS), len(TEXTS), 2), np.nan)
-    for number, state in enumerate(STATES):
-        prepared = [state.case.prepare(text) for text in TEXTS]
-        for i, j in itertools.combinations_with_replacement(range(len(TEXTS)), 2):
-            if prepared[i] is not None and prepared[j] is not None:
-                verdict = state.case.compare(prepared[i], prepared[j])
-                if verdict is not None:
-                    row = verdict[0], -1 if verdict[1] is None else verdict[1]
-                    table[number, i, j] = table[number, j, i] = row
-    return table
-
-
-def state_of(index: Index) -> int:
-    """The number of the state that an index is in."""
-    return NAMES[json.dumps({**index.scheme.settings(), **index.text_rules.settings()}, sort_keys=True)]
-
-
-def audit(index: Index, verdicts: Verdicts) -> dict[str, str]:
-    """Texts by key of an index in a state that nobody changes meanwhile, and of which all answers are true."""
-    assert index.check().problems == ()
-    keys: list[Any] = list(index)
-    texts = {one.key: one.text for one in index.get_many(keys) if one is not None}
-    assert len(index) == len(keys) == len(texts)
-    state = state_of(index)
-    expected = {}
-    for a, b in itertools.combinations(keys, 2):
-        verdict = verdicts.of(state, texts[a], texts[b])
-        if verdict is not None:
-            expected[a, b] = verdict
-    found = [((one.key_a, one.key_b), Verdict(one.similarity, one.distance)) for one in index.pairs()]
-    assert len(found) == len(dict(found)) and same(dict(found), expected), f"pairs() is not brute force in state {state}"
-    assert clusters_of(index) == components(expected), f"clusters in state {state}"
-    for key in keys:
-        if verdicts.of(state, texts[key], texts[key]) is not None:
-            assert key in [match.key for match in index.query(texts[key])], f"{key!r} is not found by its own text"
-    return texts
-
-
-def same(found: dict[Any, Verdict], expected: dict[Any, Verdict]) -> bool:
-    """Whether these are the same verdicts on the same pairs."""
-    return found.keys() == expected.keys() and all(alike(found[one], expected[one]) for one in found)
-
-
-def alike(a: Verdict | None, b: Verdict | None) -> bool:
-    """Whether two verdicts are one, but for the last bit of a similarity."""
-    return a is not None and b is not None and abs(a.similarity - b.similarity) < 1e-9 and a.distance == b.distance
-
 
 # ---- reporting -----------------------------------------------------------------------------------------------------------
 
@@ -532,148 +392,6 @@ def live(job: dict[str, Any]) -> None:
         ROLES[job["role"]](Life(job))
     faulthandler.cancel_dump_traceback_later()
     say("end")
-
-
-# ---- interrupted ---------------------------------------------------------------------------------------------------------
-
-
-class Interrupter:
-    """Raises KeyboardInterrupt in the main thread, as Ctrl-C does, some time after a piece of work has begun."""
-
-    def __init__(self, seed: int) -> None:
-        self.count = 0
-        self._random = random.Random(seed)
-        self._at_work = False
-        signal.signal(signal.SIGALRM, self._interrupt)
-
-    def _interrupt(self, *_: Any) -> None:
-        if self._at_work:
-            raise KeyboardInterrupt
-
-    def run(self, work: Callable[[], Any], within_s: float) -> bool:
-        """Whether the work was interrupted."""
-        faulthandler.dump_traceback_later(HUNG, exit=True)
-        try:
-            self._at_work = True
-            signal.setitimer(signal.ITIMER_REAL, max(1e-6, self._random.random() * within_s))
-            try:
-                work()
-            finally:
-                self._at_work = False
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        except KeyboardInterrupt:
-            self.count += 1
-            return True
-        return False
-
-
-def interrupted_questions(path: str, interrupts: int, tries: int) -> int:
-    """Asks beside a transaction of another thread, and is interrupted so many times; how many questions that took."""
-    interrupter = Interrupter(1)
-    with Index(path, timeout=HUNG / 2) as index:
-        questions: list[Callable[[], Any]] = [
-            partial(index.query, TEXTS[1]),
-            partial(index.query, TEXTS[1], group="g"),
-            partial(index.query_many, TEXTS[:4]),
-            partial(index.query_many, TEXTS[:4] * 20),
-            partial(index.matches, "first 1"),
-            partial(index.get, "first 1"),
-            lambda: list(index.pairs()),
-            lambda: list(itertools.islice(index.pairs(), 1)),
-            index.clusters,
-            partial(len, index),
-        ]
-        asked = 0
-        while interrupter.count < interrupts and asked < tries:
-            with in_another_thread(index.transaction()):
-                for question in questions:
-                    interrupter.run(question, 0.0004)
-                    asked += 1
-                assert len(index.query(TEXTS[1])) > 1
-        assert interrupter.count >= interrupts, f"{interrupter.count} of {interrupts}"
-        require_free(index, path)
-    return asked
-
-
-def interrupted_writes(path: str, interrupts: int, tries: int) -> int:
-    """Adds, deletes and rebuilds, and is interrupted so many times: all of a call has happened, or nothing; how many calls."""
-    interrupter = Interrupter(2)
-    there: dict[str, str] = {}
-    with Index(path, timeout=HUNG / 2) as index:
-        there.update({one.key: one.text for one in index.get_many(list(index)) if one is not None})  # type: ignore[misc]
-        called = 0
-        rng = random.Random(3)
-        while interrupter.count < interrupts and called < tries:
-            called += 1
-            key = f"key {called}"
-            records = [[f"{key} {number}", rng.choice(TEXTS[1:])] for number in range(4)]
-            operation: Operation = rng.choice(
-                [
-                    ["add", key, rng.choice(TEXTS[1:]), None],
-                    ["add", rng.choice(sorted(there)), rng.choice(TEXTS[1:]), None],
-                    ["if-new", key, rng.choice(TEXTS[1:])],
-                    ["many", records, None],
-                    ["asking", records],
-                    ["transaction", [["many", records, None], ["delete_many", [rng.choice(sorted(there))]]]],
-                    ["rolled back", [["many", records, None]]],
-                    ["delete_many", rng.sample(sorted(there), 2)],
-                ]
-            )
-            interrupter.run(partial(change, index, operation), 0.003)
-            if called % 40 == 0:
-                state = STATES[rng.randrange(len(STATES))].case
-                interrupter.run(partial(index.rebuild, state.scheme, state.rules), 0.05)
-            found = {one.key: one.text for one in index.get_many(list(index)) if one is not None}
-            after = dict(there)
-            for one, text in [item for step in effects(operation, None) for item in step.items()]:
-                after.pop(one, None)
-                if text is not None:
-                    after[one] = text
-            assert found in (there, after), f"half of {operation}"
-            there = found  # type: ignore[assignment]
-            if len(there) > 120:
-                index.keep_newest(60)
-                there = {one: there[one] for one in index}
-            elif len(there) < 10:  # on a busy machine more adds are interrupted than deletes
-                more = {f"{key} more {number}": text for number, text in enumerate(TEXTS[1:30])}
-                index.add_many(more.items())
-                there |= more
-        assert interrupter.count >= interrupts, f"{interrupter.count} of {interrupts}"
-        require_free(index, path)
-    return called
-
-
-def require_free(index: Index, path: str) -> None:
-    """What was interrupted has left nothing: no lock, no reader, no cursor, no transaction."""
-    assert not index.connection.in_transaction
-    with in_another_thread(index.transaction()):
-        assert asked_meanwhile(lambda: run_threads(*[partial(len, index)] * (2 * READERS_MAX))) == [None]
-    assert asked_meanwhile(lambda: index.delete("no such key")) == [False]
-    with Index(path, timeout=PATIENCE) as other:
-        other.add("from elsewhere", TEXTS[1])
-        other.delete("from elsewhere")
-        assert other.check().problems == ()
-        assert other.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall() == [(0, 0, 0)]
-    faulthandler.cancel_dump_traceback_later()
-
-
-def interrupted_creations(folder: str, number: int, files: int) -> None:
-    """Creates one file after the other, all processes the same one at the same time; the first process is interrupted in it."""
-    interrupter = Interrupter(4)
-    for turn in range(files):
-        sys.stdin.readline()
-        path = Path(folder) / f"{turn}.db"
-
-        def create(path: Path = path, turn: int = turn) -> None:
-            with Index(path, SETS, timeout=HUNG / 2) as index:
-                index.add(f"{number} {turn}", TEXTS[1])
-
-        if number == 0:
-            interrupter.run(create, 0.03)
-        else:
-            create()
-        faulthandler.cancel_dump_traceback_later()
-        print("done", flush=True)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import pytest
 from crash_writer import Writers, started
 from history import Done, History
 from load import Together, run_threads, run_together
-from processes import STATES, TEXTS, Verdicts, audit, state_of
+from verdicts import STATES, TEXTS, Verdicts, audit, state_of
 
 from neardup_db import Index, limits
 
@@ -148,7 +148,7 @@ def test_an_interrupted_process_goes_on(tmp_path: Path, more_rounds: bool, long_
     with Index(path, STATES[0].case.scheme, text=STATES[0].case.rules, store_text=True) as index:
         index.add_many((f"first {number}", text) for number, text in enumerate(TEXTS[:60]))
     interrupts = 20_000 if long_run else 600 if more_rounds else 200
-    code = f"import processes\ngo()\nprint(processes.interrupted_{kind}({str(path)!r}, {interrupts}, {100 * interrupts}))\n"
+    code = f"import interrupted\ngo()\nprint(interrupted.interrupted_{kind}({str(path)!r}, {interrupts}, {100 * interrupts}))\n"
     (output,) = Together(code, 1).outputs(600 if not long_run else 6000)
     assert int(output) >= interrupts
     assert [file.name for file in tmp_path.iterdir()] == ["index.db"]
@@ -158,7 +158,7 @@ def test_creators_of_one_file_do_not_lose_it(tmp_path: Path, more_rounds: bool, 
     """Processes create one file at the same time, and one of them is interrupted in it: the others have their index, with all
     that they have added."""
     files = 1000 if long_run else 40 if more_rounds else 15
-    code = f"import processes\ngo()\nprocesses.interrupted_creations({str(tmp_path)!r}, number, {files})\n"
+    code = f"import interrupted\ngo()\ninterrupted.interrupted_creations({str(tmp_path)!r}, number, {files})\n"
     creators = Together(code, 4)
     for turn in range(files):
         for one in creators.running:
