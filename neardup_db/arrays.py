@@ -7,6 +7,18 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+
+def later(name: str) -> Any:
+    """A module that imports each attribute from the named one at its first use and caches it."""
+    module: Any = ModuleType(name)
+
+    def take(attribute: str) -> Any:
+        return module.__dict__.setdefault(attribute, getattr(import_module(name), attribute))
+
+    module.__getattr__ = take
+    return module
+
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -17,17 +29,6 @@ if TYPE_CHECKING:
     Number = np.integer[Any]
 else:
     Array = Bits = Bytes = Number = Any
+    np, npt = later("numpy"), later("numpy.typing")
 
-    def _later(name):
-        """A module that imports each attribute from another one at its first use and caches it."""
-        module = ModuleType(name)
-
-        def take(attribute):
-            return module.__dict__.setdefault(attribute, getattr(import_module(name), attribute))
-
-        module.__getattr__ = take
-        return module
-
-    np, npt = _later("numpy"), _later("numpy.typing")
-
-__all__ = ["Array", "Bits", "Bytes", "Number", "np", "npt"]
+__all__ = ["Array", "Bits", "Bytes", "Number", "later", "np", "npt"]

@@ -7,7 +7,7 @@ compared with the text that had its number, by 4 bits of its hash.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from .arrays import np
@@ -29,7 +29,7 @@ class RelationRows:
         self._duckdb, self._relation = duckdb, relation
         self._column, self._constant = duckdb.ColumnExpression, duckdb.ConstantExpression
         self._function = duckdb.FunctionExpression
-        self._number, self._hash = _names_beside({name.casefold() for name in relation.columns}, 2)
+        self._number, self._hash = names_beside({name.casefold() for name in relation.columns}, 2)
         hashed = f"(hash({_quoted(text)}) % {_HASHES})::BIGINT AS {self._hash}"
         self._numbered = relation.project(f"*, row_number() OVER () AS {self._number}, {hashed}")
         chosen = [*map(_quoted, dict.fromkeys((text, *compared))), self._number, self._hash]
@@ -78,8 +78,8 @@ class RelationRows:
         return self._duckdb.StarExpression(exclude=[self._number, self._hash])
 
 
-def _names_beside(present: set[str], count: int) -> list[str]:
-    """Names that are not in `present`, which holds case-folded names."""
+def names_beside(present: Collection[str], count: int) -> list[str]:
+    """Lower-case names that are not among these."""
     names = (f"row_{i}" for i in range(len(present) + count))
     return [name for name in names if name not in present][:count]
 

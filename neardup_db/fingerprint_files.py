@@ -41,7 +41,6 @@ def pyarrow() -> Any:
 
 
 def digest(value: bytes) -> bytes:
-    """16 bytes that identify a value."""
     from hashlib import blake2b  # here, since most programs need none
 
     return blake2b(value, digest_size=_DIGEST_BYTES).digest()

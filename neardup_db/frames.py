@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 
 from . import native
 from .arrays import Array, np
-from .duckdb_rows import RelationRows
+from .duckdb_rows import RelationRows, names_beside
 from .duplicates import Duplicates, duplicates_of, is_large
 from .errors import ParameterError
 from .index import Index
@@ -243,7 +243,7 @@ def _preferred(opened: _Opened, text: str, keep: Keep, order_by: str | Sequence[
         for name in by:
             opened.column(name, "order_by")
         by = list(dict.fromkeys(by))
-        number = _name_beside(by)
+        (number,) = names_beside(by, 1)
         try:
             rows = opened.frame.select(*by).with_row_index(number).sort(*by, number, nulls_last=keep != "last")
         except (TypeError, ValueError) as error:
@@ -378,7 +378,7 @@ class _Opened:
     def numbered(self, text: str, chosen: Any = True) -> tuple[Any, str]:
         """(number, text) of the chosen rows with a text as a frame, and the name of its first column."""
         present = ~np.asarray(self.column(text).is_null().to_list(), np.bool_) & chosen
-        number = _name_beside([text])
+        (number,) = names_beside([text], 1)
         column = nw.maybe_reset_index(self.frame.select(text))  # Arrow's data has pandas' labels too, and not of any type
         return _filtered(column.with_row_index(number), present), number
 
@@ -408,11 +408,6 @@ class _Opened:
 
 def _filtered(frame: Any, rows: Any) -> Any:
     return frame.filter(rows.tolist()) if len(rows) else frame
-
-
-def _name_beside(names: Sequence[str]) -> str:
-    """A column name that differs from all of these."""
-    return next(name for name in ("row", *(f"row_{i}" for i in range(len(names)))) if name not in names)
 
 
 def _frame_of(table: dict[str, Any], backend: Any, key_type: Any) -> Any:

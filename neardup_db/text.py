@@ -201,7 +201,6 @@ class TextRules(Immutable):
 
     @property
     def hash_size(self) -> int:
-        """Bytes of a shingle's digest."""
         if callable(self.hash):
             return int(self._cached("hash_size", lambda: len(_digest(self.hash, b"shingle"))))
         return int(native.lib.nd_hash_size(native.HASHES.index(self.hash)))
@@ -221,7 +220,6 @@ class TextRules(Immutable):
         return native.set_tokens(self.native, tokens)
 
     def shingles(self, text: str | bytes) -> list[str]:
-        """The shingles of a text, in their order."""
         return [shingle.decode("utf-8", "replace") for shingle in native.shingles_of(self.run(text), self.native)]
 
     def digests(self, text: str | bytes) -> tuple[npt.NDArray[np.uint8], int]:

@@ -30,7 +30,6 @@ _EXIT_S = 30.0
 
 _logger = logging.getLogger("neardup_db.aio")
 program_ends = threading.Event()
-"""Set when the interpreter exits."""
 
 
 def no_op() -> None:

@@ -132,7 +132,6 @@ def _print_results(results: Results, as_json: bool) -> int:
 
 
 def is_json() -> bool:
-    """Whether the running command has --json."""
     return bool(click.get_current_context().params["as_json"])
 
 

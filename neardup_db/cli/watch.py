@@ -126,7 +126,6 @@ class Passing:
         """The records of the transaction to pass on, with their marks."""
         self._stored = 0
         self._add: AddFields | None = None
-        """Adds the marks."""
 
     def run(self, source: StreamSource) -> None:
         if self._mark:
@@ -216,7 +215,6 @@ _FIRST_LINE = 1 << 16
 """Bytes of the first line inspected to detect the format."""
 
 _FORMATS = ("jsonl", "csv", "tsv", "lines")
-"""The formats of a stream."""
 
 _READ_BYTES, _READ_AHEAD = 1 << 16, 4
 """The size of a read, and the reads that the thread may be ahead of the consumer."""

@@ -135,7 +135,6 @@ class Scheme(Immutable, ABC):
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def values(self, texts: Sequence[str | bytes], rules: TextRules) -> NativeValues:
-        """The stored values of texts."""
         return values_of(self.native, texts, self.rules_for(rules))
 
     def value_maker(self, rules: TextRules) -> Callable[[str | bytes], tuple[bytes | None, int]]:
@@ -162,7 +161,6 @@ class Scheme(Immutable, ABC):
         return comparing.is_value(self.native, value)
 
     def are_values(self, values: NativeValues) -> bool:
-        """True if all of them have the length and order of a stored value."""
         return comparing.are_values(self.native, values)
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
@@ -344,7 +342,6 @@ class SetScheme(ThresholdScheme):
 
 
 def native_scheme(settings: Mapping[str, Any]) -> Any:
-    """A checked `nd_scheme` with these settings."""
     fields = {
         _C_NAMES.get(name, name): _WORDS[name].index(value) if name in _WORDS else value
         for name, value in settings.items()
@@ -396,7 +393,6 @@ def fingerprint_array(name: str, fingerprint: Any) -> Array:
 
 
 def rules_of(rules: Any) -> TextRules:
-    """The given rules, or `TextRules()` for None."""
     if rules is None:
         return _DEFAULT_RULES
     if not isinstance(rules, TextRules):

@@ -92,5 +92,4 @@ class Trial:
 
     @property
     def border(self) -> Border | None:
-        """The border at the threshold."""
         return next((border for border in self.borders if border.threshold == self.threshold), None)

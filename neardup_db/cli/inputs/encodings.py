@@ -10,10 +10,8 @@ from .files import FileError, InputFile, NamedFile
 UTF8 = "utf-8"
 
 BOM = codecs.BOM_UTF8
-"""The byte order mark at the start of some files."""
 
 _CONVERTED_BYTES = 1 << 18
-"""The conversion chunk size in bytes."""
 
 _HEAD_BYTES = 64
 """The number of bytes inspected to recognise UTF-16 without a byte order mark."""

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from ...errors import ParameterError
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
-"""Compression by file suffix."""
 
 STDIN = STDOUT = Path("-")
 """The command-line name of standard input and standard output."""

@@ -323,7 +323,6 @@ def in_pieces(records: Iterable[InputRecord], most: int, most_bytes: int | None 
 
 
 ABSENT = object()
-"""The value of a missing field."""
 
 
 def field_value(fields: dict[str, Any], name: str) -> Any:

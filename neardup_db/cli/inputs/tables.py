@@ -445,8 +445,7 @@ def _storage(pa: Any, kind: Any) -> Any:
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
-    kind = _storage(pa, kind)
-    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+    return arrow.is_string(_storage(pa, kind))
 
 
 def _is_key(pa: Any, kind: Any) -> bool:
