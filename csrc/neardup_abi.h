@@ -140,11 +140,11 @@ size_t nd_sort_distinct(uint64_t *hashes, size_t count);
 
 uint64_t nd_hamming(const uint8_t *a, const uint8_t *b, size_t size);
 size_t nd_equal_slots(const uint8_t *a, const uint8_t *b, size_t count, int32_t slot_bits); /* 16 or 32 */
-/* |A and B| / |A or B| of two ascending arrays of distinct values; 0.0 as soon as it is certain that it is below threshold.
+/* |A and B| / |A or B| of two ascending arrays of distinct 64-bit values, at any addresses; 0.0 as soon as it is certain that it is below threshold.
  * Two empty arrays give 0.0. threshold <= 0 never stops early. */
-double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold);
+double nd_jaccard(const void *a, size_t a_count, const void *b, size_t b_count, double threshold);
 /* Unbiased bottom-k estimate: common hashes among the min(k, |A or B|) smallest of the union, divided by that number. */
-double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k);
+double nd_jaccard_estimate(const void *a, size_t a_count, const void *b, size_t b_count, size_t k);
 /* |A and B| / |A| of two ascending arrays of distinct values: the share of A in B. 0.0 if A is empty. */
 double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count);
 /* The same for two sets, estimated from their k smallest hashes in the range that both fingerprints cover: an array of fewer

@@ -53,7 +53,7 @@ int nd_verify(nd_verifier *verifier, nd_compared own, nd_compared other, double 
     if (own.size == 0 || other.size == 0)
         return ND_OK;
     if (nd_compares_sets(rule)) {
-        out->similarity = nd_jaccard_bytes(own.bytes, own.size / 8, other.bytes, other.size / 8, bound);
+        out->similarity = nd_jaccard(own.bytes, own.size / 8, other.bytes, other.size / 8, bound);
         out->matches = out->similarity >= bound;
         return ND_OK;
     }

@@ -32,51 +32,53 @@ static size_t merge_smallest(uint64_t *kept, size_t count, uint64_t *fresh, size
     return total;
 }
 
-size_t nd_keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out)
+/* Of a block of hashes those below the limit, in order, to out, which has room for all; returns how many. */
+static size_t keep_below(const uint64_t *hashes, size_t count, uint64_t limit, uint64_t *out)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        out[kept] = values[i];
-        kept += values[i] < limit;
+        out[kept] = hashes[i];
+        kept += hashes[i] < limit;
     }
     return kept;
 }
 
-/* The k smallest distinct ones of the hashes below limit (of all if limit is UINT64_MAX), in out. Hashes below the limit wait
- * until there are many, then they are merged in; with k of them kept the k-th smallest is the limit. */
-static size_t smallest_below(const uint64_t *hashes, size_t count, size_t k, uint64_t limit, uint64_t *out)
+/* nd_add_smallest of the hashes below limit (of all if limit is UINT64_MAX). Hashes below the limit wait until there are many, then
+ * they are merged in; with k of them kept the k-th smallest is the limit. */
+static size_t add_below(uint64_t *kept, size_t count, const uint64_t *hashes, size_t hash_count, size_t k, uint64_t limit)
 {
     uint64_t waiting[WAITING_MOST], sorted[WAITING_MOST];
-    size_t waiting_count = 0, kept = 0;
-    for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
-        size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
+    size_t waiting_count = 0;
+    for (size_t start = 0; start < hash_count; start += ND_HASH_BLOCK) {
+        size_t size = hash_count - start < ND_HASH_BLOCK ? hash_count - start : ND_HASH_BLOCK;
         if (limit == UINT64_MAX) {
             memcpy(waiting + waiting_count, hashes + start, size * sizeof *hashes);
             waiting_count += size;
         } else {
-            waiting_count += nd_keep_below(hashes + start, size, limit, waiting + waiting_count);
+            waiting_count += keep_below(hashes + start, size, limit, waiting + waiting_count);
         }
         if (waiting_count > WAITING_MOST - ND_HASH_BLOCK) {
-            kept = merge_smallest(out, kept, sorted, nd_sorted_distinct(waiting, waiting_count, sorted), k);
+            count = merge_smallest(kept, count, sorted, nd_sorted_distinct(waiting, waiting_count, sorted), k);
             waiting_count = 0;
-            if (kept == k)
-                limit = out[k - 1];
+            if (count == k)
+                limit = kept[k - 1];
         }
     }
-    return merge_smallest(out, kept, sorted, nd_sorted_distinct(waiting, waiting_count, sorted), k);
+    return merge_smallest(kept, count, sorted, nd_sorted_distinct(waiting, waiting_count, sorted), k);
 }
 
 /* Of evenly spread hashes about half as many again as are wanted lie below the first limit, which leaves little to sort. Where
  * that was too few, as with many repeats, it takes a second pass without it. */
+size_t nd_add_smallest(uint64_t *kept, size_t count, const uint64_t *hashes, size_t hash_count, size_t k)
+{
+    const size_t expected = k < hash_count ? k + k / 2 + 16 : hash_count;
+    if (count == 0 && expected < hash_count && add_below(kept, 0, hashes, hash_count, k, UINT64_MAX / hash_count * expected) == k)
+        return k;
+    return add_below(kept, count, hashes, hash_count, k, count == k ? kept[k - 1] : UINT64_MAX);
+}
+
 int nd_bottom_k(const uint64_t *hashes, size_t count, size_t k, uint64_t *out, size_t *out_count)
 {
-    *out_count = 0;
-    if (k == 0)
-        return ND_ERROR_PARAMETER;
-    size_t expected = k < count ? k + k / 2 + 16 : count;
-    if (expected < count)
-        *out_count = smallest_below(hashes, count, k, UINT64_MAX / count * expected, out);
-    if (*out_count < k)
-        *out_count = smallest_below(hashes, count, k, UINT64_MAX, out);
-    return ND_OK;
+    *out_count = k == 0 ? 0 : nd_add_smallest(out, 0, hashes, count, k);
+    return k == 0 ? ND_ERROR_PARAMETER : ND_OK;
 }

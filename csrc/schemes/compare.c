@@ -68,7 +68,7 @@ size_t nd_prefix_count(size_t count, double threshold)
     return count + 1 - needed;
 }
 
-double nd_jaccard_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, double threshold)
+double nd_jaccard(const void *a, size_t a_count, const void *b, size_t b_count, double threshold)
 {
     size_t total = a_count + b_count, needed = 0;
     if (a_count == 0 || b_count == 0)
@@ -84,16 +84,12 @@ double nd_jaccard_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size
     return (double)common / (double)(total - common);
 }
 
-double nd_jaccard(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, double threshold)
+double nd_jaccard_estimate(const void *a, size_t a_count, const void *b, size_t b_count, size_t k)
 {
-    return nd_jaccard_bytes((const uint8_t *)a, a_count, (const uint8_t *)b, b_count, threshold);
-}
-
-double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t k)
-{
+    const uint8_t *const lefts = a, *const rights = b;
     size_t i = 0, j = 0, common = 0;
     while (i < a_count && j < b_count && i + j - common < k) {
-        uint64_t left = nd_load64(a + 8 * i), right = nd_load64(b + 8 * j);
+        uint64_t left = nd_load64(lefts + 8 * i), right = nd_load64(rights + 8 * j);
         common += left == right;
         i += left <= right;
         j += right <= left;
@@ -105,11 +101,6 @@ double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t
     if (in_union > k)
         in_union = k;
     return in_union == 0 ? 0.0 : (double)common / (double)in_union;
-}
-
-double nd_jaccard_estimate(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count, size_t k)
-{
-    return nd_jaccard_estimate_bytes((const uint8_t *)a, a_count, (const uint8_t *)b, b_count, k);
 }
 
 double nd_containment(const uint64_t *a, size_t a_count, const uint64_t *b, size_t b_count)

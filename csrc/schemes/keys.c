@@ -1,21 +1,6 @@
 /* keys.c: a stored value -> the rows that file it in its candidate table, and the ranges that a query looks up there. */
 #include "schemes/schemes.h"
 
-/* One key for each distinct value, ascending as SQLite orders them: as signed numbers. */
-static int append_distinct(nd_keys *keys, uint64_t *patterns, size_t count)
-{
-    const uint64_t sign = (uint64_t)1 << 63;
-    for (size_t i = 0; i < count; i++)
-        patterns[i] ^= sign;
-    count = nd_sort_distinct(patterns, count);
-    int status = ND_OK;
-    for (size_t i = 0; i < count && status == ND_OK; i++) {
-        int64_t value = (int64_t)(patterns[i] ^ sign);
-        status = nd_keys_append(keys, 0, value, value);
-    }
-    return status;
-}
-
 #define PARTS ((int64_t)1 << ND_PART_BITS)
 
 int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t width)
@@ -26,14 +11,18 @@ int64_t nd_bucket_low(int64_t group_id, size_t table, uint64_t number, size_t wi
     return ((int64_t)table << ND_BUCKET_BITS | (int64_t)bucket) << ND_PART_BITS;
 }
 
-/* One key for each distinct bucket, ascending. */
-static int append_buckets(nd_keys *keys, size_t table, uint64_t *lows, size_t count)
+/* One key for each distinct value, from it to `span` behind it, ascending as SQLite orders them: as signed numbers. */
+static int append_distinct(nd_keys *keys, size_t table, uint64_t *lows, size_t count, int64_t span)
 {
-    int status = ND_OK;
+    const uint64_t sign = (uint64_t)1 << 63;
+    for (size_t i = 0; i < count; i++)
+        lows[i] ^= sign;
     count = nd_sort_distinct(lows, count);
-    for (size_t i = 0; i < count && status == ND_OK; i++)
-        status = nd_keys_append(keys, (int64_t)table, (int64_t)lows[i], (int64_t)lows[i] + PARTS - 1);
-    return status;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t low = (int64_t)(lows[i] ^ sign);
+        ND_TRY(nd_keys_append(keys, (int64_t)table, low, low + span));
+    }
+    return ND_OK;
 }
 
 /* One key a table: what the blocks in front have in common. */
@@ -69,7 +58,7 @@ static int chunk_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *
         ND_TRY(nd_neighbours(split[chunk], width, (size_t)radius, near, (size_t)expected, &count));
         for (size_t i = 0; i < count; i++)
             near[i] = (uint64_t)nd_bucket_low(group_id, chunk, near[i], width);
-        ND_TRY(append_buckets(keys, chunk, near, count));
+        ND_TRY(append_distinct(keys, chunk, near, count, PARTS - 1));
     }
     return ND_OK;
 }
@@ -108,7 +97,7 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
     ND_TRY(nd_band_buckets(signature, num_perm, (size_t)scheme->slot_bits / 8, bands, (size_t)scheme->rows, buckets));
     for (size_t i = 0; i < bands; i++)
         room[i] = (uint64_t)(int64_t)buckets[i];
-    return append_distinct(keys, room, bands);
+    return append_distinct(keys, 0, room, bands, 0);
 }
 
 static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
@@ -116,7 +105,7 @@ static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
     uint64_t *hashes;
     ND_TRY(nd_scratch_hashes(&keys->scratch, count, &hashes));
     memcpy(hashes, value, 8 * count);
-    return append_distinct(keys, hashes, count);
+    return append_distinct(keys, 0, hashes, count, 0);
 }
 
 static int prefix_keys(const nd_scheme *scheme, const uint8_t *value, size_t size, int probing, nd_keys *keys)
@@ -132,7 +121,7 @@ static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
     ND_TRY(nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count));
     for (size_t i = 0; i < count; i++)
         selected[i] = (uint64_t)nd_winnow_key(selected[i]);
-    return append_distinct(keys, selected, count);
+    return append_distinct(keys, 0, selected, count, 0);
 }
 
 int nd_scheme_has_buckets(const nd_scheme *scheme)
@@ -158,32 +147,22 @@ int nd_scheme_table_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
     size_t first_table, size_t end_table, nd_keys *keys)
 {
     keys->count = 0;
-    int status = ND_OK;
     switch (scheme->plan) {
     case ND_PLAN_SCAN:
-        status = scan_keys(group_id, first_table, end_table, keys);
-        break;
+        return scan_keys(group_id, first_table, end_table, keys);
     case ND_PLAN_BLOCKS:
-        status = block_keys(scheme, group_id, value, first_table, end_table, keys);
-        break;
+        return block_keys(scheme, group_id, value, first_table, end_table, keys);
     case ND_PLAN_CHUNKS:
-        status = chunk_keys(scheme, group_id, value, probing, first_table, end_table, keys);
-        break;
+        return chunk_keys(scheme, group_id, value, probing, first_table, end_table, keys);
     case ND_PLAN_BANDS:
-        status = band_keys(scheme, value, size, keys);
-        break;
+        return band_keys(scheme, value, size, keys);
     case ND_PLAN_PREFIX:
-        status = prefix_keys(scheme, value, size, probing, keys);
-        break;
+        return prefix_keys(scheme, value, size, probing, keys);
     case ND_PLAN_WINNOW:
-        status = winnow_keys(scheme, value, size, keys);
-        break;
+        return winnow_keys(scheme, value, size, keys);
     default:
-        status = ND_ERROR_PARAMETER;
+        return ND_ERROR_PARAMETER;
     }
-    if (status != ND_OK)
-        keys->count = 0;
-    return status;
 }
 
 static int make_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, int probing, nd_keys *keys)
@@ -233,10 +212,6 @@ int nd_scheme_containment_keys(const nd_scheme *scheme, const uint8_t *value, si
     keys->count = 0;
     if (scheme->kind != ND_SCHEME_BOTTOMK || !scheme->containment || !(threshold > 0 && threshold <= 1))
         return ND_ERROR_PARAMETER;
-    int status = nd_scheme_value_check(scheme, value, size);
-    if (status == ND_OK)
-        status = first_hashes(value, nd_prefix_count(size / 8, threshold), keys);
-    if (status != ND_OK)
-        keys->count = 0;
-    return status;
+    ND_TRY(nd_scheme_value_check(scheme, value, size));
+    return first_hashes(value, nd_prefix_count(size / 8, threshold), keys);
 }

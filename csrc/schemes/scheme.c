@@ -219,10 +219,10 @@ int nd_scheme_similarity(const nd_scheme *scheme, const uint8_t *a, size_t a_siz
     if (scheme->kind == ND_SCHEME_PASSAGES)
         return nd_passages_similarity(a, a_size, b, b_size, (size_t)scheme->shortest, similarity);
     if (scheme->kind == ND_SCHEME_BOTTOMK && scheme->measure == ND_MEASURE_ESTIMATE) {
-        *similarity = nd_jaccard_estimate_bytes(a, a_size / 8, b, b_size / 8, (size_t)scheme->k);
+        *similarity = nd_jaccard_estimate(a, a_size / 8, b, b_size / 8, (size_t)scheme->k);
     } else if (scheme->kind == ND_SCHEME_BOTTOMK ||
                (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_HASHES)) {
-        *similarity = nd_jaccard_bytes(a, a_size / 8, b, b_size / 8, 0);
+        *similarity = nd_jaccard(a, a_size / 8, b, b_size / 8, 0);
     } else if (scheme->kind == ND_SCHEME_MINHASH) {
         size_t num_perm = (size_t)scheme->num_perm;
         *similarity = (double)nd_equal_slots(a, b, num_perm, scheme->slot_bits) / (double)num_perm;

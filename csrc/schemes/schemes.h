@@ -62,8 +62,8 @@ void nd_minhash_finish(int32_t family, size_t num_perm, uint32_t *minima);
 /* ones[i]: how many of `count` hashes have bit i set; used up. */
 void nd_simhash_finish(int64_t *ones, size_t bits, size_t count, uint8_t *code);
 
-/* The values below limit, in order, to out, which has room for count of them; returns how many. */
-size_t nd_keep_below(const uint64_t *values, size_t count, uint64_t limit, uint64_t *out);
+/* To the kept hashes, ascending and distinct, the others; returns how many are kept then: the k smallest, for which there is room. */
+size_t nd_add_smallest(uint64_t *kept, size_t count, const uint64_t *hashes, size_t hash_count, size_t k);
 
 /* ---- bits of codes --------------------------------------------------------------------------------------------------- */
 
@@ -92,10 +92,8 @@ size_t nd_set_size(size_t count);
 /* First 4 bytes of each number, its bits 8 to 39; then the bits i + (first 8 bits of number i), which are 1 among zeros. */
 void nd_set_write(const uint64_t *numbers, size_t count, uint8_t *out);
 
-/* ---- comparisons by their inputs in bytes ---------------------------------------------------------------------------- */
+/* ---- comparisons ----------------------------------------------------------------------------------------------------- */
 
-double nd_jaccard_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, double threshold);
-double nd_jaccard_estimate_bytes(const uint8_t *a, size_t a_count, const uint8_t *b, size_t b_count, size_t k);
 /* Smallest c with (double)c / count >= threshold; count + 1 if there is none. */
 size_t nd_share_needed(size_t count, double threshold);
 

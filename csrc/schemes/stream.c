@@ -21,27 +21,13 @@ int nd_stream_begin(nd_stream *stream, const nd_scheme *scheme, size_t digest_si
     return sampled ? nd_scheme_begin_slots(scheme, scratch) : ND_OK;
 }
 
-/* Behind the kept ones what is below the largest of them, then the k smallest of all. */
 static int add_smallest(nd_stream *to, const uint64_t *hashes, size_t count)
 {
     const size_t k = (size_t)to->scheme->k;
     uint64_t *held;
-    if (to->kept == 0) {
-        ND_TRY(nd_scratch_hashes(to->scratch, count < k ? count : k, &held));
-        return nd_bottom_k(hashes, count, k, held, &to->kept);
-    }
-    ND_TRY(nd_scratch_hashes(to->scratch, to->kept + count + k, &held));
-    size_t fresh = count;
-    if (to->kept == k)
-        fresh = nd_keep_below(hashes, count, held[k - 1], held + to->kept);
-    else
-        memcpy(held + to->kept, hashes, count * sizeof *held);
-    if (fresh == 0)
-        return ND_OK;
-    const size_t all = to->kept + fresh;
-    const int status = nd_bottom_k(held, all, k, held + all, &to->kept);
-    memmove(held, held + all, to->kept * sizeof *held);
-    return status;
+    ND_TRY(nd_scratch_hashes(to->scratch, to->kept + count < k ? to->kept + count : k, &held));
+    to->kept = nd_add_smallest(held, to->kept, hashes, count, k);
+    return ND_OK;
 }
 
 /* The low 4 bytes of each behind the others. */

@@ -184,22 +184,9 @@ static const struct sequence {
     uint32_t mask, shift, least; /* of the first byte; of all three; the smallest that takes so many bytes */
     size_t length;               /* 0: none of one to three bytes */
 } sequences[16] = {
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0x7F, 12, 0, 1},
-    {0, 0, 0, 0},
-    {0, 0, 0, 0},
-    {0, 0, 0, 0},
-    {0, 0, 0, 0},
-    {0x1F, 6, 0x80, 2},
-    {0x1F, 6, 0x80, 2},
-    {0x0F, 0, 0x800, 3},
-    {0, 0, 0, 0},
+    [0x0 ... 0x7] = {0x7F, 12, 0, 1},
+    [0xC ... 0xD] = {0x1F, 6, 0x80, 2},
+    [0xE] = {0x0F, 0, 0x800, 3},
 };
 
 /* Of what the tables do not say. */
