@@ -15,6 +15,7 @@ from by_hand import open_database
 from crash_writer import Writers, started
 from followed import Followed
 from hypothesis import settings
+from merging import TEXTS as MERGED
 from support import SETS, WORDS
 
 from neardup_db import BinaryCode, Index, limits
@@ -173,6 +174,16 @@ def texts() -> Iterator[Index]:
     """Sets of words, at least half alike, with the texts."""
     with Index(":memory:", SETS, text=WORDS, store_text=True) as index:
         yield index
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[tuple[Index, Index]]:
+    """Two files of sets of words with their texts: three documents in one, others in the other."""
+    options: dict[str, Any] = {"text": WORDS, "store_text": True}
+    with Index(tmp_path / "a.db", SETS, **options) as a, Index(tmp_path / "b.db", SETS, **options) as b:
+        a.add_many(enumerate(MERGED[:3]))
+        b.add_many({"key": f"b{number}", "text": text, "metadata": {"of": number}} for number, text in enumerate(MERGED))
+        yield a, b
 
 
 @pytest.fixture
