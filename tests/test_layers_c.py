@@ -26,8 +26,16 @@ CONTRACT = (
 """What the core offers, and what all of it begins with."""
 
 OUTER = {
-    "sqlite": ("neardup_abi.h", "neardup_buckets.h", "neardup_export.h", "neardup_join.h", "neardup_limits.h", "neardup_try.h"),
-    "python": ("neardup_abi.h", "neardup_export.h", "neardup_testing.h"),
+    "sqlite": (
+        "neardup_abi.h",
+        "neardup_buckets.h",
+        "neardup_export.h",
+        "neardup_join.h",
+        "neardup_limits.h",
+        "neardup_try.h",
+        "neardup_values.h",
+    ),
+    "python": ("neardup_abi.h", "neardup_export.h", "neardup_testing.h", "neardup_values.h"),
 }
 """What uses the core from outside, and the headers by which it does."""
 

@@ -14,9 +14,10 @@ static int register_all(sqlite3 *db)
 {
     static const nd_scalar_spec *const scalars[] = {nd_pure_scalars, nd_stored_scalars, nd_near_scalars, nd_outline_scalars,
         nd_passage_scalars};
-    static const nd_table_spec *const tables[] = {&nd_shingles_function, &nd_bands_function, &nd_probe_function,
-        &nd_keys_function, &nd_candidates_function, &nd_filing_function, &nd_buckets_function, &nd_entries_function,
-        &nd_join_function, &nd_sought_function, &nd_nearest_function, &nd_search_function, &nd_passages_function};
+    static const nd_table_spec *const tables[] = {&nd_shingles_function, &nd_bands_function, &nd_values_function,
+        &nd_probe_function, &nd_keys_function, &nd_candidates_function, &nd_filing_function, &nd_buckets_function,
+        &nd_entries_function, &nd_join_function, &nd_sought_function, &nd_nearest_function, &nd_search_function,
+        &nd_passages_function};
     nd_workspace *workspace = nd_workspace_new(db);
     int code = workspace == NULL ? SQLITE_NOMEM : SQLITE_OK;
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)

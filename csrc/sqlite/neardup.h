@@ -214,14 +214,14 @@ int nd_register_table(sqlite3 *db, const nd_table_spec *spec);
 
 /* Lists, each with a last one without a name. */
 extern const nd_scalar_spec nd_pure_scalars[], nd_stored_scalars[], nd_near_scalars[], nd_outline_scalars[], nd_passage_scalars[];
-extern const nd_table_spec nd_shingles_function, nd_bands_function; /* vtab_pure.c */
-extern const nd_table_spec nd_probe_function, nd_keys_function;     /* vtab_probe.c */
-extern const nd_table_spec nd_filing_function, nd_buckets_function; /* vtab_filing.c, buckets.c */
-extern const nd_table_spec nd_candidates_function;                  /* vtab_candidates.c */
-extern const nd_table_spec nd_nearest_function;                     /* vtab_nearest.c */
-extern const nd_table_spec nd_entries_function, nd_join_function;   /* vtab_entries.c, vtab_join.c */
-extern const nd_table_spec nd_sought_function;                      /* vtab_lookup_keys.c */
-extern const nd_table_spec nd_search_function;                      /* vtab_search.c */
-extern const nd_table_spec nd_passages_function;                    /* vtab_passages.c */
+extern const nd_table_spec nd_shingles_function, nd_bands_function, nd_values_function; /* vtab_pure.c */
+extern const nd_table_spec nd_probe_function, nd_keys_function;                         /* vtab_probe.c */
+extern const nd_table_spec nd_filing_function, nd_buckets_function;                     /* vtab_filing.c, buckets.c */
+extern const nd_table_spec nd_candidates_function;                                      /* vtab_candidates.c */
+extern const nd_table_spec nd_nearest_function;                                         /* vtab_nearest.c */
+extern const nd_table_spec nd_entries_function, nd_join_function;                       /* vtab_entries.c, vtab_join.c */
+extern const nd_table_spec nd_sought_function;                                          /* vtab_lookup_keys.c */
+extern const nd_table_spec nd_search_function;                                          /* vtab_search.c */
+extern const nd_table_spec nd_passages_function;                                        /* vtab_passages.c */
 
 #endif

@@ -1,5 +1,6 @@
 /* vtab_pure.c: the table-valued functions that read nothing but their arguments; INNOCUOUS. */
 #include "sqlite/neardup.h"
+#include "neardup_values.h"
 
 #include <string.h>
 
@@ -134,4 +135,38 @@ const nd_table_spec nd_bands_function = {
         "CREATE TABLE x(band INTEGER, bucket INTEGER, fingerprint HIDDEN, bands HIDDEN, rows HIDDEN, slot_bits HIDDEN)",
     .columns = {2, 3, 4, 20},
     .cursor = {sizeof(bands_cursor), NULL, bands_close, bands_fill, NULL, bands_column},
+};
+
+/* ---- nd_values(pointer) -> value, rowid -----------------------------------------------------------------------------------
+ *
+ * The items of an array in memory, numbered from 1, as SQLite's own carray gives them, which few libraries have. SQL cannot make
+ * the pointer: for anything else there is no row. */
+
+static int values_fill(nd_cursor *base)
+{
+    const nd_values_array *array = base->pointer;
+    base->count = array == NULL ? 0 : array->count;
+    return SQLITE_OK;
+}
+
+static void values_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const nd_values_array *array = base->pointer;
+    const size_t row = base->row;
+    if (column == 1)
+        sqlite3_result_int64(context, (int64_t)row + 1);
+    else if (array->type == SQLITE_INTEGER)
+        sqlite3_result_int64(context, array->numbers[row]);
+    else if (array->type == SQLITE_TEXT)
+        sqlite3_result_text64(context, array->items[row], array->sizes[row], SQLITE_STATIC, SQLITE_UTF8);
+    else
+        sqlite3_result_blob64(context, array->items[row], array->sizes[row], SQLITE_STATIC);
+}
+
+const nd_table_spec nd_values_function = {
+    .name = "nd_values",
+    .declaration = "CREATE TABLE x(value, rowid INTEGER, pointer HIDDEN)",
+    .columns = {2, 1, 1, 100},
+    .pointer = ND_VALUES_POINTER,
+    .cursor = {sizeof(nd_cursor), NULL, NULL, values_fill, NULL, values_column},
 };

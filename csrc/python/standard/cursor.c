@@ -2,6 +2,7 @@
 #include "python/rows.h"
 #include "python/standard/standard.h"
 #include "python/system.h"
+#include "neardup_values.h"
 
 #include <string.h>
 
@@ -9,8 +10,8 @@
 
 static int bind_one(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *to, int place, PyObject *value, PyObject *owners)
 {
-    if (PyCapsule_IsValid(value, ND_ARRAY_TYPE))
-        return sqlite3_bind_pointer(to, place, PyCapsule_GetPointer(value, ND_ARRAY_TYPE), ND_ARRAY_TYPE, NULL);
+    if (PyCapsule_IsValid(value, ND_VALUES_POINTER))
+        return sqlite3_bind_pointer(to, place, PyCapsule_GetPointer(value, ND_VALUES_POINTER), ND_VALUES_POINTER, NULL);
     if (value == Py_None || PyLong_Check(value) || PyFloat_Check(value) || PyBytes_Check(value) || PyUnicode_Check(value))
         return nd_bind_value(sqlite3_api, to, place, value);
     PyObject *const view = PyMemoryView_FromObject(value); /* of another buffer */

@@ -14,8 +14,6 @@
 
 #include "python/module.h"
 
-#define ND_ARRAY_TYPE "neardup_array" /* of the pointers that the table function takes, and of the capsules that hold them */
-
 #define ND_NO_END 0 /* how a transaction ended */
 #define ND_COMMITTED 1
 #define ND_ROLLED_BACK 2
@@ -45,16 +43,6 @@ typedef struct nd_base {
     atomic_int vetoes;    /* while there are some, a COMMIT rolls back */
     atomic_int first_end; /* of the transactions that have ended since Python has looked: how the first one did */
 } nd_base;
-
-/* Values for the table function, which stay where they are while a statement runs. */
-typedef struct nd_array {
-    PyObject *owner; /* of what is pointed to */
-    int type;        /* SQLITE_INTEGER, SQLITE_TEXT or SQLITE_BLOB */
-    int64_t count;
-    const int64_t *numbers; /* of integers */
-    const char **items;     /* of others */
-    int64_t *sizes;
-} nd_array;
 
 /* A connection of the application's. */
 typedef struct nd_handle {

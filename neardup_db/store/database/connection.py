@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import apsw
 
 from ... import limits
-from ..._python import array
+from ..._python import array, locate
 from ...errors import CorruptIndexError, NearDupError
 from .errors import translated
 from .log import CHECKPOINT_ERRORS, Log
@@ -64,13 +65,16 @@ class Database(Transactions):
 
     @property
     def carray(self) -> str:
-        return "neardup_array" if isinstance(self.connection, StandardConnection) else "carray"
+        return "nd_values" if isinstance(self.connection, StandardConnection) else "carray"
 
     def carried(self, values: Any) -> Any:
         """An int64 array, or a tuple of str or bytes, as a binding that `carray` reads without a copy."""
         if not isinstance(self.connection, StandardConnection):
             return apsw.carray(values)
-        return array(values if isinstance(values, tuple) else values.tobytes())
+        if not isinstance(values, tuple):
+            return array(values.tobytes())
+        are_blobs = bool(values) and isinstance(values[0], bytes)
+        return array(*locate(list(values), 0, sys.maxsize, str.encode), are_blobs)
 
     def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
         try:
