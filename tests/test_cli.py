@@ -116,12 +116,6 @@ def test_every_help_stands_in_the_documentation(command: str) -> None:
     assert f"  neardup {command}" in printed
 
 
-@pytest.mark.parametrize("name", main.commands)
-def test_help_says_of_each_command_what_the_command_says(name: str) -> None:
-    """`neardup --help` imports no command, and has the first sentence of each one's own help."""
-    assert main.commands[name].get_short_help_str(1000) == load(name).get_short_help_str(1000)
-
-
 def test_the_list_of_commands_has_whole_sentences() -> None:
     """No sentence is cut off on a terminal of 80 columns."""
     assert "..." not in good("--help").partition("Commands:")[2]

@@ -7,12 +7,11 @@ of a very large file a sample is read, which `matches_note` and `clusters_note` 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..clock import utc
+from ..clock import now_ms, utc
 from ..errors import ParameterError
 from ..parameters import check_index_name
 from ..schemes import scheme_from_settings
@@ -116,9 +115,8 @@ def plain_rows(connection: Any) -> Connection:
 class _Reader:
     """Statements on one index's tables, all with the same current time."""
 
-    def __init__(self, connection: Connection, name: str, now: int | None) -> None:
-        self._connection, self._name = connection, check_index_name(name)
-        self._now = int(time.time() * 1000) if now is None else now
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self._name, self._now = connection, check_index_name(name), now_ms()
 
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """{index} is the index's name, {gone} the ids of expired documents."""
@@ -151,9 +149,9 @@ class _Reader:
         return sql, {"low": low, "high": high, "stride": BLOCK * every, "block": BLOCK}, every
 
 
-def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT, now: int | None = None) -> Figures:
-    """The figures of an index. most: up to this many ids all rows are read; now: milliseconds since 1970. Raises ParameterError
-    for an invalid name, CorruptIndexError for invalid settings.
+def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT) -> Figures:
+    """The figures of an index. most: up to this many ids all rows are read. Raises ParameterError for an invalid name,
+    CorruptIndexError for invalid settings.
 
     >>> from neardup_db import Index, MinHash
     >>> from neardup_db.show.figures import collect
@@ -163,7 +161,7 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT,
     >>> figures.documents, figures.duplicates, figures.sizes
     (2, 1, ((2, 3, 1),))
     """
-    reader = _Reader(connection, name, now)
+    reader = _Reader(connection, name)
     settings = dict(reader.rows("SELECT name, value FROM {index}_setting"))
     settings.update(scheme_from_settings(settings).settings())  # checked, since they come from a file
     expired = reader.value("SELECT count(*) FROM {index}_document WHERE expires_at <= :now")
@@ -190,12 +188,10 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT,
     )
 
 
-def largest(
-    connection: Connection, name: str = "neardup", limit: int = 20, *, most: int = EXACT_LARGEST, now: int | None = None
-) -> list[ClusterSize]:
+def largest(connection: Connection, name: str = "neardup", limit: int = 20, *, most: int = EXACT_LARGEST) -> list[ClusterSize]:
     """The largest clusters, the earlier first in a tie. In a file with more than `most` ids, candidates are the clusters in a
     sample of the matches."""
-    reader = _Reader(connection, name, now)
+    reader = _Reader(connection, name)
     top = int(reader.value("SELECT coalesce(max(id), 0) FROM {index}_document"))
     within, parameters = "IS NOT NULL", {}
     if top > most:
@@ -214,7 +210,7 @@ def largest(
 def members(connection: Connection, name: str, cluster: int, limit: int) -> list[Key]:
     """The keys of the earliest documents of a cluster."""
     sql = "SELECT key FROM {index}_document WHERE cluster_id = :cluster AND id NOT IN {gone} ORDER BY id LIMIT :limit"
-    return [key for (key,) in _Reader(connection, name, None).rows(sql, cluster=cluster, limit=limit)]
+    return [key for (key,) in _Reader(connection, name).rows(sql, cluster=cluster, limit=limit)]
 
 
 def curve_points(settings: Mapping[str, Any]) -> tuple[Point, ...]:
