@@ -25,10 +25,21 @@ def run(*arguments: object, stdin: str | bytes | None = None) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin, prog_name="neardup")
 
 
+def dedup(*arguments: object, stdin: str | None = None) -> Result:
+    """What `neardup dedup` did."""
+    return run("dedup", *arguments, stdin=stdin)
+
+
 def outcome(*arguments: object) -> tuple[int, str]:
     """Exit code and standard output of a command."""
     result = run(*arguments)
     return result.exit_code, result.stdout
+
+
+def told(*arguments: object, stdin: str | None = None) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    result = run(*arguments, stdin=stdin)
+    return result.exit_code, result.stdout, result.stderr
 
 
 def good(*arguments: object, stdin: str | bytes | None = None) -> str:

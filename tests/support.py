@@ -30,6 +30,16 @@ def keys(matches: Any) -> list[Any]:
     return [one.key for one in matches]
 
 
+def tuples(matches: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Matches as the model gives them."""
+    return [(one.key, one.similarity, one.distance) for one in matches]
+
+
+def split(text: str) -> list[str]:
+    """A tokenizer of an application's own."""
+    return text.split()
+
+
 def components(pairs: Iterable[tuple[Any, Any]]) -> set[frozenset[Any]]:
     """The connected components of a graph, those of two nodes or more."""
     part: dict[Any, set[Any]] = {}
@@ -39,6 +49,11 @@ def components(pairs: Iterable[tuple[Any, Any]]) -> set[frozenset[Any]]:
             large |= small
             part.update(dict.fromkeys(small, large))
     return {frozenset(one) for one in {id(one): one for one in part.values()}.values() if len(one) > 1}
+
+
+def cluster_keys(index: Index) -> list[tuple[Any, ...]]:
+    """The keys of each cluster, in their order."""
+    return [one.keys for one in index.clusters()]
 
 
 def clusters_of(index: Index) -> set[frozenset[Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import FAR, LATER, PAST, SETS, SOON, WORDS, keys
+from support import FAR, LATER, PAST, SETS, SOON, WORDS, keys, split
 
 from neardup_db import (
     AddReport,
@@ -172,12 +172,7 @@ def test_an_expired_copy_in_a_load_is_no_match(texts: Index) -> None:
     assert texts.add_many(records) == AddReport(added=2, matched=0)
 
 
-def cut(text: str) -> list[str]:
-    """A tokenizer of the caller's."""
-    return text.split()
-
-
-@pytest.mark.parametrize("rules", [TextRules(), TextRules(tokens=cut)], ids=["built-in", "custom"])
+@pytest.mark.parametrize("rules", [TextRules(), TextRules(tokens=split)], ids=["built-in", "custom"])
 @pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), BottomK(), SimHash()], ids=repr)
 def test_single_texts_are_stored_as_those_of_a_batch(scheme: Any, rules: TextRules) -> None:
     """Texts added alone, in groups, copies and an empty one, leave the fingerprints of a batch, and check() finds all rows."""

@@ -13,17 +13,13 @@ import apsw
 import pytest
 from commands import outcome as run
 from support import CASES, SETS, WORDS, keys
+from support import cluster_keys as clusters
 
 from neardup_db import ANY_GROUP, BinaryCode, Index, KeyNotFoundError, MinHash, ParameterError, ReadOnlyError, TextRules
 from neardup_db.store.layout.sketches import Allowed
 
 REPLY, LIKE, OTHER = "oak elm ash fir", "oak elm ash fir yew", "something else entirely here"
 TEXTS = {name: case for name, case in CASES.items() if not case.codes}
-
-
-def clusters(index: Index) -> list[tuple[Any, ...]]:
-    """The keys of each cluster."""
-    return [one.keys for one in index.clusters()]
 
 
 def found_by_sql(index: Index, text: str) -> list[Any]:

@@ -8,8 +8,6 @@ import random
 
 import pytest
 import xxhash
-from hypothesis import given
-from hypothesis import strategies as st
 
 from neardup_db.native import ffi, lib
 
@@ -18,14 +16,6 @@ def block_table(blocks: int, distance: int, index: int) -> list[int]:
     order = ffi.new("uint8_t[]", blocks)
     assert lib.nd_block_table(blocks, distance, index, order) == lib.ND_OK
     return list(order)
-
-
-def permute(code: int, bits: int, order: list[int]) -> int:
-    text = ""
-    for block in order:
-        low, high = block * bits // len(order), (block + 1) * bits // len(order)
-        text += "".join(str(code >> bit & 1) for bit in reversed(range(low, high)))
-    return int(text, 2)
 
 
 def neighbours(chunk: int, bits: int, radius: int) -> list[int]:
@@ -63,35 +53,7 @@ def test_block_tables_beyond_reason_are_none() -> None:
     assert lib.nd_block_table_count(20, 8) == 0  # C(20, 8) = 125,970
 
 
-@pytest.mark.parametrize(("bits", "blocks", "distance"), [(16, 4, 2), (16, 5, 3), (24, 3, 1)])
-def test_two_codes_within_the_distance_share_a_prefix(bits: int, blocks: int, distance: int) -> None:
-    """Every pattern of so many flipped bits leaves the prefix of some table untouched."""
-    tables = [block_table(blocks, distance, i) for i in range(lib.nd_block_table_count(blocks, distance))]
-    prefixes = [bits - lib.nd_block_prefix_bits(bits, blocks, distance, ffi.new("uint8_t[]", t)) for t in tables]
-    for flips in itertools.combinations(range(bits), distance):
-        mask = sum(1 << b for b in flips)
-        assert any(permute(mask, bits, t) >> rest == 0 for t, rest in zip(tables, prefixes, strict=True))
-
-
 # ---- chunks
-
-
-@given(st.integers(1, 40), st.data())
-def test_chunks_are_the_bits_of_the_code(size: int, data: st.DataObject) -> None:
-    """Chunks joined again, each as wide as nd_chunk_bits says, are the code; their bounds are those of blocks."""
-    bits = 8 * size
-    chunks = data.draw(st.integers(-(-bits // 64), bits))
-    code = data.draw(st.integers(0, 2**bits - 1))
-    out = ffi.new("uint64_t[]", chunks)
-    assert lib.nd_split_chunks(code.to_bytes(size, "big"), bits, chunks, out) == lib.ND_OK
-    joined = 0
-    for i in range(chunks):
-        block = chunks - 1 - i
-        width = (block + 1) * bits // chunks - block * bits // chunks
-        assert lib.nd_chunk_bits(bits, chunks, i) == width
-        assert out[i] < 2**width
-        joined = joined << width | out[i]
-    assert joined == code
 
 
 def test_chunks_wider_than_64_bits_or_narrower_than_one_are_refused() -> None:
@@ -105,19 +67,6 @@ def test_chunks_wider_than_64_bits_or_narrower_than_one_are_refused() -> None:
     ):
         assert lib.nd_split_chunks(bytes(16), bits, chunks, out) == status
     assert lib.nd_chunk_bits(64, 4, 4) == 0
-
-
-@pytest.mark.parametrize("bits", [1, 2, 5, 8, 13])
-@pytest.mark.parametrize("radius", [0, 1, 2, 3, 13])
-def test_neighbours_are_ordered_by_distance_and_place(bits: int, radius: int) -> None:
-    """Neighbours are the flips of every combination of places, most significant first, fewer flips first."""
-    chunk = 0x1A5A & (2**bits - 1)
-    expected = []
-    for flips in range(min(radius, bits) + 1):
-        for places in itertools.combinations(range(bits), flips):
-            expected.append(chunk ^ sum(1 << (bits - 1 - p) for p in places))
-    assert neighbours(chunk, bits, min(radius, bits)) == expected
-    assert lib.nd_neighbour_count(bits, radius) == len(expected)
 
 
 def test_neighbours_of_64_bits_and_too_small_buffers() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import xxhash
-from support import WORDS, containment, containment_estimate
+from support import WORDS, containment, containment_estimate, split
 
 from neardup_db import BottomK, CorruptIndexError, Index, Match, MinHash, ParameterError, TextRules
 
@@ -38,11 +38,6 @@ def contained(index: Index, text: str, threshold: float | None = None, **more: A
 def hashes(words: Any) -> list[int]:
     """The hashes of single words, ascending."""
     return sorted({xxhash.xxh3_64_intdigest(word.encode()) for word in words})
-
-
-def split(text: str) -> list[str]:
-    """A tokenizer of the caller's."""
-    return text.split()
 
 
 # ---- what comes back ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from datasette.utils.sqlite import sqlite3
 from pages import LOW, NEAR, OTHER, PAGE, SCRIPT, TEXT, get, make
+from support import split
 
 from neardup_db import BinaryCode, Index, ParameterError, SimHash, TextRules
 from neardup_db.datasette import contents, foreign
@@ -245,20 +246,15 @@ def test_an_index_that_records_no_matches(tmp_path: Path) -> None:
     assert "3 near-duplicates" in search(path).text
 
 
-def tokens(text: str) -> list[str]:
-    """Text rules of an application's own."""
-    return text.split()
-
-
 def test_an_index_with_a_callable(tmp_path: Path) -> None:
     """Figures and clusters are shown; in the place of the search stands which function is missing."""
-    path = make(tmp_path / "articles.db", text=TextRules(tokens=tokens))
+    path = make(tmp_path / "articles.db", text=TextRules(tokens=split))
     index, cluster = get(path, PAGE, f"{PAGE}/clusters/2")
     found = search(path)
     for page in (index, found):
         assert page.status_code == 200
         assert "cannot be searched from here" in page.text
-        assert "test_datasette_page:tokens" in page.text
+        assert "support:split" in page.text
     assert "<del>northern" in cluster.text
 
 

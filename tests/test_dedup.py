@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
-from click.testing import CliRunner, Result
+from commands import dedup as run
 
 from neardup_db import Index, MinHash, TextRules, limits, native
-from neardup_db.cli import main
 from neardup_db.cli.comparing import Buckets
 from neardup_db.cli.inputs import passes
 from neardup_db.cli.inputs.opening import open_source
@@ -90,10 +89,6 @@ INPUTS: dict[str, Callable[[Path, list[str]], Path]] = {
     "": lambda path, made: a_folder(path / "in", made),
 }
 """Every kind of input, by the end of its output's name."""
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["dedup", *map(str, arguments)])
 
 
 def held(path: Path) -> dict[str, bytes]:

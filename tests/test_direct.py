@@ -13,11 +13,11 @@ from typing import Any
 import polars
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import dedup as run
 from support import duplicates_in, jaccard
 
 from neardup_db import Index, MinHash, TextRules
-from neardup_db.cli import main
 from neardup_db.cli.inputs import passes
 from neardup_db.compute import shingles
 from neardup_db.frames import drop_near_duplicates, mark_near_duplicates
@@ -26,10 +26,6 @@ Record = dict[str, Any]
 
 CHARS = TextRules.chars(shingle=3)
 OPTIONS = ("--tokens", "chars", "--shingle", "3", "--threshold", "0.6")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["dedup", *map(str, arguments)])
 
 
 def good(*arguments: object) -> Result:
@@ -264,7 +260,7 @@ def test_shards_without_names_of_their_own_are_refused(tmp_path: Path) -> None:
         write(tmp_path / name / "x.jsonl", reviews(5, 1))
     result = run(tmp_path / "a" / "x.jsonl", tmp_path / "b" / "x.jsonl", "-o", f"{tmp_path}/out/")
     assert result.exit_code == 2 and "would be one file of the output" in result.stderr
-    result = CliRunner().invoke(main, ["dedup", "-", "--format", "jsonl", "-o", f"{tmp_path}/out/"], input='{"text": "a"}\n')
+    result = run("-", "--format", "jsonl", "-o", f"{tmp_path}/out/", stdin='{"text": "a"}\n')
     assert result.exit_code == 2 and "a stream has no name" in result.stderr and not (tmp_path / "out").exists()
     result = run(tmp_path / "a", "-o", f"{tmp_path}/a/out/")
     assert result.exit_code == 2 and "one is inside the other" in result.stderr

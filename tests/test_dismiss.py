@@ -17,17 +17,13 @@ from click.testing import CliRunner
 from commands import outcome as run
 from interpreter import interpreter
 from support import PAST, SETS, WORDS, keys
+from support import cluster_keys as clusters
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash
 from neardup_db.cli import main
 from neardup_db.store.clustering.dismissing import adopt
 
 STORY = "the ferry to the northern islands was cancelled on monday"
-
-
-def clusters(index: Index) -> list[tuple[Any, ...]]:
-    """The keys of each cluster."""
-    return [one.keys for one in index.clusters()]
 
 
 def pairs(index: Index) -> set[tuple[Any, Any]]:

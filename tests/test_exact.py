@@ -14,7 +14,7 @@ import pytest
 import xxhash
 from hypothesis import HealthCheck, given, settings
 from packed import packed
-from support import WORDS, Case, Model, case_of, estimate, jaccard
+from support import WORDS, Case, Model, case_of, estimate, jaccard, tuples
 from test_scheme_core import keys
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
@@ -22,10 +22,6 @@ from neardup_db.compute import choose_bands, minhash, shingle_hashes
 
 MANY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 MD5 = TextRules.words(hash="md5")
-
-
-def tuples(matches: Iterable[Any]) -> list[tuple[Any, ...]]:
-    return [(one.key, one.similarity, one.distance) for one in matches]
 
 
 def assert_as_brute_force(case: Case, contents: list[Any], questions: list[Any]) -> None:

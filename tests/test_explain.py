@@ -7,20 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import told as run
 from pages import ELEMENTS, Html
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, ParameterError, SimHash
-from neardup_db.cli import main
 
 FERRY = "The ferry to the northern islands was cancelled on Monday because of a storm that closed the harbour for two days."
 OTHER = FERRY.replace("Monday", "Tuesday").replace("two", "three")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\x00"
-
-
-def run(*arguments: object, stdin: str | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture

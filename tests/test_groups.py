@@ -9,10 +9,9 @@ from typing import Any
 import apsw
 import pyarrow
 import pytest
-from click.testing import CliRunner
+from commands import told as run
 
 from neardup_db import ANY_GROUP, BinaryCode, DuplicateKeyError, Index, KeyNotFoundError, MinHash
-from neardup_db.cli.app import main
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 CODES = BinaryCode(bits=64, max_distance=3)
@@ -238,12 +237,6 @@ def test_pairs_with_another_index_of_one_group(parts: bool) -> None:
 
 
 # ---- on the command line -------------------------------------------------------------------------------------------------
-
-
-def run(*arguments: Any) -> tuple[int, str, str]:
-    """Exit code, output and standard error of a command."""
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture

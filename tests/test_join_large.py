@@ -119,16 +119,6 @@ def test_sets_by_bitmaps_and_by_lists(
     assert found(sets, threshold) == expected
 
 
-def test_fingerprints_exactly_at_and_below_the_threshold(tier: str) -> None:
-    """Of 128 hashes each, 2c/(256 - c) apart: those with exactly 3/5 in common are found, those with one hash less are not."""
-    rng = np.random.default_rng(3)
-    for common, expected in ((96, [(0, 1, 0.6)]), (95, [])):
-        values = rng.integers(0, 2**63, 256 - common, dtype=np.uint64)
-        pair = [np.sort(values[:128]), np.sort(np.concatenate([values[:common], values[128:]]))]
-        assert [len(one) for one in pair] == [128, 128]
-        assert found(pair, 0.6) == expected
-
-
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0])
 def test_short_sets_of_unequal_lengths(tier: str, threshold: float) -> None:
     """Sets of 1 to 9 values that stand side by side in a block: a short one that can be nobody's partner hides no other."""

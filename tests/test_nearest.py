@@ -9,16 +9,12 @@ import apsw
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model, keys
+from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model, keys, tuples
 
-from neardup_db import ANY_GROUP, BinaryCode, BottomK, CorruptIndexError, Index, MinHash, SimHash
+from neardup_db import ANY_GROUP, BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, SimHash
 
 ORDERED = [name for name, case in CASES.items() if case.order is not None]
 WORD = st.sampled_from(["oak", "elm", "ash", "fir", "yew", "box", "bay", "may"])
-
-
-def tuples(matches: Any) -> list[tuple[Any, ...]]:
-    return [(one.key, one.similarity, one.distance) for one in matches]
 
 
 @st.composite
@@ -94,6 +90,14 @@ def test_equal_copies_are_documents() -> None:
         assert keys(index.nearest(0, 5)) == [0, 1, 2, 3, 4]
         assert keys(index.nearest(FAR >> 1, 3)) == ["nearer", 0, 1]
         assert len(index.nearest(0, 5000)) == 1001
+
+
+def test_distances_at_which_the_similarity_is_nothing() -> None:
+    """One-bit samples that differ in half their bits or more have similarity 0.0, and are in the order of their distances."""
+    with Index(":memory:", BitSampling(bits=64, max_distance=40, chunks=8), text=WORDS) as index:
+        index.add_codes(["50", "33", "36", "64"], [(1 << bits) - 1 for bits in (50, 33, 36, 64)])
+        found = index.nearest_code(0, 3)
+        assert [(one.key, one.similarity, one.distance) for one in found] == [("33", 0.0, 33), ("36", 0.0, 36), ("50", 0.0, 50)]
 
 
 def test_sets_that_the_bands_miss() -> None:

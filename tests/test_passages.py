@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 import pytest
-from support import covered, passage_share
+from support import covered, passage_share, split
 
 from neardup_db import (
     CommonPassage,
@@ -393,10 +393,6 @@ def test_wrong_sql(sql: str, told: str) -> None:
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------------
-
-
-def split(text: str) -> list[str]:
-    return text.split()
 
 
 def test_wrong_questions() -> None:

@@ -271,16 +271,6 @@ def test_counts_of_changes_as_rows_lose_no_document() -> None:
 # ---- calls ----------------------------------------------------------------------------------------------------------------
 
 
-def test_any_matches_come_best_first() -> None:
-    """With any=True it is open which ones come, not in which order."""
-    with Index(":memory:", SimHash(bits=64, max_distance=20)) as index:
-        for number in range(6):
-            index.add_code(number, (1 << (6 - number)) - 1)
-        found = index.query_code(0, limit=4, any=True)
-        assert found == sorted(found, key=lambda match: (-match.similarity, match.key)) and len(found) == 4
-        assert index.query_code(0, any=True) == index.query_code(0)
-
-
 @pytest.mark.parametrize("writable", [True, False])
 def test_what_is_sorted_goes_into_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
     """Or, where no folder for them can be written, into memory."""
