@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,9 @@ def far(number: int) -> int:
 
 
 @pytest.fixture
-def index() -> Iterator[Index]:
+def index(codes: Index) -> Index:
     """Codes of 64 bits that differ in at most three."""
-    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
-        yield index
-
-
-# ---- one thing after the other -----------------------------------------------------------------------------------------------
+    return codes
 
 
 def test_a_key_is_in_an_answer_once_with_its_best_code(index: Index) -> None:
