@@ -242,16 +242,19 @@ const char *nd_scheme_query(const nd_scheme *scheme, int containment);
 int nd_scheme_is_hamming(const nd_scheme *scheme);
 double nd_scheme_slope(const nd_scheme *scheme);
 
-/* A growing list of byte strings: the stored values of texts, one each, of size 0 for a text without shingles. */
-typedef struct nd_values nd_values;
+/* A growing list of byte strings: the stored values of texts, one each, of size 0 for a text without shingles. Only to be read. */
+typedef struct nd_values {
+    uint8_t *bytes;
+    uint64_t *ends;   /* value i ends at byte ends[i], where value i + 1 begins */
+    uint64_t *tokens; /* tokens of text i */
+    size_t count;
+    size_t bytes_size, bytes_capacity, ends_capacity, tokens_capacity;
+    struct nd_scratch *scratch;
+} nd_values;
 nd_values *nd_values_new(void);
 void nd_values_free(nd_values *values);
 void nd_values_watch(nd_values *values, int (*stopped)(void *context), void *context);
 void nd_values_clear(nd_values *values);
-size_t nd_values_count(const nd_values *values);
-const uint8_t *nd_values_bytes(const nd_values *values);
-const uint64_t *nd_values_ends(const nd_values *values);   /* value i ends at byte ends[i], where value i + 1 begins */
-const uint64_t *nd_values_tokens(const nd_values *values); /* tokens of text i */
 
 /* Text -> value, appended; `work` is scratch. SimHash's bits must fit the hash of the rules, else ND_ERROR_PARAMETER. */
 int nd_scheme_append_texts(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
@@ -275,12 +278,14 @@ typedef struct nd_key {
     int64_t low;
     int64_t high;
 } nd_key;
-typedef struct nd_keys nd_keys;
+typedef struct nd_keys { /* only to be read */
+    nd_key *rows;
+    size_t count, rows_capacity;
+    struct nd_scratch *scratch;
+} nd_keys;
 nd_keys *nd_keys_new(void);
 void nd_keys_free(nd_keys *keys);
 void nd_keys_watch(nd_keys *keys, int (*stopped)(void *context), void *context);
-size_t nd_keys_count(const nd_keys *keys);
-const nd_key *nd_keys_rows(const nd_keys *keys);
 /* All three replace the keys, distinct and ascending by (table_no, low). ND_ERROR_DAMAGED if the scheme cannot have made the
  * value. group_id: the fingerprint's or the query's group; it decides the buckets of codes. */
 int nd_scheme_file_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *value, size_t size, nd_keys *keys);
@@ -456,9 +461,9 @@ int nd_deduplicator_add(nd_deduplicator *deduplicator, const uint8_t *data, cons
 
 typedef struct nd_pairs {
     size_t count;
-    int64_t *ids;          /* i, j, i, j, ...: i < j, ascending, each pair once */
-    double *similarities;  /* for joins of sets */
-    void *found;           /* until a join has ended: uint64_t i << 32 | j, or nd_record of that key and the similarity's bits */
+    int64_t *ids;         /* i, j, i, j, ...: i < j, ascending, each pair once */
+    double *similarities; /* for joins of sets */
+    void *found;          /* until a join has ended: uint64_t i << 32 | j, or nd_record of that key and the similarity's bits */
     size_t found_capacity;
 } nd_pairs;
 nd_pairs *nd_pairs_new(void);

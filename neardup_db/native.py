@@ -290,11 +290,11 @@ class Values:
 
 
 def _values_array(values: Any) -> Values:
-    count = lib.nd_values_count(values)
-    ends = copied(lib.nd_values_ends(values), count, np.uint64)
+    count = values.count
+    ends = copied(values.ends, count, np.uint64)
     size = int(ends[-1]) if count else 0
-    data = bytes(ffi.buffer(lib.nd_values_bytes(values), size)) if size else b""
-    return Values(data, ends, copied(lib.nd_values_tokens(values), count, np.uint64))
+    data = bytes(ffi.buffer(values.bytes, size)) if size else b""
+    return Values(data, ends, copied(values.tokens, count, np.uint64))
 
 
 def text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:

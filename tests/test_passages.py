@@ -98,7 +98,7 @@ def keys_of(scheme: Passages, tokens: Sequence[int]) -> set[int]:
     keys, value = lib.nd_keys_new(), ffi.from_buffer("uint8_t[]", value_of(tokens))
     try:
         assert lib.nd_scheme_file_keys(scheme.native, 0, value, len(value), keys) == lib.ND_OK
-        return {lib.nd_keys_rows(keys)[i].low for i in range(lib.nd_keys_count(keys))}
+        return {keys.rows[i].low for i in range(keys.count)}
     finally:
         lib.nd_keys_free(keys)
 

@@ -44,8 +44,8 @@ def keys(native: Any, value: bytes, probe: bool, group: int = 0) -> list[Any]:
     out = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
     function = lib.nd_scheme_probe_keys if probe else lib.nd_scheme_file_keys
     assert function(native, group, value, len(value), out) == lib.ND_OK
-    rows = lib.nd_keys_rows(out)
-    found = [(rows[i].table_no, rows[i].low, rows[i].high) for i in range(lib.nd_keys_count(out))]
+    rows = out.rows
+    found = [(rows[i].table_no, rows[i].low, rows[i].high) for i in range(out.count)]
     assert found == sorted(found, key=lambda k: k[:2])
     assert len({k[:2] for k in found}) == len(found)
     return found
@@ -66,10 +66,10 @@ def value_of(native: Any, hashes: list[int], size: int = 8) -> bytes:
     values = ffi.gc(lib.nd_values_new(), lib.nd_values_free)
     digests = b"".join(h.to_bytes(size, "big") for h in hashes)
     assert lib.nd_scheme_append_digests(native, digests, size, len(hashes), 17, values) == lib.ND_OK
-    assert lib.nd_values_count(values) == 1
-    assert lib.nd_values_tokens(values)[0] == 17
-    end = lib.nd_values_ends(values)[0]
-    return bytes(ffi.buffer(lib.nd_values_bytes(values), end)) if end else b""
+    assert values.count == 1
+    assert values.tokens[0] == 17
+    end = values.ends[0]
+    return bytes(ffi.buffer(values.bytes, end)) if end else b""
 
 
 def signature_of(hashes: list[int], num_perm: int, slot_size: int, family: int = 0, seed: int = 1) -> bytes:
@@ -143,7 +143,7 @@ def test_simhash_value_uses_the_whole_digest() -> None:
     assert (
         lib.nd_scheme_append_digests(scheme(lib.ND_SCHEME_SIMHASH, bits=72), bytes(8), 8, 1, 1, values) == lib.ND_ERROR_PARAMETER
     )
-    assert lib.nd_values_count(values) == 0
+    assert values.count == 0
 
 
 PACKED = scheme(lib.ND_SCHEME_MINHASH, evidence=lib.ND_EVIDENCE_PACKED)
@@ -171,7 +171,7 @@ def test_damaged_values_are_refused(native: Any, values: list[bytes]) -> None:
         assert lib.nd_scheme_value_check(native, value, len(value)) == lib.ND_ERROR_DAMAGED
         assert lib.nd_scheme_file_keys(native, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED
         assert lib.nd_scheme_probe_keys(native, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED
-        assert lib.nd_keys_count(out) == 0
+        assert out.count == 0
         assert lib.nd_scheme_similarity(native, value, len(value), value, len(value), sim, distance) == lib.ND_ERROR_DAMAGED
 
 
@@ -281,12 +281,12 @@ def test_with_containment_all_hashes_are_filed() -> None:
     out = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
     for share, count in ((1.0, 1), (0.9, 2), (0.8, 3), (0.7, 4), (0.65, 4), (0.1, 10), (1e-300, 10)):
         assert lib.nd_scheme_containment_keys(native, value, len(value), share, out) == lib.ND_OK
-        found = lib.nd_keys_rows(out)
-        assert [(found[i].table_no, found[i].low) for i in range(lib.nd_keys_count(out))] == sorted(rows[:count])
+        found = out.rows
+        assert [(found[i].table_no, found[i].low) for i in range(out.count)] == sorted(rows[:count])
     for share in (0.0, -1.0, 1.5, float("nan")):
         assert lib.nd_scheme_containment_keys(native, value, len(value), share, out) == lib.ND_ERROR_PARAMETER
     assert lib.nd_scheme_containment_keys(native, value, 7, 0.5, out) == lib.ND_ERROR_DAMAGED
-    assert lib.nd_keys_count(out) == 0
+    assert out.count == 0
     without = scheme(lib.ND_SCHEME_BOTTOMK, k=10, threshold=0.8)
     assert lib.nd_scheme_containment_keys(without, value, len(value), 0.5, out) == lib.ND_ERROR_PARAMETER
     assert "containment is 2; it must be from 0 to 1" in str(complaint(scheme(lib.ND_SCHEME_BOTTOMK, k=10, containment=2)))
@@ -379,6 +379,4 @@ def test_values_may_stand_at_any_address() -> None:
         assert out[0] == 1.0
         found = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
         assert lib.nd_scheme_probe_keys(native, 0, moved + 3, len(value), found) == lib.ND_OK
-        assert [lib.nd_keys_rows(found)[i].low for i in range(lib.nd_keys_count(found))] == [
-            k[1] for k in keys(native, value, True)
-        ]
+        assert [found.rows[i].low for i in range(found.count)] == [k[1] for k in keys(native, value, True)]

@@ -365,9 +365,9 @@ int nd_bucket_prefers_walk(const nd_scheme *scheme, const uint8_t *value, size_t
         return ND_ERROR_MEMORY;
     double rows = 0, probes = 0;
     if (nd_scheme_file_keys(scheme, 0, value, size, keys) == ND_OK)
-        rows = (double)nd_keys_count(keys) * (double)filed;
+        rows = (double)keys->count * (double)filed;
     if (nd_scheme_probe_keys(scheme, 0, value, size, keys) == ND_OK)
-        probes = (double)nd_keys_count(keys) * (double)count;
+        probes = (double)keys->count * (double)count;
     *walk = rows < (scheme->plan == ND_PLAN_WINNOW ? WALKED_TEXTS : WALKED) * probes;
     nd_keys_free(keys);
     return ND_OK;

@@ -132,8 +132,8 @@ static int share_bucket(nd_deduplicator *deduplicator, uint32_t record, int *sha
     size_t size, i = 0, j = 0;
     const uint8_t *value = value_of(deduplicator, record, &size);
     ND_TRY(nd_scheme_file_keys(&deduplicator->scheme, 0, value, size, deduplicator->others));
-    const nd_key *own = nd_keys_rows(deduplicator->probed), *others = nd_keys_rows(deduplicator->others);
-    const size_t own_count = nd_keys_count(deduplicator->probed), count = nd_keys_count(deduplicator->others);
+    const nd_key *own = deduplicator->probed->rows, *others = deduplicator->others->rows;
+    const size_t own_count = deduplicator->probed->count, count = deduplicator->others->count;
     while (i < own_count && j < count && !*shared) {
         *shared = own[i].low == others[j].low;
         if (own[i].low < others[j].low)
@@ -280,8 +280,8 @@ static int look_up(nd_deduplicator *deduplicator)
     int is_hot = 0;
     ND_TRY(nd_scheme_probe_keys(&deduplicator->scheme, deduplicator->group_id, deduplicator->value, deduplicator->value_size,
         deduplicator->probed));
-    const nd_key *keys = nd_keys_rows(deduplicator->probed);
-    const size_t count = nd_keys_count(deduplicator->probed);
+    const nd_key *keys = deduplicator->probed->rows;
+    const size_t count = deduplicator->probed->count;
     for (size_t i = 0; i < count; i++) {
         const uint64_t key = key_in_group(deduplicator->group_id, (uint64_t)keys[i].low);
         uint32_t next = nd_newest_get(&deduplicator->by_bucket, key);
@@ -353,8 +353,8 @@ static int stay(nd_deduplicator *deduplicator)
                                                    : deduplicator->filed; /* bands are looked up as filed */
     if (filed == deduplicator->filed)
         ND_TRY(nd_scheme_file_keys(scheme, deduplicator->group_id, deduplicator->value, deduplicator->value_size, filed));
-    for (size_t i = 0; i < nd_keys_count(filed); i++)
-        ND_TRY(file_under(deduplicator, key_in_group(deduplicator->group_id, (uint64_t)nd_keys_rows(filed)[i].low)));
+    for (size_t i = 0; i < filed->count; i++)
+        ND_TRY(file_under(deduplicator, key_in_group(deduplicator->group_id, (uint64_t)filed->rows[i].low)));
     return ND_OK;
 }
 

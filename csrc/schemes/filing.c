@@ -83,11 +83,11 @@ static int append_keys(nd_filing *filing, int64_t group_id, const uint8_t *value
     size_t end_table)
 {
     ND_TRY(nd_scheme_table_keys(&filing->scheme, group_id, value, size, filing->probing, first_table, end_table, filing->keys));
-    const size_t count = nd_keys_count(filing->keys);
+    const size_t count = filing->keys->count;
     if (count == 0)
         return ND_OK;
     ND_TRY(ND_ROOM(filing->records, filing->records.count + count));
-    const nd_key *keys = nd_keys_rows(filing->keys);
+    const nd_key *keys = filing->keys->rows;
     nd_short_record *records = filing->records.at + filing->records.count;
     for (size_t i = 0; i < count; i++)
         records[i] = record_of(keys[i].low, item);

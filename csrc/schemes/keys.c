@@ -54,7 +54,7 @@ static int chunk_keys(const nd_scheme *scheme, int64_t group_id, const uint8_t *
         uint64_t expected = nd_neighbour_count(width, (size_t)radius), *near;
         if (expected > PTRDIFF_MAX / 8)
             return ND_ERROR_CAPACITY;
-        ND_TRY(nd_scratch_hashes(&keys->scratch, (size_t)expected, &near));
+        ND_TRY(nd_scratch_hashes(keys->scratch, (size_t)expected, &near));
         ND_TRY(nd_neighbours(split[chunk], width, (size_t)radius, near, (size_t)expected, &count));
         for (size_t i = 0; i < count; i++)
             near[i] = (uint64_t)nd_bucket_low(group_id, chunk, near[i], width);
@@ -90,10 +90,10 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
     size_t bands = (size_t)scheme->bands, num_perm = (size_t)scheme->num_perm;
     size_t hash_room = (scheme->evidence == ND_EVIDENCE_PACKED ? nd_set_count(size) : 0) + bands;
     uint64_t *room;
-    ND_TRY(nd_scratch_hashes(&keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room));
+    ND_TRY(nd_scratch_hashes(keys->scratch, hash_room + (num_perm + 1) / 2 + (bands + 1) / 2, &room));
     uint8_t *signature = (uint8_t *)(room + hash_room);
     int32_t *buckets = (int32_t *)(room + hash_room + (num_perm + 1) / 2);
-    ND_TRY(value_signature(scheme, value, size, room, &keys->scratch, signature));
+    ND_TRY(value_signature(scheme, value, size, room, keys->scratch, signature));
     ND_TRY(nd_band_buckets(signature, num_perm, (size_t)scheme->slot_bits / 8, bands, (size_t)scheme->rows, buckets));
     for (size_t i = 0; i < bands; i++)
         room[i] = (uint64_t)(int64_t)buckets[i];
@@ -103,7 +103,7 @@ static int band_keys(const nd_scheme *scheme, const uint8_t *value, size_t size,
 static int first_hashes(const uint8_t *value, size_t count, nd_keys *keys)
 {
     uint64_t *hashes;
-    ND_TRY(nd_scratch_hashes(&keys->scratch, count, &hashes));
+    ND_TRY(nd_scratch_hashes(keys->scratch, count, &hashes));
     memcpy(hashes, value, 8 * count);
     return append_distinct(keys, 0, hashes, count, 0);
 }
@@ -118,7 +118,7 @@ static int winnow_keys(const nd_scheme *scheme, const uint8_t *value, size_t siz
 {
     uint64_t *selected;
     size_t count;
-    ND_TRY(nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, &keys->scratch, &selected, &count));
+    ND_TRY(nd_winnow(value, size / 4, (size_t)scheme->k, (size_t)scheme->shortest, keys->scratch, &selected, &count));
     for (size_t i = 0; i < count; i++)
         selected[i] = (uint64_t)nd_winnow_key(selected[i]);
     return append_distinct(keys, 0, selected, count, 0);
@@ -186,7 +186,7 @@ int nd_scheme_probe_keys(const nd_scheme *scheme, int64_t group_id, const uint8_
 
 void nd_keys_pack(const nd_keys *keys, size_t most, int64_t *out)
 {
-    const nd_key *rows = nd_keys_rows(keys);
+    const nd_key *rows = keys->rows;
     for (size_t i = 0; i < most; i++)
         out[i] = i < keys->count ? rows[i].low : i > 0 ? out[i - 1] : 0;
 }

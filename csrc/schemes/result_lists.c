@@ -41,19 +41,22 @@ int nd_scratch_hashes(nd_scratch *scratch, size_t count, uint64_t **out)
 
 nd_values *nd_values_new(void)
 {
-    return calloc(1, sizeof(nd_values));
+    nd_values *const values = calloc(1, sizeof *values + sizeof(nd_scratch));
+    if (values != NULL)
+        values->scratch = (nd_scratch *)(values + 1);
+    return values;
 }
 
 void nd_values_watch(nd_values *values, int (*stopped)(void *context), void *context)
 {
-    values->scratch.watch = (nd_watch){stopped, context};
+    values->scratch->watch = (nd_watch){stopped, context};
 }
 
 void nd_values_free(nd_values *values)
 {
     if (values == NULL)
         return;
-    nd_scratch_free(&values->scratch);
+    nd_scratch_free(values->scratch);
     free(values->bytes);
     free(values->ends);
     free(values->tokens);
@@ -63,26 +66,6 @@ void nd_values_free(nd_values *values)
 void nd_values_clear(nd_values *values)
 {
     nd_values_truncate(values, 0);
-}
-
-size_t nd_values_count(const nd_values *values)
-{
-    return values->count;
-}
-
-const uint8_t *nd_values_bytes(const nd_values *values)
-{
-    return values->bytes;
-}
-
-const uint64_t *nd_values_ends(const nd_values *values)
-{
-    return values->ends;
-}
-
-const uint64_t *nd_values_tokens(const nd_values *values)
-{
-    return values->tokens;
 }
 
 int nd_values_append(nd_values *values, size_t size, size_t token_count, uint8_t **out)
@@ -109,31 +92,24 @@ void nd_values_truncate(nd_values *values, size_t count)
 
 nd_keys *nd_keys_new(void)
 {
-    return calloc(1, sizeof(nd_keys));
+    nd_keys *const keys = calloc(1, sizeof *keys + sizeof(nd_scratch));
+    if (keys != NULL)
+        keys->scratch = (nd_scratch *)(keys + 1);
+    return keys;
 }
 
 void nd_keys_watch(nd_keys *keys, int (*stopped)(void *context), void *context)
 {
-    keys->scratch.watch = (nd_watch){stopped, context};
+    keys->scratch->watch = (nd_watch){stopped, context};
 }
 
 void nd_keys_free(nd_keys *keys)
 {
     if (keys == NULL)
         return;
-    nd_scratch_free(&keys->scratch);
+    nd_scratch_free(keys->scratch);
     free(keys->rows);
     free(keys);
-}
-
-size_t nd_keys_count(const nd_keys *keys)
-{
-    return keys->count;
-}
-
-const nd_key *nd_keys_rows(const nd_keys *keys)
-{
-    return keys->rows;
 }
 
 int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high)

@@ -26,27 +26,10 @@ int nd_scratch_family(nd_scratch *scratch, int32_t family, uint64_t seed, size_t
 /* Room for so many hashes. */
 int nd_scratch_hashes(nd_scratch *scratch, size_t count, uint64_t **out);
 
-struct nd_values {
-    uint8_t *bytes;
-    size_t bytes_size, bytes_capacity;
-    uint64_t *ends;
-    size_t ends_capacity;
-    uint64_t *tokens;
-    size_t tokens_capacity;
-    size_t count;
-    nd_scratch scratch;
-};
-
 /* Appends a value of `size` bytes, to be filled by the caller: *out is valid until the next append. */
 int nd_values_append(nd_values *values, size_t size, size_t token_count, uint8_t **out);
 /* Back to so many values. */
 void nd_values_truncate(nd_values *values, size_t count);
-
-struct nd_keys {
-    nd_key *rows;
-    size_t count, rows_capacity;
-    nd_scratch scratch;
-};
 
 int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high);
 

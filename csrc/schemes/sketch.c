@@ -8,7 +8,7 @@ int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t
     if (scheme->plan != ND_PLAN_BANDS)
         return nd_scheme_value_check(scheme, value, size);
     ND_TRY(nd_scheme_file_keys(scheme, 0, value, size, keys));
-    ND_TRY(nd_scratch_hashes(&keys->scratch, (size_t)scheme->bands, &packed));
+    ND_TRY(nd_scratch_hashes(keys->scratch, (size_t)scheme->bands, &packed));
     nd_keys_pack(keys, (size_t)scheme->bands, (int64_t *)packed);
     out->keys = (const int64_t *)packed;
     out->key_count = (size_t)scheme->bands;
@@ -23,12 +23,12 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
     int status = nd_scheme_append_texts(scheme, rules, work, &text, &size, 1, values);
     if (status != ND_OK)
         return status;
-    size_t value_size = (size_t)nd_values_ends(values)[0];
+    size_t value_size = (size_t)values->ends[0];
     if (value_size > 0 && keys == NULL)
-        *out = (nd_sketch){.value = nd_values_bytes(values), .size = value_size};
+        *out = (nd_sketch){.value = values->bytes, .size = value_size};
     else if (value_size > 0)
-        status = nd_scheme_sketch_value(scheme, nd_values_bytes(values), value_size, keys, out);
-    out->token_count = nd_values_tokens(values)[0];
+        status = nd_scheme_sketch_value(scheme, values->bytes, value_size, keys, out);
+    out->token_count = values->tokens[0];
     return status;
 }
 

@@ -91,7 +91,7 @@ int nd_scheme_append_large(const nd_scheme *scheme, const nd_rules *rules, nd_te
     nd_stream to;
     const nd_drain drain = {nd_stream_take, &to};
     size_t token_count = 0;
-    ND_TRY(nd_stream_begin(&to, scheme, nd_hash_size(rules->spec.hash), &values->scratch));
+    ND_TRY(nd_stream_begin(&to, scheme, nd_hash_size(rules->spec.hash), values->scratch));
     ND_TRY(nd_text_drain(work, rules, text, size, &drain, &token_count));
     if (token_count < (size_t)rules->spec.min_tokens)
         to.count = 0;

@@ -16,9 +16,9 @@ static int append_wide_simhash(const nd_scheme *scheme, const shingles *from, si
     uint8_t *out;
     if (bits > 8 * from->digest_size)
         return ND_ERROR_PARAMETER;
-    ND_TRY(nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, bits, sizeof(int64_t)));
+    ND_TRY(nd_reserve(&values->scratch->counters, &values->scratch->counters_capacity, bits, sizeof(int64_t)));
     ND_TRY(nd_values_append(values, bits / 8, token_count, &out));
-    return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch.counters, out);
+    return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch->counters, out);
 }
 
 static int append_packed(const shingles *from, size_t token_count, nd_values *values)
@@ -26,7 +26,7 @@ static int append_packed(const shingles *from, size_t token_count, nd_values *va
     const size_t count = from->count;
     uint64_t *numbers; /* behind them the same in their order */
     uint8_t *out;
-    ND_TRY(nd_scratch_hashes(&values->scratch, 2 * count, &numbers));
+    ND_TRY(nd_scratch_hashes(values->scratch, 2 * count, &numbers));
     nd_set_numbers(from->hashes, count, numbers);
     const size_t distinct_count = nd_sorted_distinct(numbers, count, numbers + count);
     ND_TRY(nd_values_append(values, nd_set_size(distinct_count), token_count, &out));
@@ -46,7 +46,7 @@ static int append_shingles(const nd_scheme *scheme, const shingles *from, size_t
         return append_wide_simhash(scheme, from, token_count, values);
     if (scheme->kind == ND_SCHEME_MINHASH && scheme->evidence == ND_EVIDENCE_PACKED)
         return append_packed(from, token_count, values);
-    ND_TRY(nd_stream_begin(&to, scheme, from->digest_size, &values->scratch));
+    ND_TRY(nd_stream_begin(&to, scheme, from->digest_size, values->scratch));
     ND_TRY(nd_stream_take(&to, from->hashes, from->count));
     return nd_stream_finish(&to, token_count, values);
 }
@@ -121,8 +121,8 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
     if (digest_size == 0)
         return ND_ERROR_PARAMETER;
     /* In the counters: the scratch for hashes is the sketch's. */
-    ND_TRY(nd_reserve(&values->scratch.counters, &values->scratch.counters_capacity, count, sizeof(int64_t)));
-    uint64_t *const hashes = (uint64_t *)values->scratch.counters;
+    ND_TRY(nd_reserve(&values->scratch->counters, &values->scratch->counters_capacity, count, sizeof(int64_t)));
+    uint64_t *const hashes = (uint64_t *)values->scratch->counters;
     for (size_t i = 0; i < count; i++)
         hashes[i] = nd_load_big(digests + i * digest_size, digest_size < 8 ? digest_size : 8);
     shingles from = {.hashes = hashes, .digests = digests, .digest_size = digest_size, .count = count};

@@ -115,8 +115,8 @@ static int set_text(nd_cursor *cursor, nd_question *q)
     nd_values_clear(workspace->values);
     ND_TRY(nd_table_fail_status(table, nd_text_to_hashes(workspace->work, rules, text, size)));
     ND_TRY(nd_table_fail_status(table, nd_scheme_append_work(scheme, rules, workspace->work, workspace->values)));
-    q->fingerprint = nd_values_bytes(workspace->values);
-    q->fingerprint_size = (size_t)nd_values_ends(workspace->values)[0];
+    q->fingerprint = workspace->values->bytes;
+    q->fingerprint_size = (size_t)workspace->values->ends[0];
     return SQLITE_OK;
 }
 

@@ -221,9 +221,9 @@ static void result_fingerprint(sqlite3_context *context, sqlite3_value *text, in
         status = nd_scheme_append_texts(scheme, workspace->rules, workspace->work, &bytes, &size, 1, workspace->values);
     if (!nd_fail_status(context, status))
         return;
-    uint64_t value_size = nd_values_ends(workspace->values)[0];
+    uint64_t value_size = workspace->values->ends[0];
     if (value_size > 0)
-        sqlite3_result_blob64(context, nd_values_bytes(workspace->values), value_size, SQLITE_TRANSIENT);
+        sqlite3_result_blob64(context, workspace->values->bytes, value_size, SQLITE_TRANSIENT);
 }
 
 /* neardup_simhash(text [, shingle [, bits]]) -> SimHash code of the text, a blob of bits / 8 bytes, most significant bit first;

@@ -99,12 +99,12 @@ static int compare_texts(sqlite3_context *context, const nd_settings *settings, 
     nd_values_clear(values);
     if (!nd_fail_status(context, nd_scheme_append_texts(scheme, settings->rules, workspace->work, bytes, sizes, 2, values)))
         return 0;
-    const uint64_t *ends = nd_values_ends(values);
+    const uint64_t *ends = values->ends;
     sizes[0] = (size_t)ends[0];
     sizes[1] = (size_t)(ends[1] - ends[0]);
     if (sizes[0] == 0 || sizes[1] == 0)
         return 1;
-    bytes[0] = nd_values_bytes(values);
+    bytes[0] = values->bytes;
     bytes[1] = bytes[0] + ends[0];
     return compare_values(context, settings, bytes, sizes, similarity);
 }

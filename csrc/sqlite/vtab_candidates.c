@@ -133,7 +133,7 @@ static int begin_rows(candidates_cursor *cursor)
     sqlite3_value *const *inputs = cursor->head.inputs;
     cursor->reading = 1;
     if (cursor->of_codes) {
-        const nd_key *key = nd_keys_rows(cursor->keys) + cursor->key;
+        const nd_key *key = cursor->keys->rows + cursor->key;
         return nd_bind_two(cursor->rows, key->low, key->high);
     }
     int code = sqlite3_bind_value(cursor->rows, 1, inputs[1]);
@@ -200,7 +200,7 @@ static int step_rows(candidates_cursor *cursor, int *found)
     if (code != SQLITE_ROW)
         return nd_table_fail_database(table, code);
     if (cursor->of_codes) {
-        cursor->reading += sqlite3_column_int64(cursor->rows, 0) == nd_keys_rows(cursor->keys)[cursor->key].high;
+        cursor->reading += sqlite3_column_int64(cursor->rows, 0) == cursor->keys->rows[cursor->key].high;
         return read_entries(cursor);
     }
     cursor->id = sqlite3_column_int64(cursor->rows, 0);
@@ -243,7 +243,7 @@ static int make_keys(candidates_cursor *cursor)
     ND_TRY(nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_input_integer(base, 4, "max_distance", INT64_MIN, INT64_MAX, 0, &cursor->most));
     int status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
-    cursor->passes = nd_keys_count(cursor->keys);
+    cursor->passes = cursor->keys->count;
     return nd_table_fail_value(table, status, size);
 }
 

@@ -62,7 +62,7 @@ static int fill(nd_cursor *base, int filing, int group_input)
     else
         ND_TRY(containment_keys(cursor, settings, bytes, size, &status));
     ND_TRY(nd_table_fail_value(table, status, size));
-    base->count = nd_keys_count(cursor->keys);
+    base->count = cursor->keys->count;
     return SQLITE_OK;
 }
 
@@ -78,7 +78,7 @@ static int keys_fill(nd_cursor *cursor)
 
 static void keys_column(nd_cursor *base, sqlite3_context *context, int column)
 {
-    const nd_key *key = nd_keys_rows(((const keys_cursor *)base)->keys) + base->row;
+    const nd_key *key = ((const keys_cursor *)base)->keys->rows + base->row;
     sqlite3_result_int64(context, column == 0 ? key->table_no : column == 1 ? key->low : key->high);
 }
 

@@ -67,10 +67,10 @@ static void draw_value(const nd_scheme *scheme, size_t kinds, fingerprint *out)
 
 static size_t keys_of(const nd_keys *keys, int64_t *out)
 {
-    size_t count = nd_keys_count(keys);
+    size_t count = keys->count;
     CHECK(count <= KEYS_MAX);
     for (size_t i = 0; i < count; i++)
-        out[i] = nd_keys_rows(keys)[i].low;
+        out[i] = keys->rows[i].low;
     return count;
 }
 

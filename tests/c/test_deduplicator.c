@@ -87,9 +87,9 @@ static void note_keys(const nd_scheme *scheme, nd_keys *keys, record *out)
     if (out->size == 0 || scheme->plan != ND_PLAN_BANDS)
         return;
     CHECK(nd_scheme_file_keys(scheme, 0, out->value, out->size, keys) == ND_OK);
-    out->key_count = nd_keys_count(keys);
+    out->key_count = keys->count;
     for (size_t i = 0; i < out->key_count; i++)
-        out->keys[i] = nd_keys_rows(keys)[i].low;
+        out->keys[i] = keys->rows[i].low;
 }
 
 /* Only a plan of bands leaves out pairs that match by the rule. */

@@ -131,9 +131,9 @@ static void put_keys(lines *to, const nd_scheme *scheme, const uint8_t *value, s
     uint64_t all = 0;
     if (size > 0)
         CHECK(nd_scheme_file_keys(scheme, 5, value, size, keys) == ND_OK);
-    const size_t count = size > 0 ? nd_keys_count(keys) : 0;
+    const size_t count = size > 0 ? keys->count : 0;
     for (size_t i = 0; i < count; i++) {
-        const nd_key *const key = nd_keys_rows(keys) + i;
+        const nd_key *const key = keys->rows + i;
         all = all * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)key->table_no;
         all = all * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)key->low;
         all = all * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)key->high;

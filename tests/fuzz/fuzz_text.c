@@ -229,12 +229,12 @@ static void check_values(nd_text *work, const nd_rules *rules, const nd_scheme *
         const size_t large = nd_scheme_streams(scheme, nd_hash_size(rules->spec.hash)) != 0;
         if (large)
             PROMISE(nd_scheme_append_large(scheme, rules, work, text, size, values) == ND_OK);
-        const uint64_t *ends = nd_values_ends(values);
+        const uint64_t *ends = values->ends;
         const size_t value_size = (size_t)ends[0];
-        PROMISE(value_size == 0 || nd_scheme_value_check(scheme, nd_values_bytes(values), value_size) == ND_OK);
+        PROMISE(value_size == 0 || nd_scheme_value_check(scheme, values->bytes, value_size) == ND_OK);
         for (size_t i = 1; i < 2 + large; i++) {
-            PROMISE(ends[i] - ends[i - 1] == value_size && nd_values_tokens(values)[i] == nd_values_tokens(values)[0]);
-            PROMISE(value_size == 0 || memcmp(nd_values_bytes(values), nd_values_bytes(values) + ends[i - 1], value_size) == 0);
+            PROMISE(ends[i] - ends[i - 1] == value_size && values->tokens[i] == values->tokens[0]);
+            PROMISE(value_size == 0 || memcmp(values->bytes, values->bytes + ends[i - 1], value_size) == 0);
         }
     }
     nd_values_free(values);

@@ -189,8 +189,8 @@ static int is_value(const nd_scheme *scheme, const value *of)
 
 static void check_order(const nd_keys *keys)
 {
-    const nd_key *rows = nd_keys_rows(keys);
-    for (size_t i = 0; i < nd_keys_count(keys); i++) {
+    const nd_key *rows = keys->rows;
+    for (size_t i = 0; i < keys->count; i++) {
         PROMISE(rows[i].low <= rows[i].high);
         if (i > 0)
             PROMISE(rows[i - 1].table_no < rows[i].table_no ||
@@ -201,9 +201,9 @@ static void check_order(const nd_keys *keys)
 /* Buckets are rows of their own table, each with all of its parts. */
 static void check_buckets(const nd_scheme *scheme, const nd_keys *keys)
 {
-    const nd_key *rows = nd_keys_rows(keys);
+    const nd_key *rows = keys->rows;
     const int64_t parts = (int64_t)1 << ND_PART_BITS;
-    for (size_t i = 0; i < nd_keys_count(keys); i++) {
+    for (size_t i = 0; i < keys->count; i++) {
         PROMISE(rows[i].low >> (ND_BUCKET_BITS + ND_PART_BITS) == rows[i].table_no && rows[i].table_no >= 0);
         PROMISE(rows[i].low % parts == 0 && rows[i].high == rows[i].low + parts - 1);
         PROMISE((size_t)rows[i].table_no < nd_scheme_table_count(scheme));
@@ -213,9 +213,9 @@ static void check_buckets(const nd_scheme *scheme, const nd_keys *keys)
 /* One value is filed where the other is looked for. */
 static int do_meet(const nd_keys *filed, const nd_keys *probed)
 {
-    const nd_key *rows = nd_keys_rows(filed), *ranges = nd_keys_rows(probed);
-    for (size_t i = 0; i < nd_keys_count(probed); i++)
-        for (size_t j = 0; j < nd_keys_count(filed); j++)
+    const nd_key *rows = filed->rows, *ranges = probed->rows;
+    for (size_t i = 0; i < probed->count; i++)
+        for (size_t j = 0; j < filed->count; j++)
             if (rows[j].table_no == ranges[i].table_no && rows[j].low == ranges[i].low && rows[j].high == ranges[i].high)
                 return 1;
     return 0;
@@ -284,7 +284,7 @@ static void check_made(input *from, const nd_scheme *scheme)
     EACH_TIER(tier)
     {
         const int status = nd_scheme_append_digests(scheme, digests, digest_size, count, count, values);
-        const size_t made = nd_values_count(values);
+        const size_t made = values->count;
         PROMISE(tier == 0 || status == first);
         first = status;
         if (status != ND_OK) {
@@ -292,10 +292,10 @@ static void check_made(input *from, const nd_scheme *scheme)
             PROMISE(scheme->kind == ND_SCHEME_BINARYCODE || (size_t)scheme->bits > 8 * digest_size);
             continue;
         }
-        const size_t start = made > 1 ? (size_t)nd_values_ends(values)[made - 2] : 0;
-        const uint8_t *bytes = nd_values_bytes(values);
-        PROMISE(tier == 0 || (size_t)nd_values_ends(values)[made - 1] - start == made_size);
-        made_size = (size_t)nd_values_ends(values)[made - 1] - start;
+        const size_t start = made > 1 ? (size_t)values->ends[made - 2] : 0;
+        const uint8_t *bytes = values->bytes;
+        PROMISE(tier == 0 || (size_t)values->ends[made - 1] - start == made_size);
+        made_size = (size_t)values->ends[made - 1] - start;
         PROMISE((made_size == 0) == (count == 0));
         if (made_size == 0)
             continue;

@@ -21,10 +21,10 @@ size_t fuzz_stored_value(sqlite3 *db, const char *text, uint8_t *out, size_t roo
         nd_values *values = nd_values_new();
         PROMISE(work != NULL && values != NULL);
         PROMISE(nd_scheme_append_texts(&settings.scheme, settings.rules, work, &bytes, &size, 1, values) == ND_OK);
-        size = (size_t)nd_values_ends(values)[0];
+        size = (size_t)values->ends[0];
         PROMISE(size <= room);
         if (size > 0)
-            memcpy(out, nd_values_bytes(values), size);
+            memcpy(out, values->bytes, size);
         nd_values_free(values);
         nd_text_free(work);
     }
