@@ -96,7 +96,10 @@ def checked(init: Init) -> Init:
 
     @functools.wraps(init)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
-        bound = signature.bind(self, *args, **kwargs)
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}(): {error}") from None
         written = {name: value for name, value in bound.arguments.items() if name != "self"}
         bound.apply_defaults()
         parameters = {name: self._parameters[name] for name in wrapper.names}  # type: ignore[attr-defined]

@@ -364,3 +364,12 @@ def test_bits_beyond_the_hash():
     with pytest.raises(ParameterError, match="md5.*sha256"):
         SimHash(bits=128).fingerprint(TEXT)
     assert SimHash(bits=128).fingerprint(TEXT, TextRules(hash="md5")).shape == (16,)
+
+
+@pytest.mark.parametrize(
+    "made", [SimHash, MinHash, BottomK, BitSampling, Passages, BinaryCode, TextRules], ids=lambda made: made.__name__
+)
+def test_an_unknown_argument_is_an_error_of_the_scheme(made):
+    """A misspelt argument is a TypeError that names what was called, as of any Python function."""
+    with pytest.raises(TypeError, match=rf"{made.__name__}\(\): got an unexpected keyword argument 'treshold'"):
+        made(treshold=0.5)
