@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 Key = str | bytes | int
 """A document key: text, bytes or a signed 64-bit integer. 1 and '1' are different keys."""
@@ -386,6 +386,15 @@ class SyncReport:
     def total(self) -> int:
         """Documents added, replaced or deleted."""
         return self.added + self.replaced + self.deleted
+
+
+Report = TypeVar("Report", AddReport, SyncReport)
+
+
+def summed(first: Report, second: Report, **others: Any) -> Report:
+    """Two reports as one. others: the fields that are no sums."""
+    sums: dict[str, Any] = {one.name: getattr(first, one.name) + getattr(second, one.name) for one in fields(first)}
+    return replace(first, **{**sums, "problems": sums["problems"][:MOST_PROBLEMS], **others})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from .. import limits
@@ -16,7 +16,7 @@ from ..records import check_fields
 from ..store.database.transactions import current_task
 from ..store.ingest.batch_writer import IngestOptions
 from ..store.ingest.outcomes import Collector
-from ..values import MOST_PROBLEMS, AddReport
+from ..values import AddReport, summed
 from .calls import Calls
 from .threads import program_ends
 
@@ -157,8 +157,7 @@ class Load:
             await self._block.enter_async_context(index._transaction(self._begin, self._committed))
             self._is_open = True
         report = await index._call(lambda index, call: index._load(piece, options), None)
-        counts = {each.name: getattr(self._report, each.name) + getattr(report, each.name) for each in fields(AddReport)}
-        self._report = AddReport(**{**counts, "problems": counts["problems"][:MOST_PROBLEMS]})
+        self._report = summed(self._report, report)
         self._stored += len(piece)
         if self._progress is not None:
             answer = self._progress(self._stored)

@@ -10,20 +10,17 @@ from typing import Any
 from .. import limits
 from ..errors import DuplicateKeyError, NearDupError
 from ..index import Index
-from ..values import MOST_PROBLEMS, AddReport, SyncReport
+from ..values import AddReport, SyncReport, summed
 from .inputs.source import InputRecord, RecordError, Source, in_pieces
 from .output import as_json_value, count_text
 from .progress import Meter
 from .wording import in_command_terms
 
-_COUNTS = ("added", "replaced", "ignored", "skipped", "matched")
-
 
 def sum_of_reports(first: AddReport, second: AddReport, before: int) -> AddReport:
     """The second starts after the first `before` records."""
-    later = (replace(problem, record=before + problem.record) for problem in second.problems)
-    counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
-    return AddReport(**counts, problems=(*first.problems, *later)[:MOST_PROBLEMS])
+    later = tuple(replace(problem, record=before + problem.record) for problem in second.problems)
+    return summed(first, replace(second, problems=later))
 
 
 def feed(

@@ -117,11 +117,7 @@ def _queryable_records(index: Index, source: Source) -> Iterator[InputRecord]:
             try:
                 index.scheme.code_value(record.text.strip())
             except ParameterError as error:
-                problem = source.problem(record, in_command_terms(str(error)))
-                if source.options.on_error != "skip":
-                    raise RecordError(problem) from error
-                source.skipped += 1
-                source.add_problem(problem)
+                source.skip_record(RecordError(source.problem(record, in_command_terms(str(error)))))
                 continue
         yield record
 

@@ -27,7 +27,7 @@ from .inputs.edits import AddFields, adding_fields, require_fields
 from .inputs.encodings import BOM, UTF8, Converter
 from .inputs.files import STDIN, FileError, Inputs, NamedFile
 from .inputs.records import RecordSource
-from .inputs.source import InputRecord, Problem, ReadOptions
+from .inputs.source import InputRecord, Problem, ReadOptions, RecordError
 from .output import add_afterword, as_json_value, count_text, emit_json, print_note
 from .outputs import scratch_folder
 from .wording import in_command_terms
@@ -153,8 +153,7 @@ class Passing:
                 self._add(record.raw, dict.fromkeys(MARKS))
             duplicate_of, similarity = self._offer(record)
         except ValueError as error:
-            self._source.skipped += 1
-            self._source.add_problem(self._source.problem(record, in_command_terms(str(error))))
+            self._source.skip_record(RecordError(self._source.problem(record, in_command_terms(str(error)))))
             return
         if duplicate_of is None or self._mark:
             self._taken.append((record, dict(zip(MARKS, (as_json_value(duplicate_of), similarity), strict=True))))

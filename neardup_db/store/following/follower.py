@@ -12,7 +12,7 @@ import apsw
 from ... import limits
 from ...errors import MismatchError, ParameterError
 from ...parameters import quoted
-from ...values import MOST_PROBLEMS, SyncReport
+from ...values import SyncReport, summed
 from ..database.errors import translated
 from ..ingest.writer import Writer
 from ..layout.following import PREFIX, SCAN, Following
@@ -115,7 +115,8 @@ class Follower:
             batch_limit = min(limits_given, default=None)
             batch_report, looked, scan_ended = self._sync_batch(batch_limit, full and not done_keys, report_progress)
             scanned += scan_ended
-            report = _summed(report, batch_report)
+            compared = report.compared or batch_report.compared
+            report = summed(report, batch_report, compared=compared, complete=batch_report.complete)
             done_keys += looked
             remaining = None if remaining is None else remaining - looked
             is_last = batch_report.complete or remaining == 0 or batch_limit is None or not looked
@@ -167,12 +168,3 @@ class Follower:
             return bool(reader_store.db.value(reader_store.sql(sql), (SCAN,)))
         except apsw.SQLError:  # the table of pending keys was dropped
             return True
-
-
-def _summed(first: SyncReport, second: SyncReport) -> SyncReport:
-    counts = {
-        name: getattr(first, name) + getattr(second, name)
-        for name in ("added", "replaced", "deleted", "unchanged", "skipped", "matched", "found")
-    }
-    problems = (*first.problems, *second.problems)[:MOST_PROBLEMS]
-    return SyncReport(**counts, compared=first.compared or second.compared, complete=second.complete, problems=problems)
