@@ -46,10 +46,10 @@ if __name__ != "__main__":  # what a command does not need, as each of them impo
 
 def ask(door: str, words: list[str]) -> None:
     """Has the program run, and ends as it does."""
-    asked = marshal.dumps((words, os.getcwd(), dict(os.environ)))
+    asked = marshal.dumps((words, dict(os.environ)))
     server = _socket.socket(_socket.AF_UNIX)
     server.connect(door)
-    streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in (0, 1, 2))
+    streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in (0, 1, 2, os.open(".", os.O_RDONLY)))
     server.sendmsg([len(asked).to_bytes(8, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     server.sendall(asked)
     status = int.from_bytes(server.recv(4), "big", signed=True)
@@ -84,11 +84,11 @@ def serve(door: str) -> str:
         else:
             sys.exit()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    size, streams, _, _ = socket.recv_fds(command, 8, 3)
+    size, (*streams, folder), _, _ = socket.recv_fds(command, 8, 4)
     with command.makefile("rb") as asked:
-        words, cwd, environment = marshal.loads(asked.read(int.from_bytes(size, "big")))
+        words, environment = marshal.loads(asked.read(int.from_bytes(size, "big")))
     if child := os.fork():
-        for stream in streams:
+        for stream in (*streams, folder):
             os.close(stream)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         command.send(status.to_bytes(4, "big", signed=True))
@@ -97,7 +97,8 @@ def serve(door: str) -> str:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    os.chdir(cwd)
+    os.fchdir(folder)
+    os.close(folder)
     os.environ.clear()
     os.environ.update(environment)
     if words[0] == "-c":

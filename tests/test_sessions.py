@@ -175,7 +175,9 @@ STREAMS: list[tuple[str, int, str]] = [
 def test_a_closed_or_full_stream_is_named(folder: Path, line: str, code: int, sentence: str) -> None:
     """Whatever becomes of the streams, and whichever encoding they have, the program ends with a sentence, and no key chooses a
     colour."""
-    program = " ".join(f"'{word}'" for word in PROGRAM)
+    at_start = ("&-", ">/dev/full", "PYTHONIOENCODING")  # what Python looks at as it starts
+    python = PROGRAM[:1] if any(what in line for what in at_start) else interpreter()
+    program = " ".join(f"'{word}'" for word in (*python, *PROGRAM[1:]))
     script = f'set -o pipefail; neardup() {{ {program} "$@"; }}; {line}'
     done = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     told = (done.stdout + done.stderr).decode("utf-8", "replace")

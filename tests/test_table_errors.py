@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
+from interpreter import interpreter
 from test_dedup import texts
 from test_table_files import FORMATS, ONE, OTHER, dedup, read, refused, source, stories, write
 
@@ -95,7 +96,7 @@ for i in range(0, len(whole), int(sys.argv[3])):
 print("done")
 """
     step = "1" if long_run else "7" if more_rounds else "47"
-    command = [sys.executable, "-I", "-c", program, path, tmp_path / f"out{FORMATS[name]}", step]
+    command = [*interpreter(), "-c", program, path, tmp_path / f"out{FORMATS[name]}", step]
     told = subprocess.run(command, capture_output=True, text=True)
     assert told.stdout == "done\n", told.stderr[-2000:]
 

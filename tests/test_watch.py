@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from interpreter import interpreter
 
 from neardup_db import BinaryCode, Index, MinHash
 from neardup_db.cli import main
@@ -32,16 +33,16 @@ PATIENCE_S = 120
 """Seconds after which a stream that gives nothing is taken for one that waits."""
 TELLS = f"import faulthandler; faulthandler.dump_traceback_later({PATIENCE_S - 10})"
 """What a program that is about to be ended as one that waits is doing, on its standard error."""
-COMMAND = [sys.executable, "-c", f"{TELLS}; {HEARS}; from neardup_db.cli import main; main()", "watch"]
+COMMAND = ["-c", f"{TELLS}; {HEARS}; from neardup_db.cli import main; main()", "watch"]
 
 
 class Stream:
     """The program, with its standard input and output as pipes."""
 
-    def __init__(self, folder: Path, *arguments: object) -> None:
+    def __init__(self, folder: Path, *arguments: object, python: Sequence[str] = (sys.executable,)) -> None:
         environment = {**os.environ, "TMPDIR": str(folder), "SQLITE_TMPDIR": str(folder)}
         self.program = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*python, *COMMAND, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             cwd=folder, env=environment, bufsize=0,
         )  # fmt: skip
         self.arrived = b""
@@ -87,7 +88,7 @@ def started(tmp_path: Path) -> Iterator[Any]:
 
 def watched(folder: Path, text: str | bytes, *arguments: object) -> tuple[str, str, int]:
     """What the command makes of a whole input."""
-    stream = Stream(folder, *arguments)
+    stream = Stream(folder, *arguments, python=interpreter())
     out, err = stream.program.communicate(text.encode() if isinstance(text, str) else text, timeout=PATIENCE_S)
     return out.decode(), err.decode(), stream.program.returncode
 
