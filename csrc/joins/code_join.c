@@ -232,36 +232,34 @@ static void make_masks(code_join *join)
 static int join_within(code_join *join)
 {
     size_t part_count = (size_t)1 << join->part_bits, bucket_count = (size_t)1 << (join->key_bits - join->part_bits);
-    int status = ND_OK;
     for (size_t part = 0; part < part_count; part++) {
         fill_buckets(join, part, 0, join->ends);
-        for (size_t b = 0, start = 0; b < bucket_count && status == ND_OK; start = join->ends[b++])
+        for (size_t b = 0, start = 0; b < bucket_count; start = join->ends[b++])
             if (join->ends[b] > start + 1)
-                status = join_buckets(join, start, join->ends[b], start, join->ends[b]);
+                ND_TRY(join_buckets(join, start, join->ends[b], start, join->ends[b]));
     }
-    return status;
+    return ND_OK;
 }
 
 /* Pairs of one bucket and of two whose keys differ by a flip: all buckets must be there. */
 static int join_between(code_join *join)
 {
     size_t part_count = (size_t)1 << join->part_bits, bucket_count = (size_t)1 << (join->key_bits - join->part_bits);
-    int status = ND_OK;
     for (size_t part = 0; part < part_count; part++)
         fill_buckets(join, part, part_start(join, part), join->ends + part * bucket_count);
     bucket_count *= part_count;
-    for (size_t b = 0, start = 0; b < bucket_count && status == ND_OK; start = join->ends[b++]) {
+    for (size_t b = 0, start = 0; b < bucket_count; start = join->ends[b++]) {
         size_t end = join->ends[b];
         if (start == end)
             continue;
-        status = join_buckets(join, start, end, start, end);
-        for (size_t f = 1; f < join->flip_count && status == ND_OK; f++) {
+        ND_TRY(join_buckets(join, start, end, start, end));
+        for (size_t f = 1; f < join->flip_count; f++) {
             size_t other = b ^ (size_t)join->flips[f];
             if (other > b && join->ends[other - 1] < join->ends[other])
-                status = join_buckets(join, start, end, join->ends[other - 1], join->ends[other]);
+                ND_TRY(join_buckets(join, start, end, join->ends[other - 1], join->ends[other]));
         }
     }
-    return status;
+    return ND_OK;
 }
 
 static int reserve_buckets(code_join *join, size_t buckets)

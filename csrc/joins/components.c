@@ -89,10 +89,8 @@ static int enter(nd_components *components, int64_t member)
 
 int nd_components_join(nd_components *components, int64_t a, int64_t b)
 {
-    int status = enter(components, a);
-    if (status == ND_OK)
-        status = enter(components, b);
-    if (status == ND_OK)
-        components->nodes[place_of(components, nd_components_find(components, a))].parent = nd_components_find(components, b);
-    return status;
+    ND_TRY(enter(components, a));
+    ND_TRY(enter(components, b));
+    components->nodes[place_of(components, nd_components_find(components, a))].parent = nd_components_find(components, b);
+    return ND_OK;
 }

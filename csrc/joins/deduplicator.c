@@ -105,23 +105,10 @@ static double bound_of(void *context)
     return deduplicator->best != NONE && deduplicator->similarity > threshold ? deduplicator->similarity : threshold;
 }
 
-/* Whether a set of so many bytes, as it is stored, can match, or match better. */
-static int is_near_in_size(nd_deduplicator *deduplicator, size_t value_size)
-{
-    const size_t own = deduplicator->own.size / 8;
-    const size_t other = deduplicator->scheme.evidence == ND_EVIDENCE_PACKED ? nd_set_count(value_size) : value_size / 8;
-    const double bound = bound_of(deduplicator);
-    const size_t needed = bound > 0 ? nd_overlap_needed(own + other, bound) : 0;
-    return needed <= own && needed <= other;
-}
-
 static int compare(nd_deduplicator *deduplicator, uint32_t record, nd_verdict *verdict)
 {
     nd_compared other = {.id = deduplicator->kept.at[record].number};
     other.bytes = value_of(deduplicator, record, &other.size);
-    verdict->matches = 0;
-    if (nd_compares_sets(&deduplicator->verifier.rule) && !is_near_in_size(deduplicator, other.size))
-        return ND_OK;
     ND_TRY(nd_unpack(&deduplicator->scheme, &deduplicator->numbers[1], &other.bytes, &other.size));
     return nd_verify(&deduplicator->verifier, deduplicator->own, other, bound_of(deduplicator), verdict);
 }

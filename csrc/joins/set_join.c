@@ -159,11 +159,10 @@ static int add_pair(nd_set_join *join, uint32_t a, uint32_t b, double similarity
 /* Every member of one chain with every member of the other; with chain == other, every two members once. */
 static int add_chains(nd_set_join *join, uint32_t chain, uint32_t other, double similarity)
 {
-    int status = ND_OK;
-    for (uint32_t a = chain; a != NONE && status == ND_OK; a = join->next[a])
-        for (uint32_t b = chain == other ? join->next[a] : other; b != NONE && status == ND_OK; b = join->next[b])
-            status = add_pair(join, a, b, similarity);
-    return status;
+    for (uint32_t a = chain; a != NONE; a = join->next[a])
+        for (uint32_t b = chain == other ? join->next[a] : other; b != NONE; b = join->next[b])
+            ND_TRY(add_pair(join, a, b, similarity));
+    return ND_OK;
 }
 
 static int verify_one(nd_set_join *join, size_t s, size_t other)
@@ -176,14 +175,13 @@ static int verify_one(nd_set_join *join, size_t s, size_t other)
 
 static int verify(nd_set_join *join, size_t s, size_t met)
 {
-    int status = ND_OK;
-    for (size_t i = 0; i < met && status == ND_OK; i++) {
+    for (size_t i = 0; i < met; i++) {
         int dead = join->meetings[join->met[i]].overlap == DEAD;
         join->meetings[join->met[i]].overlap = 0;
         if (!dead)
-            status = verify_one(join, s, join->met[i]);
+            ND_TRY(verify_one(join, s, join->met[i]));
     }
-    return status;
+    return ND_OK;
 }
 
 /* ---- bitmaps instead of lists ------------------------------------------------------------------------------------------------ */
@@ -252,15 +250,15 @@ static int choose_words(const nd_set_join *join, size_t *words)
     double looking, verifying, least;
     if (join->sets.count < 4 * ND_JOIN_SAMPLE)
         return ND_OK;
-    int status = sample_costs(join, *words, &looking, &verifying);
-    for (size_t more = 2 * *words; status == ND_OK && more <= ND_BITMAPS_WORDS_MAX && verifying > looking; more *= 2) {
+    ND_TRY(sample_costs(join, *words, &looking, &verifying));
+    for (size_t more = 2 * *words; more <= ND_BITMAPS_WORDS_MAX && verifying > looking; more *= 2) {
         least = looking + verifying;
-        status = sample_costs(join, more, &looking, &verifying);
+        ND_TRY(sample_costs(join, more, &looking, &verifying));
         if (looking + verifying >= least)
             break;
         *words = more;
     }
-    return status;
+    return ND_OK;
 }
 
 static int make_bitmaps(nd_set_join *join)
@@ -270,25 +268,23 @@ static int make_bitmaps(nd_set_join *join)
     size_t words = nd_bitmaps_words(usual, join->threshold);
     if (words == 0)
         return ND_OK;
-    int status = choose_words(join, &words);
-    if (status == ND_OK)
-        status = nd_bitmaps_new(&join->bitmaps, words, join->sets.count, longest, join->threshold);
-    for (size_t s = 0; s < join->sets.count && status == ND_OK; s++)
+    ND_TRY(choose_words(join, &words));
+    ND_TRY(nd_bitmaps_new(&join->bitmaps, words, join->sets.count, longest, join->threshold));
+    for (size_t s = 0; s < join->sets.count; s++)
         nd_bitmaps_add(&join->bitmaps, s, nd_sets_values(&join->sets, s), join->sets.lengths[s]);
-    return status;
+    return ND_OK;
 }
 
 static int look_at_bitmaps(nd_set_join *join, size_t s, size_t first)
 {
     uint32_t found[ND_BITMAPS_STEP];
-    int status = ND_OK;
-    while (first < s && status == ND_OK) {
+    while (first < s) {
         size_t count = nd_bitmaps_find(&join->bitmaps, s, join->sets.lengths[s], &first, found);
-        for (size_t i = 0; i < count && status == ND_OK; i++)
+        for (size_t i = 0; i < count; i++)
             if (nd_sets_wanted(&join->sets, s, found[i]))
-                status = verify_one(join, s, found[i]);
+                ND_TRY(verify_one(join, s, found[i]));
     }
-    return status;
+    return ND_OK;
 }
 
 /* ---- all ---------------------------------------------------------------------------------------------------------------------- */
@@ -296,17 +292,16 @@ static int look_at_bitmaps(nd_set_join *join, size_t s, size_t first)
 /* The pairs of one set after the other, the longer of each pair, until there are `most` of them or no set is left. */
 static int join_sets(nd_set_join *join, size_t most)
 {
-    int status = ND_OK;
-    for (; join->next_set < join->sets.count && join->pairs->count < most && status == ND_OK; join->next_set++) {
+    for (; join->next_set < join->sets.count && join->pairs->count < most; join->next_set++) {
         size_t s = join->next_set, first = join->first_long = first_partner(join, s, join->first_long);
         if (!join->listed || (join->bitmaps.words > 0 && lists_are_longer(join, s, first)))
-            status = look_at_bitmaps(join, s, first);
+            ND_TRY(look_at_bitmaps(join, s, first));
         else
-            status = verify(join, s, probe(join, s));
-        if (status == ND_OK && join->sets.split == ND_NO_SPLIT)
-            status = add_chains(join, join->sets.leader[s], join->sets.leader[s], 1.0);
+            ND_TRY(verify(join, s, probe(join, s)));
+        if (join->sets.split == ND_NO_SPLIT)
+            ND_TRY(add_chains(join, join->sets.leader[s], join->sets.leader[s], 1.0));
     }
-    return status;
+    return ND_OK;
 }
 
 static int make_lists(nd_set_join *join)
