@@ -16,7 +16,7 @@ static void check_minhash(const char *tier, int32_t family)
         hashes[i] = draw();
     for (size_t p = 0; p < LENGTHS; p++)
         for (size_t n = 1; n < LENGTHS; n++) {
-            CHECK(nd_isa_force("scalar") == ND_OK);
+            CHECK(nd_isa_force(nd_isa_at(0)) == ND_OK);
             CHECK(nd_minhash(family, a, b, lengths[p], hashes, lengths[n], expected) == ND_OK);
             CHECK(nd_isa_force(tier) == ND_OK);
             CHECK(nd_minhash(family, a, b, lengths[p], hashes, lengths[n], got) == ND_OK);
@@ -32,7 +32,7 @@ static void check_simhash(const char *tier)
         for (size_t n = 0; n < LENGTHS; n++) {
             size_t skew = (size + n) % 8;
             uint8_t *digests = skewed(size * lengths[n], skew);
-            CHECK(nd_isa_force("scalar") == ND_OK);
+            CHECK(nd_isa_force(nd_isa_at(0)) == ND_OK);
             CHECK(nd_simhash(digests, lengths[n], size, 8 * size, NULL, counters, expected) == ND_OK);
             CHECK(nd_isa_force(tier) == ND_OK);
             CHECK(nd_simhash(digests, lengths[n], size, 8 * size, NULL, counters, got) == ND_OK);

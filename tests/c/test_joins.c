@@ -139,7 +139,7 @@ static void check_jaccard_pairs(const char *tier)
     nd_pairs *expected = nd_pairs_new(), *got = nd_pairs_new();
     CHECK(expected != NULL && got != NULL);
     for (double threshold = 0.1; threshold < 1; threshold += 0.1) {
-        CHECK(nd_isa_force("scalar") == ND_OK && join_sets(values, ends, SETS, SIZE_MAX, threshold, expected) == ND_OK);
+        CHECK(nd_isa_force(nd_isa_at(0)) == ND_OK && join_sets(values, ends, SETS, SIZE_MAX, threshold, expected) == ND_OK);
         CHECK(nd_isa_force(tier) == ND_OK && join_sets(values, ends, SETS, SIZE_MAX, threshold, got) == ND_OK);
         size_t count = expected->count;
         CHECK(got->count == count && (threshold > 0.6 || count > 0));

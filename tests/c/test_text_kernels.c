@@ -205,7 +205,7 @@ int main(void)
 {
     nd_rules *const rules[] = {rules_of(ND_NORMALIZE_NFKC, ND_CASE_FOLD), rules_of(ND_NORMALIZE_NFC, ND_CASE_LOWER),
         rules_of(ND_NORMALIZE_NONE, ND_CASE_NONE)};
-    CHECK(nd_isa_force("scalar") == ND_OK);
+    CHECK(nd_isa_force(nd_isa_at(0)) == ND_OK);
     const nd_kernels *const scalar = nd_kernels_active();
     for (int i = 0; i < nd_isa_count(); i++) {
         const char *const tier = nd_isa_at(i);
