@@ -68,7 +68,6 @@
 /* Bits of a bucket that is a hash, up to ND_BUCKET_BITS. Part of the format; few of them make groups and codes collide. */
 #define ND_HASHED_BITS ND_LIMIT(ND_BUCKET_BITS, 3)
 #define ND_FIRST_SEEN ND_LIMIT(64, 2)     /* places for the candidates of a query, a power of two */
-#define ND_NEAR_ON_STACK ND_LIMIT(256, 2) /* near entries of a row that need no memory */
 
 /* ---- joins of a candidate table -------------------------------------------------------------------------------------- */
 

@@ -186,12 +186,13 @@ int nd_table_fail_database(nd_table *table, int code);
 int nd_table_fail_status(nd_table *table, int status);
 /* The same of a stored value of `size` bytes that was read. */
 int nd_table_fail_value(nd_table *table, int status, size_t size);
-/* Takes over a message (or NULL) and returns the code. */
-int nd_table_fail_message(nd_table *table, int code, char *message);
 /* An input that must be a blob, which `name` names. */
 int nd_input_blob(nd_cursor *cursor, int which, const char *name, const uint8_t **bytes, size_t *size);
 /* An integer input within bounds, `fallback` where it was not given. */
 int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out);
+
+/* The entries in a column of {index}_code_bucket. (statements.c) */
+int nd_column_entries(nd_table *table, sqlite3_stmt *statement, int column, size_t code_size, nd_entries *entries);
 
 /* Adds the fingerprints from first_id to last_id of the index in the table's cache to a filing that was begun, and sorts it.
  * (vtab_filing.c) */

@@ -1,5 +1,6 @@
 /* statements.c: statements on the tables of an index. */
 #include "sqlite/neardup.h"
+#include "neardup_buckets.h"
 
 /* While a statement runs, whatever is prepared after sqlite3_interrupt fails with its code, even an empty text. Libraries before
  * 3.41 have no sqlite3_is_interrupted. */
@@ -32,4 +33,14 @@ int nd_column_is_intact(sqlite3_stmt *statement, int value)
     const uint8_t *bytes = sqlite3_column_blob(statement, value);
     size_t size = (size_t)sqlite3_column_bytes(statement, value);
     return bytes != NULL && nd_xxh3_64(bytes, size, 0) == (uint64_t)sqlite3_column_int64(statement, value + 1);
+}
+
+int nd_column_entries(nd_table *table, sqlite3_stmt *statement, int column, size_t code_size, nd_entries *entries)
+{
+    const uint8_t *bytes = sqlite3_column_blob(statement, column);
+    size_t size = (size_t)sqlite3_column_bytes(statement, column);
+    if (bytes != NULL && sqlite3_column_type(statement, column) == SQLITE_BLOB &&
+        nd_entries_read(bytes, size, code_size, entries) == ND_OK)
+        return SQLITE_OK;
+    return nd_table_fail(table, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
 }

@@ -75,6 +75,14 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
+/* Takes over a message (or NULL) and returns the code. */
+static int fail_message(nd_table *table, int code, char *message)
+{
+    sqlite3_free(table->base.zErrMsg);
+    table->base.zErrMsg = message;
+    return code;
+}
+
 /* ---- cursors --------------------------------------------------------------------------------------------------------- */
 
 static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
@@ -161,7 +169,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
     if (spec->reads == ND_READS_INDEX || !has_settings(cursor, cache))
         code = nd_cache_open(cache, cursor->inputs[0], &message);
     if (code != SQLITE_OK)
-        return nd_table_fail_message(table, code, message);
+        return fail_message(table, code, message);
     cursor->serial = cache->serial;
     code = spec->cursor.fill(cursor);
     nd_cache_release(cache);
@@ -254,13 +262,6 @@ int nd_input_is_null(const nd_cursor *cursor, int which)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------------ */
 
-int nd_table_fail_message(nd_table *table, int code, char *message)
-{
-    sqlite3_free(table->base.zErrMsg);
-    table->base.zErrMsg = message;
-    return code;
-}
-
 int nd_table_fail(nd_table *table, const char *format, ...)
 {
     va_list arguments;
@@ -269,7 +270,7 @@ int nd_table_fail(nd_table *table, const char *format, ...)
     va_end(arguments);
     char *message = sentence == NULL ? NULL : sqlite3_mprintf("%s: %s", table->spec->name, sentence);
     sqlite3_free(sentence);
-    return nd_table_fail_message(table, message == NULL ? SQLITE_NOMEM : SQLITE_ERROR, message);
+    return fail_message(table, message == NULL ? SQLITE_NOMEM : SQLITE_ERROR, message);
 }
 
 int nd_table_fail_database(nd_table *table, int code)

@@ -152,18 +152,13 @@ static void end_rows(candidates_cursor *cursor)
 /* The near ones among the entries of the row. Most buckets are one row, the last one that they may have: nothing comes after it. */
 static int read_entries(candidates_cursor *cursor)
 {
-    nd_table *table = nd_table_of(&cursor->head);
-    const uint8_t *code, *bytes;
+    const uint8_t *code;
     size_t code_size;
     cursor->near_count = cursor->next_near = 0;
     if (sqlite3_column_int64(cursor->rows, 1) != sqlite3_value_int64(cursor->head.inputs[2]))
         return SQLITE_OK;
     (void)nd_value_bytes(cursor->head.inputs[1], &code, &code_size);
-    bytes = sqlite3_column_blob(cursor->rows, 2);
-    size_t size = (size_t)sqlite3_column_bytes(cursor->rows, 2);
-    if (bytes == NULL || sqlite3_column_type(cursor->rows, 2) != SQLITE_BLOB ||
-        nd_entries_read(bytes, size, code_size, &cursor->entries) != ND_OK)
-        return nd_table_fail(table, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
+    ND_TRY(nd_column_entries(nd_table_of(&cursor->head), cursor->rows, 2, code_size, &cursor->entries));
     if (nd_buffer_reserve((void **)&cursor->near, &cursor->near_room, cursor->entries.count, sizeof *cursor->near) != SQLITE_OK)
         return SQLITE_NOMEM;
     if (cursor->most >= 0)

@@ -65,7 +65,6 @@ static void give_near(sqlite3_context *context, const nd_entries *entries, const
 
 static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
-    uint32_t few[ND_NEAR_ON_STACK], *places = few;
     nd_entries entries;
     if (nd_any_null(argc, argv))
         return;
@@ -86,18 +85,14 @@ static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
         nd_fail(context, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
         return;
     }
-    if (entries.count > ND_NEAR_ON_STACK) {
-        places = sqlite3_malloc64(entries.count * sizeof *places);
-        if (places == NULL) {
-            sqlite3_result_error_nomem(context);
-            return;
-        }
+    uint32_t *places = (uint32_t *)nd_workspace_numbers(nd_function_workspace(context), 0, (entries.count + 1) / 2);
+    if (places == NULL) {
+        sqlite3_result_error_nomem(context);
+        return;
     }
     size_t count = most < 0 ? 0 : nd_entries_near(&entries, code, (uint64_t)most, places);
     if (count > 0)
         give_near(context, &entries, code, places, count);
-    if (places != few)
-        sqlite3_free(places);
 }
 
 const nd_scalar_spec nd_near_scalars[] = {{"neardup_near", 3, 0, sql_near}, {NULL, 0, 0, NULL}};

@@ -43,7 +43,7 @@ static int take(nd_table *table, nd_filing *filing, sqlite3_stmt *statement)
     if (status == ND_ERROR_DAMAGED)
         return nd_table_fail(table, "fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order", id,
             table->cache.settings.index);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_status(table, status);
 }
 
 static const char values_sql[] = "SELECT id, group_id, value, value_hash, crowd FROM %s_fingerprint "
@@ -65,8 +65,7 @@ int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int6
     sqlite3_reset(statement);
     if (code != SQLITE_DONE)
         return code;
-    int status = nd_filing_sort(filing);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_status(table, nd_filing_sort(filing));
 }
 
 /* The rows from `keys`. */
@@ -91,7 +90,7 @@ static int take_given(filing_cursor *cursor, const nd_scheme *scheme, int64_t fi
     sqlite3_free(numbers);
     if (status == ND_OK)
         status = nd_filing_sort(cursor->filing);
-    return status == ND_OK ? SQLITE_OK : nd_table_fail_status(table, status);
+    return nd_table_fail_status(table, status);
 }
 
 static int filing_next(nd_cursor *base)

@@ -17,11 +17,7 @@ static int add_row(nearest_cursor *cursor, sqlite3_stmt *rows, size_t code_size)
 {
     nd_table *table = nd_table_of(&cursor->head);
     nd_entries entries;
-    const uint8_t *bytes = sqlite3_column_blob(rows, 1);
-    size_t size = (size_t)sqlite3_column_bytes(rows, 1);
-    if (bytes == NULL || sqlite3_column_type(rows, 1) != SQLITE_BLOB ||
-        nd_entries_read(bytes, size, code_size, &entries) != ND_OK)
-        return nd_table_fail(table, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
+    ND_TRY(nd_column_entries(table, rows, 1, code_size, &entries));
     return nd_table_fail_status(table, nd_nearest_add(cursor->nearest, &entries));
 }
 
