@@ -168,8 +168,7 @@ static int add_chains(nd_set_join *join, uint32_t chain, uint32_t other, double 
 static int verify_one(nd_set_join *join, size_t s, size_t other)
 {
     uint32_t a = join->sets.leader[s], b = join->sets.leader[other];
-    double similarity = nd_jaccard(bytes_of(join, a), length_of(join, a), bytes_of(join, b), length_of(join, b),
-        join->threshold);
+    double similarity = nd_jaccard(bytes_of(join, a), length_of(join, a), bytes_of(join, b), length_of(join, b), join->threshold);
     return similarity >= join->threshold ? add_chains(join, a, b, similarity) : ND_OK;
 }
 
