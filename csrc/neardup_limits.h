@@ -67,7 +67,7 @@
 #define ND_PART_BYTES ND_LIMIT(1900, 100) /* bytes of entries in a row of several: two such rows fill a page */
 /* Bits of a bucket that is a hash, up to ND_BUCKET_BITS. Part of the format; few of them make groups and codes collide. */
 #define ND_HASHED_BITS ND_LIMIT(ND_BUCKET_BITS, 3)
-#define ND_FIRST_SEEN ND_LIMIT(64, 2)     /* places for the candidates of a query, a power of two */
+#define ND_FIRST_SEEN ND_LIMIT(64, 2) /* places for the candidates of a query, a power of two */
 
 /* ---- joins of a candidate table -------------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@
 #define ND_PASSED_ROWS ND_LIMIT(8, 2)         /* rows skipped before seeking instead */
 #define ND_ITEM_BITS 20                       /* which fingerprint of a page */
 #define ND_PAGE_ITEMS ND_LIMIT((size_t)1 << ND_ITEM_BITS, (size_t)3)
-#define ND_KEPT_BYTES ND_LIMIT((size_t)64 << 20, (size_t)512) /* values kept in memory for repeated comparisons */
+#define ND_KEPT_BYTES ND_LIMIT((size_t)64 << 20, (size_t)512)    /* values kept in memory for repeated comparisons */
 #define ND_CANDIDATES_MAX ND_LIMIT((size_t)1 << 22, (size_t)5)   /* sorted and compared together */
 #define ND_RESULTS_MAX ND_LIMIT((size_t)1 << 20, (size_t)24)     /* pairs of several fingerprints: a caller can ask for fewer */
 #define ND_CANDIDATES_ASKED ND_LIMIT((size_t)1 << 16, (size_t)3) /* candidates between two checks for an interrupt */
