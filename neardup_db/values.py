@@ -393,7 +393,9 @@ Report = TypeVar("Report", AddReport, SyncReport)
 
 def summed(first: Report, second: Report, **others: Any) -> Report:
     """Two reports as one. others: the fields that are no sums."""
-    sums: dict[str, Any] = {one.name: getattr(first, one.name) + getattr(second, one.name) for one in fields(first)}
+    sums: dict[str, Any] = {}
+    for one in fields(first):
+        sums[one.name] = getattr(first, one.name) + getattr(second, one.name)
     return replace(first, **{**sums, "problems": sums["problems"][:MOST_PROBLEMS], **others})
 
 

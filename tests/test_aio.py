@@ -125,7 +125,7 @@ async def test_errors_are_those_of_index(index: AsyncIndex) -> None:
 
 ON_THE_LOOP = {
     "require_open", "is_arrow", "check_callable", "check_choice", "check_fields", "check_if_exists", "check_integer",
-    "check_timeout", "current_task", "name", "__post_init__",
+    "check_timeout", "current_task", "name", "summed", "__post_init__",
 }  # fmt: skip
 """Functions of the package outside of aio/ that the loop's thread may call: none of them waits, or reads the file."""
 
