@@ -442,8 +442,8 @@ def test_executors_that_lack_a_package_are_refused(spark: Any, monkeypatch: pyte
     assert f"pip install 'neardup-db[spark]=={__version__}'" in message and "PYSPARK_PYTHON" in message
     (packages,) = (bare_python.parent.parent / "lib").glob("python3.*/site-packages")
     package = packages / "neardup_db.py"
-    package.write_text("__version__ = '0.0.1'")
-    assert f"has neardup_db 0.0.1, the driver {__version__}" in refused(spark, monkeypatch, bare_python)
+    package.write_text("__version__ = '0.0.10'")  # of another length: Python may have compiled the file in the same second
+    assert f"has neardup_db 0.0.10, the driver {__version__}" in refused(spark, monkeypatch, bare_python)
     package.write_text(f"__version__ = {__version__!r}")
     assert "cannot import pyarrow" in refused(spark, monkeypatch, bare_python)
 
