@@ -1,4 +1,5 @@
-/* test_packing.c: the rows of a bucket hold what was filed there less what was taken out, in its order, and no row is too large. */
+/* test_packing.c: the rows of a bucket hold what was filed there less what was taken out, in its order, and no row is too large; rows
+ * of keys come in the order of their table. */
 #include "check.h"
 #include "neardup_buckets.h"
 
@@ -88,8 +89,32 @@ static void check_taking_out(nd_packing *packing, size_t parts, size_t size, siz
     CHECK(found.last == (int64_t)parts - 1); /* the last number stays the last */
 }
 
+/* Rows of keys come by key, group and item, whatever many of them have in common. */
+static void check_order(size_t kinds, unsigned shift, size_t groups)
+{
+    const nd_scheme scheme = {.kind = ND_SCHEME_MINHASH, .plan = ND_PLAN_BANDS, .bands = 1};
+    nd_filing *filing = nd_filing_new();
+    nd_filed row, before = {.low = INT64_MIN, .group_id = INT64_MIN};
+    size_t count = 0;
+    CHECK(filing != NULL);
+    nd_filing_begin(filing, &scheme, 0);
+    for (int64_t id = 0; id < MOST; id++) {
+        const int64_t key = (int64_t)((draw() % kinds - kinds / 2) << shift);
+        CHECK(nd_filing_add_keys(filing, (int64_t)(draw() % groups), id, 0, &key, 1) == ND_OK);
+    }
+    CHECK(nd_filing_sort(filing) == ND_OK);
+    for (; nd_filing_next(filing, &row) == ND_OK; before = row, count++)
+        CHECK(row.low > before.low || (row.low == before.low && (row.group_id > before.group_id ||
+                                                                    (row.group_id == before.group_id && row.id > before.id))));
+    CHECK(count == MOST);
+    nd_filing_free(filing);
+}
+
 int main(void)
 {
+    for (unsigned shift = 0; shift < 64; shift += 7)
+        for (size_t kinds = 1; kinds < 100000; kinds *= 9)
+            check_order(kinds, shift, 1 + shift % 3);
     nd_packing *packing = nd_packing_new();
     nd_bucket_room room = {10, 1};
     CHECK(packing != NULL);
