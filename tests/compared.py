@@ -12,10 +12,7 @@ from history_model import CLOCK, START, Counts, Difference, History, State, conf
 from standard import connect
 from support import Model, parts_of
 
-from neardup_db import (
-    ANY_GROUP,
-    Index,
-)
+from neardup_db import ANY_GROUP, Index
 
 
 def window_of(window: float | None) -> Any:

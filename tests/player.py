@@ -15,15 +15,7 @@ from history_model import CLOCK, Counts, Difference, History, Operation, Raised,
 from loads import Load
 from support import Case, Model
 
-from neardup_db import (
-    DuplicateKeyError,
-    Index,
-    KeyNotFoundError,
-    MismatchError,
-    NearDupError,
-    ParameterError,
-    limits,
-)
+from neardup_db import DuplicateKeyError, Index, KeyNotFoundError, MismatchError, NearDupError, ParameterError, limits
 
 _WRITES = {
     "add", "add_if_new", "add_many", "delete", "delete_group", "delete_part", "update", "expire", "keep_newest", "transaction",

@@ -310,11 +310,7 @@ def test_commit_every_keeps_what_was_committed(tmp_path: Path) -> None:
         yield bad
 
     for place, (bad, error, kept) in enumerate(
-        [
-            ((7, None), ParameterError, 6),
-            ((0, "again"), DuplicateKeyError, 6),
-            (None, ZeroDivisionError, 6),
-        ]
+        [((7, None), ParameterError, 6), ((0, "again"), DuplicateKeyError, 6), (None, ZeroDivisionError, 6)]
     ):
         with Index(tmp_path / f"{place}.db", SETS, text=WORDS, durability="normal") as index:
             with pytest.raises(error):

@@ -12,19 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tasks import (
-    PATIENCE,
-    SCHEME,
-    TEXTS,
-    Gate,
-    Stop,
-    begun,
-    cancelled,
-    records,
-    run,
-    story,
-    with_index,
-)
+from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, records, run, story, with_index
 
 from neardup_db import Index, ParameterError
 from neardup_db.aio import AsyncIndex, LateResult

@@ -15,16 +15,7 @@ import pytest
 from interpreter import interpreter
 from tasks import PATIENCE, SCHEME, TEXTS, Gate, Stop, begun, cancelled, nobody_works, records, run, story, with_index
 
-from neardup_db import (
-    BusyError,
-    ClosedError,
-    CorruptIndexError,
-    Index,
-    MismatchError,
-    NearDupError,
-    ParameterError,
-    SimHash,
-)
+from neardup_db import BusyError, ClosedError, CorruptIndexError, Index, MismatchError, NearDupError, ParameterError, SimHash
 from neardup_db.aio import AsyncIndex, calls
 from neardup_db.aio.threads import Lane
 

@@ -18,16 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import SETS, WORDS
 
-from neardup_db import (
-    AddReport,
-    BitSampling,
-    DuplicateKeyError,
-    Index,
-    MinHash,
-    ParameterError,
-    SimHash,
-    TextRules,
-)
+from neardup_db import AddReport, BitSampling, DuplicateKeyError, Index, MinHash, ParameterError, SimHash, TextRules
 
 TEXTS = [
     "a b c d", "a b c d e", "", "日本語のテキストの例", "x y z", "x y z und ein längerer Text, der nirgends hineinpasst", "x y z",

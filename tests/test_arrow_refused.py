@@ -15,12 +15,7 @@ import pytest
 from support import SETS, WORDS
 from test_arrow import KEYS, TABLE, TEXTS, table
 
-from neardup_db import (
-    Index,
-    MinHash,
-    NearDupError,
-    ParameterError,
-)
+from neardup_db import Index, MinHash, NearDupError, ParameterError
 
 # ---- what is refused -----------------------------------------------------------------------------------------------------
 

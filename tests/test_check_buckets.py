@@ -93,9 +93,7 @@ def before_all_tables(held: Rows) -> None:
     ids=lambda one: getattr(one, "__name__", None),
 )
 @pytest.mark.parametrize(
-    "scheme",
-    [SimHash(), BitSampling(bits=64, max_distance=4, chunks=8), BinaryCode(128, 10), BinaryCode(64, 10)],
-    ids=repr,
+    "scheme", [SimHash(), BitSampling(bits=64, max_distance=4, chunks=8), BinaryCode(128, 10), BinaryCode(64, 10)], ids=repr
 )
 def test_the_entries_of_buckets(tmp_path: Path, scheme: Any, change: Any, problems: list[str]) -> None:
     """Entries and rows that are missing, foreign, changed or there twice are found and mended."""

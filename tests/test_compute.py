@@ -63,10 +63,7 @@ def test_simhash(weighed, size):
     """Each bit is the sign of the weights with it less those without, ties 0, for any number of leading bits."""
     digests, weights = [one[0] for one in weighed], [one[1] for one in weighed]
     bits = 8 * size
-    for used, code in (
-        (weights, compute.simhash(digests, bits, weights)),
-        ([1] * len(digests), compute.simhash(digests, bits)),
-    ):
+    for used, code in ((weights, compute.simhash(digests, bits, weights)), ([1] * len(digests), compute.simhash(digests, bits))):
         expected = 0
         for bit in range(bits):
             balance = sum(w if d[bit // 8] >> 7 - bit % 8 & 1 else -w for d, w in zip(digests, used, strict=True))

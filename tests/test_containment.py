@@ -191,10 +191,7 @@ def test_the_file_remembers(tmp_path: Path) -> None:
 
 def test_explain_tells_the_plan() -> None:
     """Exact indexes look at every fingerprint of the group; bottom-k probes hashes and meets those that have one of them."""
-    for name, plan, probes, candidates in (
-        ("hashes", "scan_packed_containment", 0, 3),
-        ("bottomk", "prefix_containment", 2, 2),
-    ):
+    for name, plan, probes, candidates in (("hashes", "scan_packed_containment", 0, 3), ("bottomk", "prefix_containment", 2, 2)):
         scheme, store_text = WHOLE[name]
         with Index(":memory:", scheme, text=WORDS, store_text=store_text) as index:
             index.add("both", "ash bay elm")

@@ -121,8 +121,7 @@ def test_each_title_that_goes_is_like_one_that_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "keep"),
-    [("usual", "first"), *(("tiny", keep) for keep in ("first", "last", "longest", "by:score", "by:-score"))],
+    ("cut", "keep"), [("usual", "first"), *(("tiny", keep) for keep in ("first", "last", "longest", "by:score", "by:-score"))]
 )
 def test_the_command_is_brute_force(tmp_path: Path, keep: str, cut: str, request: pytest.FixtureRequest) -> None:
     """JSON lines, CSV and Parquet, in one file and in shards, with and without a kept index, have the rows and the marks of brute

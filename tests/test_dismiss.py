@@ -272,10 +272,7 @@ def test_a_document_that_was_set_apart_does_not_take_an_old_number() -> None:
             " WHERE id = 3",
             "dismissed documents that share their fingerprint: 1",
         ),
-        (
-            "INSERT INTO neardup_match VALUES (2, 1, 1.0, NULL, 0)",
-            "dismissed pairs that are recorded as matches: 2-1",
-        ),
+        ("INSERT INTO neardup_match VALUES (2, 1, 1.0, NULL, 0)", "dismissed pairs that are recorded as matches: 2-1"),
         ("DROP INDEX neardup_dismissed_other", "tables, indexes or views that are missing or changed: neardup_dismissed_other"),
         ("UPDATE neardup_document SET cluster_id = NULL WHERE id = 1", "documents that match one of another cluster: 1"),
         ("DELETE FROM neardup_dismissed", "documents that match one of another cluster: 1"),

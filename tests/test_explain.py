@@ -95,13 +95,7 @@ def test_explain_on_the_terminal(path: Path) -> None:
     """Two keys give verdict, similarity, where they met, the words that differ and the shingles; one text gives its query."""
     code, told, _ = run("explain", path, "a1", "a2")
     assert code == 0
-    for expected in (
-        "a1 and a2    a match",
-        "true Jaccard  0.5",
-        "[-Monday-]",
-        "{+Tuesday+}",
-        "  cancelled on monday\n",
-    ):
+    for expected in ("a1 and a2    a match", "true Jaccard  0.5", "[-Monday-]", "{+Tuesday+}", "  cancelled on monday\n"):
         assert expected in told
     assert "no match" in run("explain", path, "a1", "far")[1]
     assert json.loads(run("explain", path, "a1", "a2", "--json")[1])["only_b"][0] == "cancelled on tuesday"

@@ -107,10 +107,7 @@ def test_pandas_without_pyarrow_is_told_what_to_install(index: Index, monkeypatc
     """Where pyarrow is missing, a frame of pandas as records or questions is refused with two remedies."""
     frame = pandas.DataFrame({"id": [1], "body": ["the quick brown fox jumps"]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for call in (
-        lambda: index.add_many(frame, key="id", text="body"),
-        lambda: index.query_many(frame, text="body"),
-    ):
+    for call in (lambda: index.add_many(frame, key="id", text="body"), lambda: index.query_many(frame, text="body")):
         with pytest.raises(ParameterError, match=r"pandas.DataFrame, which needs pyarrow .*'neardup-db\[arrow\]'.*zip\(df"):
             call()
     assert index.add_many(zip(frame["id"], frame["body"], strict=True)).added == 1

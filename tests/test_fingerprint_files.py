@@ -194,11 +194,7 @@ def test_files_that_are_none_of_ours(tmp_path: Path) -> None:
         pq.write_table(pa.table({"key": ["a"], "value": [b"1"]}), plain)
         text = tmp_path / "text.parquet"
         text.write_text("no Parquet")
-        for path, error in (
-            (plain, FormatError),
-            (text, FormatError),
-            (folder, ParameterError),
-        ):
+        for path, error in ((plain, FormatError), (text, FormatError), (folder, ParameterError)):
             with pytest.raises(error):
                 index.import_fingerprints(path)
         with pytest.raises(ParameterError, match="none' is no file: give the path"):

@@ -65,11 +65,7 @@ def test_digests_equal_hashlib(name: str, hash_number: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "fnv32", "fnv64"),
-    [
-        (b"", 0x811C9DC5, 0xCBF29CE484222325),
-        (b"a", 0xE40C292C, 0xAF63DC4C8601EC8C),
-        (b"foobar", 0xBF9CF968, 0x85944171F73967E8),
-    ],
+    [(b"", 0x811C9DC5, 0xCBF29CE484222325), (b"a", 0xE40C292C, 0xAF63DC4C8601EC8C), (b"foobar", 0xBF9CF968, 0x85944171F73967E8)],
 )
 def test_fnv1a(text: bytes, fnv32: int, fnv64: int) -> None:
     """FNV-1a gives the vectors of its authors."""

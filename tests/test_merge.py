@@ -16,16 +16,7 @@ from merging import TEXTS, documents
 from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model
 from test_joins import contents
 
-from neardup_db import (
-    BinaryCode,
-    CorruptIndexError,
-    DuplicateKeyError,
-    FormatError,
-    Index,
-    MinHash,
-    NearDupError,
-    ParameterError,
-)
+from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, FormatError, Index, MinHash, NearDupError, ParameterError
 
 
 def put(index: Index, case: Case, key: Any, content: Any, **more: Any) -> None:

@@ -16,17 +16,7 @@ from load import in_another_thread, run_threads
 from merging import TEXTS, documents
 from support import SETS, WORDS
 
-from neardup_db import (
-    BusyError,
-    ClosedError,
-    Index,
-    MinHash,
-    MismatchError,
-    ParameterError,
-    SimHash,
-    TextRules,
-    limits,
-)
+from neardup_db import BusyError, ClosedError, Index, MinHash, MismatchError, ParameterError, SimHash, TextRules, limits
 from neardup_db.store.ingest.segment import Segment
 from neardup_db.store.ingest.stored import Stored
 
@@ -88,10 +78,7 @@ def test_an_index_of_another_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("if_exists", ["error", "ignore", "replace"])
 def test_what_is_too_old_for_a_window_stays_behind(if_exists: Any) -> None:
     """As what has expired does: it is no document here, and does not take the place of one that is."""
-    with (
-        Index(":memory:", SETS, text=WORDS, window=timedelta(hours=1)) as index,
-        Index(":memory:", SETS, text=WORDS) as other,
-    ):
+    with Index(":memory:", SETS, text=WORDS, window=timedelta(hours=1)) as index, Index(":memory:", SETS, text=WORDS) as other:
         other.add_many([("a", "five six"), ("b", "eight nine"), ("c", "one two")])
         other.connection.execute("UPDATE neardup_document SET added_at = added_at - 3600000 WHERE key <> 'c'")
         index.add("a", "one two three")
@@ -285,11 +272,7 @@ def test_a_rebuild_in_between_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Stored, "rows", rebuilt)
     options: dict[str, Any] = {"text": WORDS, "store_text": True}
     Index(tmp_path / "a.db", MinHash(), **options).close()
-    with (
-        Index(tmp_path / "a.db") as a,
-        Index(tmp_path / "a.db") as again,
-        Index(":memory:", MinHash(), **options) as b,
-    ):
+    with Index(tmp_path / "a.db") as a, Index(tmp_path / "a.db") as again, Index(":memory:", MinHash(), **options) as b:
         b.add_many(enumerate(TEXTS))
         if "text" not in changes:
             assert a.merge(b, commit_every=2).added == 6

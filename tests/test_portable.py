@@ -72,9 +72,7 @@ these modules lack in Python 3.12 for Windows."""
 METHODS = "add_signal_handler chown is_mount lchmod owner"
 """Of pathlib and asyncio."""
 
-THERE = {
-    ("system", "*"): "the twins are there",
-}
+THERE = {("system", "*"): "the twins are there"}
 
 
 def modules(words: str) -> dict[str, ast.Module]:

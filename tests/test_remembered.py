@@ -13,17 +13,7 @@ import apsw
 import pytest
 from support import SETS, WORDS
 
-from neardup_db import (
-    BinaryCode,
-    BusyError,
-    Index,
-    MinHash,
-    MismatchError,
-    NearDupError,
-    ParameterError,
-    clock,
-    limits,
-)
+from neardup_db import BinaryCode, BusyError, Index, MinHash, MismatchError, NearDupError, ParameterError, clock, limits
 
 
 def story(number: int) -> str:

@@ -248,12 +248,7 @@ SCRIPTS = {
     "thai": (THAI, "แม่", "พ่อ", ["เ", "มื่", "อ", "ว", "า"]),
     "arabic": (ARABIC, "أمس", "اليوم", ["ذهبنا", "أمس", "إلى"]),
     "hindi": (HINDI, "कल", "आज", ["कल", "हम", "पुराने"]),
-    "emoji": (
-        EMOJI,
-        "trip",
-        "tour",
-        ["👍🏽", "great", "👨", "👩", "👧", "👦", "family", "🇩🇪", "trip", "❤"],
-    ),
+    "emoji": (EMOJI, "trip", "tour", ["👍🏽", "great", "👨", "👩", "👧", "👦", "family", "🇩🇪", "trip", "❤"]),
 }
 TOKEN_COUNTS = {"arabic": 11, "hindi": 17, "emoji": 15}
 

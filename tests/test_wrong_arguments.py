@@ -147,7 +147,7 @@ INDEX = {
         "paths": wrong("is of type .*: give a list", 5, None)
         + wrong("give the path of a Parquet file", [])
         + wrong("^paths has 5", [5])
-        + wrong("^'.*none' is no file: give the path", "none"),
+        + wrong("^'.*none' is no file: give the path", "none")
     },
     "matches": {
         "group": wrong("give ANY_GROUP, or None for the group of the document", "g", 1.5),
@@ -174,7 +174,7 @@ INDEX = {
         + changes("expires_at", EXPIRY)
         + changes("ttl", TTL)
         + changes("metadata", METADATA)
-        + [Wrong(LEFT_OUT, "^ttl=.*: give a time, and no expires_at=; expires_at=None clears the expiry", both) for both in ENDS],
+        + [Wrong(LEFT_OUT, "^ttl=.*: give a time, and no expires_at=; expires_at=None clears the expiry", both) for both in ENDS]
     },
 }
 
@@ -228,7 +228,7 @@ SCHEME_CALLS = {
         "texts": wrong(r"give a list of texts; fingerprint\(text\) takes one", "one", b"one")
         + wrong("give a list of texts, a numpy array or an Arrow array", 5, None)
         + wrong(r"^texts\[1\]=.* is of type \w+: give str", ["a", None], ["a", 1.5], ["a", ["b"]])
-        + wrong(r"^texts\[3000\]=5 is of type int: give str", ["x"] * 3000 + [5]),
+        + wrong(r"^texts\[3000\]=5 is of type int: give str", ["x"] * 3000 + [5])
     },
 }
 

@@ -73,10 +73,7 @@ def main() -> None:
 
     records = folder / "records.jsonl"
     records.write_bytes(b"".join(json.dumps({"id": key, "text": text}).encode() + b"\n" for key, text in texts.items()))
-    for arguments in (
-        ["add", "added.db", "records.jsonl"],
-        ["dedup", "records.jsonl", "-o", "unique.jsonl", "--json"],
-    ):
+    for arguments in (["add", "added.db", "records.jsonl"], ["dedup", "records.jsonl", "-o", "unique.jsonl", "--json"]):
         told[arguments[0]] = run(command, folder, arguments)
     told["unique"] = len((folder / "unique.jsonl").read_text("utf-8").splitlines())
     told["left"] = sorted(path.name for path in folder.iterdir())

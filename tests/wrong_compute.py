@@ -48,11 +48,7 @@ COMPUTE_CALLS = {
         "distance": wrong("give an integer from 0 to 3", -1, 4),
     },
     "bottom_k": {"hashes": HASHES, "k": wrong("give an integer from 1 to", 0, 1.5)},
-    "candidate_probability": {
-        "similarity": wrong("give a number from 0 to 1", 1.1, -0.1, math.nan),
-        "bands": SIZE,
-        "rows": SIZE,
-    },
+    "candidate_probability": {"similarity": wrong("give a number from 0 to 1", 1.1, -0.1, math.nan), "bands": SIZE, "rows": SIZE},
     "choose_bands": {
         "threshold": FRACTION + wrong(r"^recall=.* at threshold=0\.05 with num_perm=10: .*0\.401263", 0.05, num_perm=10)
     },
@@ -69,10 +65,7 @@ COMPUTE_CALLS = {
         "blocks": wrong("give an integer from 4 to 64", 3, 65),
         "others": ARRAY + wrong("^codes have 64 bits and others 128: pairs are of codes of one size", [bytes(16)]),
     },
-    "hamming_distance": {
-        "a": LIKE_THE_OTHER,
-        "b": LIKE_THE_OTHER,
-    },
+    "hamming_distance": {"a": LIKE_THE_OTHER, "b": LIKE_THE_OTHER},
     "hash_bytes": {
         "data": inside("text", TEXT),
         "hash": choice("give 'xxh3_64', 'fnv1a_32', 'fnv1a_64', 'djb2a', 'md5', 'sha1' or 'sha256'"),
