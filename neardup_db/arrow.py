@@ -22,8 +22,7 @@ KEYS = "strings, integers or binary, or cast it"
 METADATA = "JSON values: strings, numbers, booleans, and lists and structs of them; cast it, e.g. times to strings"
 """The accepted column types, for messages."""
 
-_INLINE = 12
-"""The longest string that a string view holds inline, in bytes."""
+_INLINE = 12  # the longest string that a string view holds inline, in bytes
 
 
 class ArrowStream(Protocol):

@@ -10,8 +10,7 @@ from .arrays import Array, np
 from .located import LocatedTexts
 from .native import Values, check, copied, ffi, lib, new, owned, pointer, text_batches, workspace
 
-NO_SPLIT = 2**64 - 1
-"""The `split` argument of a join within one collection."""
+NO_SPLIT = 2**64 - 1  # the `split` argument of a join within one collection
 
 
 def is_value(scheme: Any, value: bytes) -> bool:

@@ -20,11 +20,8 @@ from .schemes import Scheme, scheme_from_settings
 from .schemes.base import rules_of, values_of
 from .text import TextRules
 
-FORMAT = 1
-"""Raised when the columns or their contents change."""
-
-SETTINGS = "neardup_db"
-"""Name of the settings in the metadata of the column of values."""
+FORMAT = 1  # raised when the columns or their contents change
+SETTINGS = "neardup_db"  # name of the settings in the metadata of the column of values
 
 _ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_TYPES = {"string": "string", "int64": "long", "binary": "binary"}

@@ -18,17 +18,10 @@ Self = TypeVar("Self", bound="Immutable")
 class Immutable:
     """Base of `TextRules` and the schemes: frozen, compared by parameters, with a `repr` that can be evaluated."""
 
-    _parameters: ClassVar[dict[str, Parameter[Any]]] = {}
-    """All parameters by name, in the order of their rows in a file: those of the constructor, and others that it chooses."""
-
-    names: ClassVar[tuple[str, ...]] = ()
-    """The parameters of the constructor."""
-
-    always_shown: ClassVar[tuple[str, ...]] = ()
-    """The parameters that `repr` shows even if they have their defaults."""
-
-    given: Mapping[str, Any]
-    """The parameters that the caller gave, with their final values."""
+    _parameters: ClassVar[dict[str, Parameter[Any]]] = {}  # all by name, in the order of their rows in a file
+    names: ClassVar[tuple[str, ...]] = ()  # of the constructor's parameters
+    always_shown: ClassVar[tuple[str, ...]] = ()  # parameters that `repr` shows even if they have their defaults
+    given: Mapping[str, Any]  # parameters that the caller gave, with their final values
 
     def __init_subclass__(cls) -> None:
         declared = {name: one for name, one in vars(cls).items() if isinstance(one, Parameter)}

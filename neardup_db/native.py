@@ -182,8 +182,7 @@ def digests_of_hash(name_number: int, seed: int, data: bytes) -> bytes:
     return bytes(ffi.buffer(digest, lib.nd_hash_size(name_number)))
 
 
-HASHES = words("text.hash")
-"""The built-in hashes, in the order of their numbers in C (ND_HASH_*)."""
+HASHES = words("text.hash")  # the built-in hashes, in the order of their numbers in C (ND_HASH_*)
 
 
 def signed_hash(value: bytes) -> int:

@@ -140,11 +140,8 @@ MEMORY = ":memory:"
 
 _INDEX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}\Z")
 
-_LONGEST_SUFFIX = len("-journal")
-"""The longest suffix that SQLite appends to a database file name."""
-
-_LONGEST_PATH = 512
-"""The longest path that SQLite opens, in bytes."""
+_LONGEST_SUFFIX = len("-journal")  # the longest suffix that SQLite appends to a database file name
+_LONGEST_PATH = 512  # the longest path that SQLite opens, in bytes
 
 
 def is_index_name(name: Any) -> TypeGuard[str]:
@@ -220,8 +217,7 @@ def check_window(window: Any) -> WindowSize | None:
 
 # ---- documents -----------------------------------------------------------------------------------------------------------
 
-_DEEPEST = 1000
-"""The deepest nesting that SQLite accepts as valid JSON."""
+_DEEPEST = 1000  # the deepest nesting that SQLite accepts as valid JSON
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -339,11 +335,8 @@ def _depth(text: str) -> int:
     return deepest
 
 
-LATEST_MS = 10**17
-"""The limit of stored times, in milliseconds before and after 1970."""
-
-_FIRST_S, _LAST_S = 946_684_800, 7_258_118_400
-"""2000-01-01 and 2200-01-01, UTC. A number outside this range is a duration or has another unit."""
+LATEST_MS = 10**17  # the limit of stored times, in milliseconds before and after 1970
+_FIRST_S, _LAST_S = 946_684_800, 7_258_118_400  # 2000-01-01, 2200-01-01 UTC; other numbers are durations or have other units
 
 _UNITS = {"milliseconds": 1000, "microseconds": 10**6, "nanoseconds": 10**9}
 

@@ -11,17 +11,13 @@ from collections.abc import Callable
 
 IS_WINDOWS = os.name == "nt"
 
-REMOVES_OPEN_FILES = not IS_WINDOWS
-"""Whether an open or loaded file can be removed and renamed."""
+REMOVES_OPEN_FILES = not IS_WINDOWS  # whether an open or loaded file can be removed and renamed
 
 EXTENSION_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 """The file suffix of a library that SQLite loads."""
 
-LONGEST_NAME = 255
-"""The longest file name if the folder does not tell: in bytes, or in UTF-16 units on Windows."""
-
-_LONGEST_PLAIN_PATH = 220
-"""The longest path that every Windows program accepts: 260 less the suffixes of SQLite and of temporary names."""
+LONGEST_NAME = 255  # the longest file name if the folder does not tell: in bytes, or in UTF-16 units on Windows
+_LONGEST_PLAIN_PATH = 220  # every Windows program accepts 260 with the suffixes of SQLite and of temporary names
 
 
 def require_python_lock() -> None:

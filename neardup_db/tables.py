@@ -16,8 +16,7 @@ from .arrays import np
 from .errors import ParameterError
 from .values import Cluster, Document, Match, Pair
 
-Columns = dict[str, Any]
-"""Column names with lists or numpy arrays of equal length."""
+Columns = dict[str, Any]  # column names with lists or numpy arrays of equal length
 
 Kind = type[Match] | type[Pair] | type[Cluster] | type[Document]
 _KINDS: tuple[Kind, ...] = (Match, Pair, Cluster, Document)

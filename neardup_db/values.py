@@ -21,15 +21,13 @@ class AnyGroup(Enum):
 ANY_GROUP: Final = AnyGroup.ANY_GROUP
 """As the `group` of a query: documents of every group, and documents without a group."""
 
-SHOWN_KEYS, SHOWN_TEXT = 12, 200
-"""Keys of a cluster, and characters of a text, in a repr."""
+SHOWN_KEYS, SHOWN_TEXT = 12, 200  # keys of a cluster, and characters of a text, in a repr
 
 
 Part = str | int
 """The name of one code of a document: text or a signed 64-bit integer."""
 
-Times = tuple[int, int, int]
-"""When a document was added and last seen, in milliseconds, and how often it was offered."""
+Times = tuple[int, int, int]  # when a document was added and last seen, in milliseconds, and how often it was offered
 
 
 class Record(NamedTuple):
@@ -323,8 +321,7 @@ class AllowedText:
     allowed_at: float
 
 
-MOST_PROBLEMS = 100
-"""The most skipped records that an AddReport lists."""
+MOST_PROBLEMS = 100  # the most skipped records that an AddReport lists
 
 
 @dataclass(frozen=True, slots=True)

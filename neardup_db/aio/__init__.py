@@ -326,8 +326,7 @@ class _Listing(AsyncIterator[Item]):
         self._items: Iterator[Item] | None = None
         self._size = 1
         self._ready: deque[Item] = deque()
-        self._mutex = threading.Lock()
-        """Serializes the threads that resume the generator, because an earlier step may still run for a cancelled task."""
+        self._mutex = threading.Lock()  # earlier steps may still run for a cancelled task
         self._is_over = False
         self._error: BaseException | None = None
 

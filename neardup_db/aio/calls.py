@@ -29,8 +29,7 @@ class LateResult(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
-    error: BaseException | None
-    """None if the call succeeded; `result` is then its return value."""
+    error: BaseException | None  # None if the call succeeded; `result` is then its return value
 
 
 def _logged(late: LateResult) -> None:
@@ -42,12 +41,10 @@ class Calls:
     """An Index, its writing thread, its reading threads, and the event loop of the calling tasks."""
 
     _index: Index | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
-    """The loop of the last call."""
+    _loop: asyncio.AbstractEventLoop | None = None  # of the last call
     _has_readers = False
     _closing: asyncio.Task[None] | None = None
-    _owner: object | None = None
-    """The task inside a transaction, and how many of its transactions are open."""
+    _owner: object | None = None  # the task inside a transaction, and how many of its transactions are open
     _depth = 0
 
     def __init__(
@@ -67,8 +64,7 @@ class Calls:
         self._on_late_result = on_late_result or _logged
         most = limits.READERS_MAX
         self._most = most if readers is None else check_integer("readers", readers, 1, most)
-        self._loads: dict[object, Callable[[], Awaitable[None]]] = {}
-        """By task that reads the records of a load: a function that stores the pending records."""
+        self._loads: dict[object, Callable[[], Awaitable[None]]] = {}  # by task that reads a load: stores the pending records
         self._begin()
 
     # ---- the object --------------------------------------------------------------------------------------------------

@@ -69,16 +69,13 @@ class Load:
         self._on_outcome: Any = given.on_outcome
         on_outcome = None if given.on_outcome is None else lambda *outcome: self._heard.append(outcome)
         self._options = replace(given, commit_every=None, progress=None, on_outcome=on_outcome)
-        self._block = AsyncExitStack()
-        """The open transaction, if there is one."""
+        self._block = AsyncExitStack()  # the open transaction, if there is one
         self._is_open = False
-        self._depth = 0
-        """The transactions around the load."""
+        self._depth = 0  # transactions around the load
         self._piece: list[Any] = []
         self._size = 0
         self._stored = 0
-        self._in_block = 0
-        """Records of the open transaction, including the pending records."""
+        self._in_block = 0  # records of the open transaction, including the pending records
         self._heard: list[tuple[Any, ...]] = []
         self._report = AddReport()
         self._is_read = False

@@ -22,11 +22,8 @@ from ..errors import ClosedError
 Late = Callable[[Any, "BaseException | None"], None]
 """Receives the result or error of a call that had begun when its task was cancelled."""
 
-_LOOK_AGAIN_S = 0.5
-"""The interval in seconds at which a thread waiting for a loop checks that the loop still runs."""
-
-_EXIT_S = 30.0
-"""How long the interpreter waits at exit for running calls, in seconds."""
+_LOOK_AGAIN_S = 0.5  # how often a thread waiting for a loop checks that the loop still runs
+_EXIT_S = 30.0  # how long the interpreter waits at exit for running calls
 
 _logger = logging.getLogger("neardup_db.aio")
 program_ends = threading.Event()

@@ -40,36 +40,20 @@ class Scheme(Immutable, ABC):
     A subclass names its settings and defines its fingerprint.
     """
 
-    name: ClassVar[str]
-    """The value of the setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode' or 'passages'."""
-
-    takes_text: ClassVar[bool] = True
-    """False if the application supplies the fingerprints (`BinaryCode`)."""
-
-    takes_codes: ClassVar[bool] = False
-    """True if a fingerprint is a bit code, which `add_code` and `query_code` accept."""
+    name: ClassVar[str]  # the setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode' or 'passages'
+    takes_text: ClassVar[bool] = True  # false if the application supplies the fingerprints (`BinaryCode`)
+    takes_codes: ClassVar[bool] = False  # true if a fingerprint is a bit code, which `add_code` and `query_code` accept
 
     is_set: bool = False
     """True if two stored values match exactly when the Jaccard similarity of their ascending 64-bit hashes is high enough, so
     `compute.jaccard_pairs` finds all pairs."""
 
-    has_elements: bool = False
-    """True if two stored values match by the number of elements they share (`elements`)."""
-
-    finds_all: ClassVar[bool] = True
-    """False if the candidate tables may miss a match (`MinHash`)."""
-
-    same_values: ClassVar[tuple[str, ...]] = ()
-    """The parameters that determine a stored value."""
-
-    query_names: ClassVar[tuple[str, ...]] = ()
-    """The attributes that a query needs as constant SQL parameters."""
-
-    table: ClassVar[str]
-    """The candidate table ('minhash_band', ...)."""
-
-    keys_at_once: int = 1
-    """The keys of one fingerprint that are sorted together: the keys of one table."""
+    has_elements: bool = False  # true if two stored values match by the number of elements they share (`elements`)
+    finds_all: ClassVar[bool] = True  # false if the candidate tables may miss a match (`MinHash`)
+    same_values: ClassVar[tuple[str, ...]] = ()  # the parameters that determine a stored value
+    query_names: ClassVar[tuple[str, ...]] = ()  # the attributes that a query needs as constant SQL parameters
+    table: ClassVar[str]  # the candidate table ('minhash_band', ...)
+    keys_at_once: int = 1  # the keys of one fingerprint that are sorted together: the keys of one table
 
     plan: Any
     expected = integer(1, EXPECTED_MAX, "documents")
@@ -241,8 +225,7 @@ class Scheme(Immutable, ABC):
             rows, empty = native.rows_of_texts(scheme, rules.native, texts, width)
         return rows.view(self.decoded(bytes(width), rules).dtype), empty
 
-    item_size: ClassVar[int | None] = None
-    """Bytes of each hash in a fingerprint, if fingerprints differ in size."""
+    item_size: ClassVar[int | None] = None  # bytes of each hash in a fingerprint, if fingerprints differ in size
 
     @property
     def value_size(self) -> int:

@@ -27,8 +27,7 @@ Code = bytes | bytearray | int | str | Number | Bytes | Bits | HashedImage
 BITS_MAX: int = native.lib.ND_BITS_MAX
 
 
-_PLANNED_BY = ("bits", "threshold", "recall", "max_distance", "expected")
-"""What decides the blocks or chunks of a code."""
+_PLANNED_BY = ("bits", "threshold", "recall", "max_distance", "expected")  # what decides the blocks or chunks of a code
 
 
 def width(name: str, value: Any) -> int:

@@ -20,14 +20,9 @@ ENTRY_ID_BYTES = 3  # of a fingerprint's id beside its code
 FETCH_NS = 1000.0  # one candidate whose fingerprint is looked up by its id
 ROW_NS = 1500.0  # one row or bucket written, its share of the commit included
 
-SKEW = 4.0
-"""Bits of real codes are biased and correlated: a bucket holds about this many times the codes of independent fair bits."""
-
-SCAN_PREFERENCE = 0.5
-"""Tables must take at most this share of a scan's time: they need several times the space, and skewed codes slow only tables."""
-
-EXPECTED_MIN = 10_000
-"""The fewest fingerprints to plan for: a small index may grow."""
+SKEW = 4.0  # real bits are biased and correlated: a bucket holds about so many times the codes of independent fair bits
+SCAN_PREFERENCE = 0.5  # of a scan's time: tables need several times the space, and skewed codes slow only tables
+EXPECTED_MIN = 10_000  # the fewest fingerprints to plan for: a small index may grow
 
 RELATED_SIMILARITY = 0.02
 RELATED_SHARE = 1 / 4000

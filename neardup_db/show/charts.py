@@ -18,17 +18,10 @@ from .figures import Bin, Figures, Point
 WIDTH, HEIGHT = 480, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 46
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-LETTER = 8
-"""The approximate width of a letter."""
-
-BLUE, ORANGE = "#3b82c4", "#c2631a"
-"""Both have a contrast of 4 to 1 with a white page and with a dark one."""
-
-INK, PAPER = "#1b1f24", "#ffffff"
-"""Text and background of an SVG file, which cannot know its surrounding page."""
-
-HEADING, LINE, CAPTION_LETTERS = 30, 18, 72
-"""In an SVG file: title height, caption line height, letters in a caption line."""
+LETTER = 8  # the approximate width of a letter
+BLUE, ORANGE = "#3b82c4", "#c2631a"  # both have a contrast of 4 to 1 with a white page and with a dark one
+INK, PAPER = "#1b1f24", "#ffffff"  # text and background of an SVG file, which cannot know its surrounding page
+HEADING, LINE, CAPTION_LETTERS = 30, 18, 72  # in an SVG file: title height, caption line height, letters in a caption line
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,13 @@ from typing import Literal, NamedTuple
 
 from .escape import escape, label_html
 
-WORD_LIMIT = 200_000
-"""Below this number of characters in both texts, excluding equal ends, words are compared."""
+WORD_LIMIT = 200_000  # below this number of characters in both texts, excluding equal ends, words are compared
 
 SENTENCE_LIMIT = 4_000_000
 """Below this number, sentences are compared, then the words of those that differ. Above it, everything between the equal ends is
 one difference."""
 
-MOST_ITEMS = 50_000
-"""The number of words or sentences compared; difflib needs about a second for them."""
+MOST_ITEMS = 50_000  # words or sentences compared; difflib needs about a second for them
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -163,11 +161,8 @@ def _equal_ends(a: str, b: str) -> tuple[int, int]:
     return head, len(a) - min(spaces) - 1 if tail and spaces else 0
 
 
-CONTEXT = 240
-"""The number of characters shown at either end of a long equal stretch."""
-
-MOST_CHANGES, LONGEST_CHANGE = 200, 4_000
-"""The number of differences shown, and the characters shown of each."""
+CONTEXT = 240  # characters shown at either end of a long equal stretch
+MOST_CHANGES, LONGEST_CHANGE = 200, 4_000  # differences shown, and characters of each
 
 
 def rows(compared: Comparison, most: int = MOST_CHANGES, longest: int = LONGEST_CHANGE) -> Iterator[list[Part]]:

@@ -9,14 +9,9 @@ from .difference import LONGEST_CHANGE, cut, difference_html
 from .escape import escape, label_html, plain_text, shortened
 from .style import facts, more_note, page
 
-MOST_SHINGLES, MOST_ROWS = 200, 50
-"""The number of shingles, and of candidate rows, listed."""
-
-MOST_PASSAGES, PASSAGE_CONTEXT = 50, 120
-"""The number of passages listed, and the characters shown before and after each."""
-
-MOST_CONNECTING = 5
-"""The number of documents listed between a dismissed pair."""
+MOST_SHINGLES, MOST_ROWS = 200, 50  # shingles and candidate rows listed
+MOST_PASSAGES, PASSAGE_CONTEXT = 50, 120  # passages listed, and characters shown before and after each
+MOST_CONNECTING = 5  # documents listed between a dismissed pair
 
 
 def explanation_page(found: MatchExplanation) -> str:

@@ -18,27 +18,17 @@ from ..schemes import scheme_from_settings
 from ..values import Key
 from .theory import chances_of
 
-Bin = tuple[float, float, int]
-"""Lower bound, upper bound, count."""
-
-Point = tuple[float, float, float]
-"""Jaccard similarity, P(candidate), P(returned)."""
+Bin = tuple[float, float, int]  # lower bound, upper bound, count
+Point = tuple[float, float, float]  # Jaccard similarity, P(candidate), P(returned)
 
 EXACT = 200_000
 """Up to this many ids `collect` reads all rows. Above, it reads this many in evenly spaced blocks, so that an uncached file is
 fast too."""
 
-EXACT_LARGEST = 2_000_000
-"""Up to this many ids `largest` counts all clusters: a quarter of a second for a million."""
-
-BLOCK = 512
-"""Consecutive ids in a block of a sample."""
-
-FREQUENT = 5_000
-"""Documents with matches whose clusters are candidates for the largest clusters of a very large file."""
-
-BINS, GRID = 20, 200
-"""Histogram bars, and similarity steps in the counts. Bars that start at a tenth coincide with steps."""
+EXACT_LARGEST = 2_000_000  # up to this many ids `largest` counts all clusters: a quarter of a second for a million
+BLOCK = 512  # consecutive ids in a block of a sample
+FREQUENT = 5_000  # documents with matches whose clusters are candidates for the largest clusters of a very large file
+BINS, GRID = 20, 200  # histogram bars, and similarity steps in the counts; bars from a tenth on coincide with steps
 
 _SECOND = 1000
 UNITS: Mapping[str, int] = {
@@ -54,8 +44,7 @@ UNITS: Mapping[str, int] = {
 }
 """Allowed bar lengths of the timeline, in milliseconds."""
 
-MOST_BARS, MOST_YEARS = 60, 300
-"""Timeline bars, and the number of latest years shown if matches span centuries, as in a damaged file."""
+MOST_BARS, MOST_YEARS = 60, 300  # timeline bars, and latest years shown if matches span centuries, as in a damaged file
 
 
 class Connection(Protocol):

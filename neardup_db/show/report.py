@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from ..reader import Reader
     from ..values import Document, Key
 
-EXACT = 20_000_000
-"""Up to this many ids a report counts everything, since it may take longer than a page."""
+EXACT = 20_000_000  # up to this many ids a report counts everything, since it may take longer than a page
 
 CHANGES, LONGEST = 40, 600
 """The number of differences shown for two texts, and the characters of each; a report of hundreds of long texts has a few
 megabytes."""
 
-TEXT_LIMIT = 200_000
-"""Characters of a text that are compared, few enough for a comparison word by word."""
+TEXT_LIMIT = 200_000  # characters of a text that are compared, few enough for a comparison word by word
 
 
 def figures_of(index: Reader) -> Figures:

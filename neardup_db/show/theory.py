@@ -19,11 +19,8 @@ from typing import Any
 from ..arrays import np, npt
 from ..errors import ParameterError
 
-Chances = Callable[[float], tuple[float, float]]
-"""P(candidate) and P(returned) at a Jaccard similarity."""
-
-SPREAD = 20
-"""Sums end this many standard deviations (and one more) from the mean; the rest is below 1e-8."""
+Chances = Callable[[float], tuple[float, float]]  # P(candidate) and P(returned) at a Jaccard similarity
+SPREAD = 20  # sums end this many standard deviations (and one more) from the mean; the rest is below 1e-8
 
 
 @lru_cache(maxsize=4)

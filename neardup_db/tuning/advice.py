@@ -7,18 +7,12 @@ from collections.abc import Sequence
 from .measure import SHORT_RULES, Subject
 from .results import Border, Trial
 
-USUAL = "words of 3"
-"""The default rules of an index."""
-
-AS_GOOD = 0.75
-"""Other rules are advised only if their worth exceeds that of the default rules by a third."""
-
-FEW = 500
-"""The number of texts below which the advice is only a hint."""
+USUAL = "words of 3"  # the default rules of an index
+AS_GOOD = 0.75  # other rules are advised only if their worth exceeds that of the default rules by a third
+FEW = 500  # texts; the advice on fewer is only a hint
 
 
-DEFAULT = 0.8
-"""The default threshold of `MinHash` and `neardup dedup`."""
+DEFAULT = 0.8  # the default threshold of `MinHash` and `neardup dedup`
 
 
 def advised(trials: Sequence[Trial], on: Subject) -> tuple[Trial | None, str]:

@@ -24,17 +24,10 @@ from ..text import TextRules
 from .results import Border, Example, Trial
 from .sample import Row
 
-LOWEST = 0.3
-"""Pairs below this similarity are not counted, because nearly all pairs share single words."""
-
-GRID = tuple(round(0.05 * step, 2) for step in range(7, 20))
-"""The thresholds: 0.35 to 0.95."""
-
-WIDTH = 0.05
-"""The distance from a threshold within which a pair is on its border, and the width of a histogram bar."""
-
-SHOWN, CONSIDERED = 3, 40
-"""The number of pairs shown on either side of a threshold, and of candidates for them."""
+LOWEST = 0.3  # pairs below this similarity are not counted, because nearly all pairs share single words
+GRID = tuple(round(0.05 * step, 2) for step in range(7, 20))  # the thresholds: 0.35 to 0.95
+WIDTH = 0.05  # the distance from a threshold within which a pair is on its border, and the width of a histogram bar
+SHOWN, CONSIDERED = 3, 40  # pairs shown on either side of a threshold, and candidates for them
 
 PRICED, SAMPLES = 0.5, 5
 """The lowest threshold for which removed records are counted unless it is advised, since below it nearly all texts may match; and
@@ -46,17 +39,10 @@ SHORT_RULES, SHORT_THRESHOLD, SHORT_WORDS = "characters of 3", 0.8, range(5, 50)
 """Rules and threshold for texts with a median of this many words (benchmarks/results/2026-11-24-advice.md). ShortTextsWarning and
 the README recommend the same."""
 
-EDITED, UNLIKE = 300, 20_000
-"""The number of edited copies and of unlike pairs."""
-
-APART = 30
-"""With at least this many families a sample has unlike texts, whatever the family sizes."""
-
-EXACT_BYTES = 1024
-"""The largest text for which exact values are recommended; similarities are then as measured here. A signature has 256 bytes."""
-
-_WHOLE = MinHash(exact=True)
-"""A scheme that returns complete sets of shingle hashes."""
+EDITED, UNLIKE = 300, 20_000  # edited copies, and pairs of unlike texts
+APART = 30  # with at least this many families a sample has unlike texts, whatever the family sizes
+EXACT_BYTES = 1024  # the largest text for which exact values are recommended; a signature has 256 bytes
+_WHOLE = MinHash(exact=True)  # a scheme that returns complete sets of shingle hashes
 
 _ALIKE = ((TextRules.chars(shingle=5), 0.5), (TextRules.words(shingle=1), 0.6))
 """Texts with at least this similarity under any of the rules are not used as unlike texts."""
@@ -64,13 +50,10 @@ _ALIKE = ((TextRules.chars(shingle=5), 0.5), (TextRules.words(shingle=1), 0.6))
 
 class Subject(NamedTuple):
     rows: Sequence[Row]
-    copies: Sequence[tuple[int, str]]
-    """Edited texts with the positions of their originals."""
+    copies: Sequence[tuple[int, str]]  # edited texts with the positions of their originals
     unlike: Sequence[tuple[int, int]]
-    known: Sequence[tuple[int, int]]
-    """Positions of known near-duplicates, a < b."""
-    words: int
-    """The median number of words in a text."""
+    known: Sequence[tuple[int, int]]  # positions of known near-duplicates, a < b
+    words: int  # the median number of words in a text
 
     @property
     def is_short(self) -> bool:
@@ -207,8 +190,7 @@ class _Pairs:
         self._on = on
         self._bars = np.zeros(round((1 - LOWEST) / WIDTH), np.int64)
         self._reach = dict.fromkeys(GRID, 0)
-        self._close = dict.fromkeys(GRID, 0)
-        """Pairs on the border."""
+        self._close = dict.fromkeys(GRID, 0)  # pairs on the border
         none = np.empty((0, 2), np.int64), np.empty(0)
         self._above: dict[float, tuple[Any, Any]] = dict.fromkeys(GRID, none)
         self._below = dict(self._above)

@@ -13,8 +13,7 @@ from ..show.style import fragment, page
 from ..values import Key
 from .results import Border, Example, Trial
 
-CHANGES, LONGEST, COMPARED = 12, 300, 20_000
-"""The number of differences shown for two texts, the characters of each, and the characters compared of a text."""
+CHANGES, LONGEST, COMPARED = 12, 300, 20_000  # differences shown for two texts, characters of each, characters compared of a text
 
 HELP = (
     "Two texts are compared by the shingles that they share. Choose the rules under which the pairs that you call duplicates are "

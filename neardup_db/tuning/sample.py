@@ -36,15 +36,13 @@ class Sample:
         self.count = self.empty = 0
         self._size, self._wanted = size, wanted
         self._rules = TextRules.chars(shingle=5, hash_seed=seed)
-        self._first = seed << 40 & (1 << 62) - 1
-        """The generator of new ranks."""
+        self._first = seed << 40 & (1 << 62) - 1  # the generator of new ranks
         self._batch: list[tuple[Key, str]] = []
         self._batch_size = 0
         self._rows: list[Row] = []
         self._rows_size = 0
         self._alike = np.zeros(_COUNTERS, np.int64)
-        self._highest = 1 << 64
-        """The highest rank that may still be kept."""
+        self._highest = 1 << 64  # the highest rank that may still be kept
 
     def add(self, key: Key, text: str) -> None:
         self._batch.append((key, text))
