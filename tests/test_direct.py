@@ -237,14 +237,14 @@ def test_shards_go_into_shards(
 def test_a_folder_of_shards_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an error in a later shard there is no folder, and one that was there stays as it was."""
     source = in_shards(tmp_path / "in", "csv", reviews(60, 7))
-    real = passes.TextSource.write
+    real = passes.TextSource._copy
 
-    def fail(one: Any, kept: Any, output: Path, *rest: Any, **options: Any) -> None:
+    def fail(source: Any, batches: Any, like: Path, output: Path, *rest: Any) -> None:
         if output.name == "b.csv":
             raise OSError(5, "Input/output error", str(output))
-        real(one, kept, output, *rest, **options)
+        real(source, batches, like, output, *rest)
 
-    monkeypatch.setattr(passes.TextSource, "write", fail)
+    monkeypatch.setattr(passes.TextSource, "_copy", fail)
     assert run(source, "-o", f"{tmp_path}/out/").exit_code == 2 and not (tmp_path / "out").exists()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "x").write_text("x")

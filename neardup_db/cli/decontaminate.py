@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -26,7 +26,6 @@ from .indexes import scratch_index
 from .inputs.edits import changing
 from .inputs.files import STDIN, packing_of
 from .inputs.opening import CopiedSource, open_source, paths_named
-from .inputs.passes import TextSource
 from .inputs.source import ReadOptions, in_pieces
 from .output import bytes_text, count_text, json_line, note_problems, print_note
 from .outputs import open_output, replacing, room_for
@@ -164,12 +163,10 @@ def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contami
             contaminated = _contaminated(search, source, candidates, summary, told)
         summary.tests_found, summary.contaminated = int(search.found.sum()), int(contaminated.sum())
         with room_for(output), Meter("Write", source.size_bytes) as meter:
-            if drop == "document":
-                source.write(~contaminated, places[output], output, meter, shards=copy.shards)
-            else:
-                texts, everything = cast(TextSource, source), np.ones(len(contaminated), bool)
-                edit = changing(texts, contaminated, search.without_passages)
-                texts.write(everything, places[output], output, meter, shards=copy.shards, edit=edit)
+            kept, edit = ~contaminated, None
+            if drop == "passage":
+                kept, edit = np.ones(len(contaminated), bool), changing(source, contaminated, search.without_passages)
+            source.write(kept, places[output], output, meter, shards=copy.shards, edit=edit)
         source.require_unchanged()
     summary.set_time(time.monotonic() - started)
     return summary

@@ -11,6 +11,7 @@ from typing import Any
 
 from .files import FileError
 from .records import RecordSource
+from .source import Source
 
 Edit = Callable[[Sequence[int]], Callable[[int, bytes], bytes]]
 """Takes the record numbers of a batch, and returns a function from a position in the batch and a record's bytes to the bytes to
@@ -19,7 +20,7 @@ write. That function raises ValueError for a record that it refuses."""
 AddFields = Callable[[bytes, Mapping[str, Any]], bytes]
 
 
-def changing(source: RecordSource, changed: Any, change: Callable[[str], str]) -> Edit:
+def changing(source: Source, changed: Any, change: Callable[[str], str]) -> Edit:
     """The text of the records selected by the mask `changed` becomes what `change` makes of it: JSON lines, or files of a folder.
     Other bytes stay."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +15,15 @@ from .edits import Edit, adding_fields, marking
 from .encodings import BOM
 from .files import FileError, InputFile, Inputs, packing_of
 from .records import RecordSource
-from .source import ChangedError, InputRecord, Marks, Piece, Place, ReadOptions, RecordError
+from .source import ChangedError, Copied, InputRecord, Marks, Piece, Place, ReadOptions, RecordError
 
 if TYPE_CHECKING:  # slow to import
     from ..progress import Meter
 
 
-class TextSource(RecordSource):
-    """A text source that is read three times with the same records, which are numbered 1, 2, ... in source order. Selections are
-    masks, bool[n].
-
-    The place of each record is stored, 24 bytes in a file in `folder`, so that records are copied unchanged and others not read.
-    """
+class TextSource(RecordSource, Copied):
+    """A text source that is read three times with the same records, which are numbered 1, 2, ... in source order. The
+    place of each record is stored, 24 bytes in a file in `folder`, so that records are copied unchanged and others not read."""
 
     def __init__(self, inputs: Inputs, options: ReadOptions, folder: Path) -> None:
         super().__init__(inputs, options)
@@ -67,7 +63,10 @@ class TextSource(RecordSource):
     def _batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], Any]]:
         """Batches of the selected records of a file: the open file, the numbers, and uint64[n, 3] of lines, starts and sizes."""
         self._done_bytes = 0
-        for path, first, end in self._files_of(wanted):
+        ends = [*self._firsts.values(), len(self._places) // 3][1:]
+        for (path, first), end in zip(self._firsts.items(), ends, strict=True):
+            if not wanted[first:end].any():
+                continue
             with self.opened(path) as file:
                 for low in range(first, end, limits.PLACES_AT_ONCE):
                     high = min(end, low + limits.PLACES_AT_ONCE)
@@ -76,49 +75,17 @@ class TextSource(RecordSource):
                         places = self._places.numbers_between(3 * low, 3 * high).reshape(-1, 3)
                         yield file, (low + 1 + chosen).tolist(), places[chosen]
 
-    def _files_of(self, wanted: Any) -> Iterator[tuple[Path, int, int]]:
-        """The files of the selected records, with the positions of their first and behind their last record."""
-        ends = [*self._firsts.values(), len(self._places) // 3][1:]
-        for (path, first), end in zip(self._firsts.items(), ends, strict=True):
-            if wanted[first:end].any():
-                yield path, first, end
-
-    def _mask_of_file(self, path: Path, wanted: Any) -> Any:
-        chosen = np.zeros(len(wanted), bool)
-        for one, first, end in self._files_of(wanted):
-            if one == path:
-                chosen[first:end] = wanted[first:end]
-        return chosen
-
-    def write(
-        self,
-        kept: Any,
-        output: Path,
-        target: Path,
-        meter: Meter,
-        marks: Marks | None = None,
-        *,
-        shards: bool = False,
-        edit: Edit | None = None,
+    def _copy(
+        self, batches: Iterable[Any], like: Path, output: Path, target: Path, meter: Meter, marks: Marks | None, edit: Edit | None
     ) -> None:
-        """Write the selected records, marked, edited or as they are: files of a folder into the folder `output`, others into the
-        file, compressed as the suffix of `target` says; with shards into the folder, a file for each source file, compressed
-        like it."""
-        if shards:
-            for path, shard in self.shard_paths(output).items():
-                self.write(self._mask_of_file(path, kept), shard, shard, meter, marks, edit=edit)
-            return
         last = self.header
         if marks is not None:
             last, add = adding_fields(self, list(marks.columns([])))
             edit = marking(add, marks.columns)
-        if self.format == "folder":
-            self._write_files(kept, output, meter, edit)
-            return
         is_later, before = False, None
         with open_output(output, packing_of(target)) as file:
             file.write(last)
-            for opened, numbers, found in self._batches(kept):
+            for opened, numbers, found in batches:
                 change = None if edit is None else edit(numbers)
                 for i, (line, start, size) in enumerate(_runs(found) if change is None else found.tolist()):
                     raw = opened.read_from(start, size)
@@ -135,19 +102,6 @@ class TextSource(RecordSource):
                     file.write(last)
                     is_later, before = True, opened
                     meter.advance(self.position)
-
-    def _write_files(self, kept: Any, output: Path, meter: Meter, edit: Edit | None) -> None:
-        """A file is one record."""
-        output.mkdir()
-        for path, first, _ in self._files_of(kept):
-            copied = output / self.relative_path(path)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            if edit is None:
-                shutil.copyfile(path, copied)
-            else:
-                with self.opened(path) as file, open_output(copied, packing_of(copied)) as new:
-                    new.write(edit([first + 1])(0, file.read(self.options.max_bytes)))
-            meter.advance(path.stat().st_size)
 
     def close(self) -> None:
         if hasattr(self, "_places"):

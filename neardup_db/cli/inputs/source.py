@@ -6,8 +6,9 @@ import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ... import limits
 from ...arrays import np
@@ -16,6 +17,9 @@ from ...parameters import quoted
 from ...values import MOST_PROBLEMS, Key
 from .encodings import UTF8
 from .files import FileError, Inputs, state_of
+
+if TYPE_CHECKING:  # slow to import
+    from ..progress import Meter
 
 END = object()
 """Returned after the last line or row."""
@@ -256,13 +260,6 @@ class Source(ABC):
     def problem(self, record: InputRecord, reason: str) -> Problem:
         pass
 
-    def shard_paths(self, output: Path) -> dict[Path, Path]:
-        """The new files in the folder `output`, which is created with its folders, for the source files."""
-        shards = {path: output / self.relative_path(path) for path in self.files}
-        for folder in {output, *(path.parent for path in shards.values())}:
-            folder.mkdir(parents=True, exist_ok=True)
-        return shards
-
     def relative_path(self, path: Path) -> Path:
         return self._named[path].below
 
@@ -292,6 +289,45 @@ class Source(ABC):
     def require_unchanged(self) -> None:
         for path in self._states:
             self.require_state(path)
+
+
+class Copied(Source):
+    """A source whose records are copied. Selections are masks, bool[n]."""
+
+    _batches: Callable[[Any], Iterator[Any]]
+    """Yields batches of selected records, each of one file, whose `path` the first item has."""
+
+    _copy: Callable[..., None]
+    """Writes batches to one output, in the form of the first path given."""
+
+    def write(
+        self,
+        kept: Any,
+        output: Path,
+        target: Path,
+        meter: Meter,
+        marks: Marks | None = None,
+        *,
+        shards: bool = False,
+        edit: Any = None,
+    ) -> None:
+        """Write the selected records, marked, edited (of a text source, by an `Edit`) or as they are: texts of a folder into the
+        folder `output`, others into the file, compressed as the suffix of `target` says; with shards into the folder, a file for
+        each source file, compressed like it."""
+        batches = self._batches(kept)
+        if not shards and self.format != "folder":
+            self._copy(batches, self.files[0], output, target, meter, marks, edit)
+            return
+        output.mkdir()
+        begun: set[Path] = set()
+        empty = ((path, ()) for path in self.files if shards and path not in begun)
+        for path, some in chain(groupby(batches, key=lambda batch: batch[0].path), empty):
+            begun.add(path)
+            copied = output / self.relative_path(path)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            self._copy(some, path, copied, copied, meter, marks, edit)
+
+    def close(self) -> None: ...
 
 
 def integer_key(value: Any, where: str) -> int:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,13 +17,13 @@ from .encodings import UTF8
 from .files import FileError, Inputs
 from .source import (
     ChangedError,
+    Copied,
     InputRecord,
     Marks,
     Piece,
     Problem,
     ReadOptions,
     RecordError,
-    Source,
     clean_key,
     integer_key,
     too_long,
@@ -51,7 +50,7 @@ class Rows(NamedTuple):
     batch: Any
 
 
-class TableSource(Source):
+class TableSource(Copied):
     """A table source (see `Source`). All files have one format of TABLE_FORMATS and one schema. `left_out` holds the positions,
     from 0, of the rows skipped by the last iteration or by `pieces`."""
 
@@ -318,25 +317,18 @@ class TableSource(Source):
             if len(places):
                 yield from self.records(rows, texts, here, iter(self._numbers(places)))
 
-    def write(
-        self, kept: Any, output: Path, target: Path, meter: Meter, marks: Marks | None = None, *, shards: bool = False
-    ) -> None:
-        mask = self._row_mask(kept)
-        rows = self.rows(None, limits.PLACES_AT_ONCE, mask)
-        if not shards:
-            self._write(rows, mask, output, self.files[0], marks, meter)
-            return
-        left = self.shard_paths(output)
-        for path, some in groupby(rows, key=lambda one: one.path):
-            self._write(some, mask, left.pop(path), path, marks, meter)
-        for path, shard in left.items():  # no row of this file is selected
-            self._write((), mask, shard, path, marks, meter)
+    def _batches(self, wanted: Any) -> Iterator[tuple[Rows, Any]]:
+        """Rows with masks of the selected ones."""
+        mask = self._row_mask(wanted)
+        for rows in self.rows(None, limits.PLACES_AT_ONCE, mask):
+            yield rows, mask[rows.place : rows.place + len(rows.batch)]
 
-    def _write(self, some: Iterable[Rows], mask: Any, output: Path, path: Path, marks: Marks | None, meter: Meter) -> None:
+    def _copy(
+        self, batches: Iterable[Any], like: Path, output: Path, target: Path, meter: Meter, marks: Marks | None, edit: None
+    ) -> None:
         schema = self.schema if marks is None else self._marked_schema(marks)
-        with self.opened(path) as like, self._writable(), contextlib.closing(like.output(output, schema)) as table:
-            for rows in some:
-                here = mask[rows.place : rows.place + len(rows.batch)]
+        with self.opened(like) as file, self._writable(), contextlib.closing(file.output(output, schema)) as table:
+            for rows, here in batches:
                 columns = list(rows.batch.columns)
                 if not here.all():
                     columns = [_chosen(self.pa, column, here) for column in columns]
@@ -382,9 +374,6 @@ class TableSource(Source):
                 f"fill the column {'.'.join(self.id_column or ())!r}, or name another with --id-field"
             )
         return [pa.array(values, schema.field(name).type) for name, values in columns.items()]
-
-    def close(self) -> None:
-        pass
 
     @contextlib.contextmanager
     def _writable(self) -> Iterator[None]:
