@@ -6,7 +6,6 @@ the text is disallowed. The order of `add` and `allow` makes no difference.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
 
@@ -89,19 +88,17 @@ def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:
     """Exempt every document similar to one of the allowed texts, and split the clusters that they connected. Returns the
     number of visible documents among them. Compares every fingerprint."""
     store, documents = clusters.store, clusters.documents
-    seeds: dict[int, set[int]] = defaultdict(set)
+    seeds: set[int] = set()
     exempt_ids: set[int] = set()
     labels = "SELECT id, cluster_id FROM {index}_document WHERE fingerprint_id = ?"
     for fingerprint_id, value in list(fingerprints_like(documents, allowed)):
         rows = [documents.require_numbers(row) for row in store.rows(labels, (fingerprint_id,))]
         for document_id, label in rows:
             if label is not None:
-                seeds[label].update(clusters.edges.adjacent(document_id))
-                clusters.edges.drop(document_id)
+                seeds.update(clusters.edges.drop(document_id))
         clusters.remove_documents([document_id for document_id, label in rows if label is not None])
         exempt_ids.update(documents.exempt_fingerprint(fingerprint_id, value))
-    for label, neighbours in seeds.items():
-        clusters.split(label, neighbours - exempt_ids, now)
+    clusters.split(seeds - exempt_ids, now)
     return sum(one.is_visible(now) for one in documents.rows_by_id(exempt_ids))
 
 

@@ -42,7 +42,7 @@ class Clusters:
         if not neighbours:
             return
         self.edges.record(choose_edges(document_id, neighbours, lambda label: label), now)
-        label = ALONE + document_id if is_new else self.label_of(document_id)
+        label = ALONE + document_id if is_new else self.documents.labels_of([document_id])[document_id]
         labels = {label, *(neighbour.cluster_id for neighbour in neighbours)}
         self.join_many([(labels, len(neighbours) >= limits.CROWD)], document_id if is_new else ALL)
 
@@ -89,10 +89,6 @@ class Clusters:
         self.edges.record(batch.edges, now)
         self.join_many(batch.joined(), documents[0][0] if are_new else ALL, crowds)
         return matched, unsure - matched
-
-    def label_of(self, document_id: int) -> int:
-        label = self.documents.label(document_id)
-        return ALONE + document_id if label is None else label
 
     def remove_documents(self, document_ids: Sequence[int]) -> None:
         self._label(document_ids, None)
@@ -158,7 +154,7 @@ class Clusters:
     def remove(self, document_ids: Sequence[int], now: int) -> int:
         """Delete documents with their edges and dismissed pairs, then split the clusters that they connected. Returns their
         number."""
-        neighbours: dict[int, set[int]] = defaultdict(set)
+        seeds: set[int] = set()
         group_ids: set[int] = set()
         removed = 0
         sql = "SELECT id, fingerprint_id, cluster_id, group_id FROM {index}_document WHERE id = ?"
@@ -169,39 +165,33 @@ class Clusters:
                 document_id, _, label, group_id = self.documents.require_numbers(row)
                 group_ids.add(group_id)
                 if label is not None:
-                    neighbours[label].update(self.edges.adjacent(document_id))
-                    self.edges.drop(document_id)
+                    seeds.update(self.edges.drop(document_id))
                 if self.store.dismisses:
                     self.dismissed.drop(document_id)
             if self.store.notes_changes:
                 self.changes.note_keys([(row[0], self.documents.key(row[0])) for row in rows])
             self.documents.drop([row[0] for row in rows], {row[1] for row in rows if row[1] is not None})
             removed += len(rows)
-        removed_ids = set(document_ids)
-        for label, seeds in neighbours.items():
-            self.split(label, seeds - removed_ids, now)
+        self.split(seeds.difference(document_ids), now)
         self.documents.drop_groups(group_ids - {0})
         return removed
 
-    def split(self, label: int, seeds: set[int], now: int) -> None:
-        """Split a cluster if its remaining edges no longer connect it. The largest part keeps the label. seeds: the documents
-        at the other ends of the removed edges."""
-        self.edges.connect_copies(seeds, now)
-        groups, edges = reconnect(self.edges, self.edges.loose_parts(seeds), EVER)
-        self.edges.record(edges, now)
-        for group in self._smaller_parts(label, groups):
-            self._form_cluster(group)
-        remaining = self.store.rows("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2", (label,))
-        if len(remaining) == 1:
-            self._form_cluster([remaining[0][0]])
-
-    def split_many(self, seeds: set[int], now: int) -> None:
+    def split(self, seeds: Iterable[int], now: int) -> None:
+        """Split each cluster that its remaining edges no longer connect. The largest part keeps the label. seeds: the documents
+        at the ends of the removed edges."""
         by_label: dict[int, set[int]] = defaultdict(set)
         for document_id, label in self.documents.labels_of(seeds).items():
             if label < ALONE:
                 by_label[label].add(document_id)
         for label, ends in by_label.items():
-            self.split(label, ends, now)
+            self.edges.connect_copies(ends, now)
+            groups, edges = reconnect(self.edges, self.edges.loose_parts(ends), EVER)
+            self.edges.record(edges, now)
+            for group in self._smaller_parts(label, groups):
+                self._form_cluster(group)
+            remaining = self.store.rows("SELECT id FROM {index}_document WHERE cluster_id = ? LIMIT 2", (label,))
+            if len(remaining) == 1:
+                self._form_cluster([remaining[0][0]])
 
     def _smaller_parts(self, label: int, groups: list[list[int]]) -> list[list[int]]:
         if not groups:

@@ -6,7 +6,6 @@ when a pair is dismissed and after a rebuild, which first connects all documents
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain
 
@@ -24,10 +23,8 @@ def dismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: int)
     added = bool(others) and clusters.dismissed.add_all(a, others, now) > 0
     if added:
         clusters.dismissed.separate([a.id, *(other.id for other in others)])
-        label = clusters.documents.label(a.id)
-        ends = {other.id for other in others if clusters.edges.remove(a.id, other.id)}
-        if ends and label is not None:
-            clusters.split(label, {a.id, *ends}, now)
+        ends = [other.id for other in others if clusters.edges.remove(a.id, other.id)]
+        clusters.split([a.id, *ends] if ends else [], now)
     return added if b is not None else sum(other.is_visible(now) for other in others)
 
 
@@ -41,7 +38,7 @@ def undismiss(clusters: Clusters, a: DocumentRow, b: DocumentRow | None, now: in
         for match in clusters.edges.search.stored_matches(a.id, EVER, dismissed=True):
             if match.id not in others:
                 continue
-            labels = {clusters.label_of(a.id), clusters.label_of(match.id)}
+            labels = set(clusters.documents.labels_of((a.id, match.id)).values())
             if len(labels) == 2:
                 clusters.edges.record([edge_of(a.id, match.id, match.similarity, match.distance)], now)
                 clusters.join_many([(labels, False)], ALL)
@@ -64,12 +61,9 @@ def split_dismissed(clusters: Clusters, now: int) -> None:
     store = clusters.store
     if not store.dismisses or not store.record_matches:
         return
-    sql = """SELECT d.cluster_id, m.document_id, m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
-             CROSS JOIN {index}_document AS d
-             WHERE m.document_id = x.document_id AND m.other_id = x.other_id AND d.id = m.document_id"""
-    seeds: dict[int, set[int]] = defaultdict(set)
-    for label, document_id, other_id in store.rows(sql):
-        clusters.edges.remove(document_id, other_id)
-        seeds[label] |= {document_id, other_id}
-    for label, documents in seeds.items():
-        clusters.split(label, documents, now)
+    sql = """SELECT m.document_id, m.other_id FROM {index}_dismissed AS x CROSS JOIN {index}_match AS m
+             WHERE m.document_id = x.document_id AND m.other_id = x.other_id"""
+    pairs = store.rows(sql)
+    for pair in pairs:
+        clusters.edges.remove(*pair)
+    clusters.split(chain.from_iterable(pairs), now)

@@ -113,9 +113,12 @@ class Edges:
         if rows:
             self.store.execute_many(sql, rows)
 
-    def drop(self, document_id: int) -> None:
-        self.store.execute("DELETE FROM {index}_match WHERE document_id = ?", (document_id,))
-        self.store.execute("DELETE FROM {index}_match WHERE other_id = ?", (document_id,))
+    def drop(self, document_id: int) -> list[int]:
+        """Delete the edges of a document. Returns the documents at their other ends."""
+        others = self.adjacent(document_id)
+        for end in ("document_id", "other_id"):
+            self.store.execute(f"DELETE FROM {{index}}_match WHERE {end} = ?", (document_id,))
+        return others
 
     def remove(self, a: int, b: int) -> bool:
         """Returns False if there was no edge."""

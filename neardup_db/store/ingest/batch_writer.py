@@ -143,12 +143,12 @@ class BatchWriter:
                 runs[-1][1].append(i)
             else:
                 split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
-                self.writer.clusters.split_many(split_seeds, now)
+                self.writer.clusters.split(split_seeds, now)
                 runs, split_seeds = [], set()
                 self._write_one(batch, sketches, i, now)
                 owners.reload(i)
         split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
-        self.writer.clusters.split_many(split_seeds, now)
+        self.writer.clusters.split(split_seeds, now)
         if self.segment.is_full:
             self.connect(now)
 

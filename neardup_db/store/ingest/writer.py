@@ -118,8 +118,7 @@ class Writer:
                 continue
             if document.id not in cleared:
                 cleared.add(document.id)
-                seeds.update((document.id, *clusters.edges.adjacent(document.id)))
-                clusters.edges.drop(document.id)
+                seeds.update((document.id, *clusters.edges.drop(document.id)))
             if fingerprint_id < first_new:
                 with_stored_fingerprint.append((record, sketch, document))
             else:
@@ -270,14 +269,11 @@ class Writer:
 
     def _remove_code(self, document: DocumentRow, remaining: list[StoredPart], removed: StoredPart, now: int) -> None:
         """Delete a code and all recorded matches of its document; the caller finds matches again from the other codes."""
-        label = self.documents.label(document.id)
-        seeds = {document.id, *self.clusters.edges.adjacent(document.id)}
-        self.clusters.edges.drop(document.id)
+        seeds = [document.id, *self.clusters.edges.drop(document.id)]
         self.documents.parts.remove(removed.id)
         self._set_fingerprint(document, remaining[0].fingerprint_id if remaining else None)
         self.documents.drop([], {removed.fingerprint_id})
-        if label is not None:
-            self.clusters.split(label, seeds, now)
+        self.clusters.split(seeds, now)
 
     def _set_fingerprint(self, document: DocumentRow, fingerprint_id: int | None) -> None:
         self.documents.update(document.id, {"fingerprint_id": fingerprint_id})
