@@ -268,8 +268,8 @@ class EditMethods(AddMethods):
         """
         given = check_moment(now, "now")
         with self._writing_documents() as (own, at):
-            sql = self._store.sql("SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id")
-            rows = self._store.db.rows(sql, (at if given is None else given,))
+            sql = "SELECT id FROM {index}_document WHERE expires_at <= ? ORDER BY id"
+            rows = self._store.rows(sql, (at if given is None else given,))
             return own.clusters.remove([row[0] for row in rows], at)
 
     def keep_newest(self, n: int) -> int:

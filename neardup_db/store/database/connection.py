@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import closing, contextmanager, suppress
+from typing import Any, ClassVar
 
 import apsw
 
@@ -21,14 +22,70 @@ from .transactions import Transactions
 
 
 def undecodable(error: UnicodeDecodeError) -> CorruptIndexError:
-    """The error for stored text that is not Unicode, which is damage.
-
-    Methods that read rows catch UnicodeDecodeError themselves, at no cost; a context manager would slow each statement down.
-    """
+    """The error for stored text that is not Unicode, which is damage."""
     return CorruptIndexError(f"the file holds text that is no Unicode ({error.object[:40]!r}): restore a backup")
 
 
-class Database(Transactions):
+class Statements(ABC):
+    """Ways to run SQL, which have `execute` in common.
+
+    The methods catch `failures` themselves, at no cost; a context manager would slow each statement down.
+    """
+
+    failures: ClassVar[tuple[type[Exception], ...]] = (UnicodeDecodeError,)
+    """The errors that `failure` converts."""
+
+    @abstractmethod
+    def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        """Run SQL. The caller holds the lock."""
+
+    def failure(self, error: Any) -> NearDupError:
+        return undecodable(error)
+
+    def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
+        try:
+            return self.execute(sql, bindings).fetchall()
+        except self.failures as error:
+            raise self.failure(error) from error
+
+    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
+        try:
+            return self.execute(sql, bindings).fetchone()
+        except self.failures as error:
+            raise self.failure(error) from error
+
+    def value(self, sql: str, bindings: Any = None) -> Any:
+        row = self.row(sql, bindings)
+        return None if row is None else row[0]
+
+    @contextmanager
+    def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
+        """The first row of a query, or None. The statement stays open inside the context, so queries there read the same state
+        without BEGIN and COMMIT."""
+        with closing(self.stream(sql, bindings)) as rows:
+            yield next(rows, None)
+
+    def stream(self, sql: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
+        try:
+            yield from self.execute(sql, bindings)
+        except self.failures as error:
+            raise self.failure(error) from error
+
+    def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
+        """Rows whose first column ascends from above `after_id`, the query's first parameter.
+
+        Raises CorruptIndexError otherwise, because a paged listing of a damaged file might never end.
+        """
+        return self.ordered(self.rows(sql, (after_id, *more)), after_id)
+
+    def ordered(self, rows: list[tuple[Any, ...]], after_id: int) -> list[tuple[Any, ...]]:
+        """The same rows. Raises CorruptIndexError unless the last one is above `after_id`."""
+        if rows and rows[-1][0] <= after_id:
+            raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
+        return rows
+
+
+class Database(Transactions, Statements):
     open_reader: Callable[[], apsw.Connection] | None = None
     """Opens another read connection to the same file; None if that is impossible."""
 
@@ -44,7 +101,6 @@ class Database(Transactions):
     # ---- statements ----------------------------------------------------------------------------------------------------
 
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
-        """Run SQL without result rows. The caller holds the lock."""
         if self._depth:
             self._require_same()
         return self._run(sql, bindings)
@@ -56,8 +112,8 @@ class Database(Transactions):
             self._require_same()
         try:
             return self._plain_cursor().executemany(sql, bindings).fetchall()
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
+        except self.failures as error:
+            raise self.failure(error) from error
 
     def prepared(self, sql: str) -> Statement | None:
         """None on a connection of the application."""
@@ -75,55 +131,6 @@ class Database(Transactions):
             return array(values.tobytes())
         are_blobs = bool(values) and isinstance(values[0], bytes)
         return array(*locate(list(values), 0, sys.maxsize, str.encode), are_blobs)
-
-    def rows(self, sql: str, bindings: Any = None) -> list[tuple[Any, ...]]:
-        try:
-            return self.execute(sql, bindings).fetchall()
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
-
-    def row(self, sql: str, bindings: Any = None) -> tuple[Any, ...] | None:
-        try:
-            return self.execute(sql, bindings).fetchone()
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
-
-    @contextmanager
-    def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
-        """The first row of a query, or None. The statement stays open inside the context, so queries there read the same state
-        without BEGIN and COMMIT."""
-        try:
-            cursor = self.execute(sql, bindings)
-            row: tuple[Any, ...] | None = cursor.fetchone()
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
-        try:
-            yield row
-        finally:
-            cursor.close()
-
-    def stream(self, sql: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
-        try:
-            yield from self.execute(sql, bindings)
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
-
-    def page(self, sql: str, after_id: int, *more: Any) -> list[tuple[Any, ...]]:
-        """Rows whose first column ascends from above `after_id`, the query's first parameter.
-
-        Raises CorruptIndexError otherwise, because a paged listing of a damaged file might never end.
-        """
-        return self.ordered(self.rows(sql, (after_id, *more)), after_id)
-
-    def ordered(self, rows: list[tuple[Any, ...]], after_id: int) -> list[tuple[Any, ...]]:
-        """The same rows. Raises CorruptIndexError unless the last one is above `after_id`."""
-        if rows and rows[-1][0] <= after_id:
-            raise CorruptIndexError("the rows of a table are not in the order of their ids: restore a backup")
-        return rows
-
-    def value(self, sql: str, bindings: Any = None) -> Any:
-        row = self.row(sql, bindings)
-        return None if row is None else row[0]
 
     @contextmanager
     def large_cache(self) -> Iterator[None]:

@@ -165,6 +165,6 @@ class Follower:
             if reader_store.db.value("PRAGMA schema_version") != self._checked_schema:
                 return True
             sql = "SELECT EXISTS (SELECT 1 FROM main.{index}_pending) OR EXISTS (SELECT 1 FROM {index}_setting WHERE name = ?)"
-            return bool(reader_store.db.value(reader_store.sql(sql), (SCAN,)))
+            return bool(reader_store.value(sql, (SCAN,)))
         except apsw.SQLError:  # the table of pending keys was dropped
             return True

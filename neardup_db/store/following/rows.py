@@ -115,7 +115,7 @@ class Rows:
 
     def pending(self, after_id: int, limit: int) -> list[tuple[int, RawKey]]:
         sql = f"SELECT id, {_kind_and_value('key')} FROM main.{{index}}_pending WHERE id > ? ORDER BY id LIMIT ?"
-        return [(number, RawKey(kind, value)) for number, kind, value in self.db.page(self.store.sql(sql), after_id, limit)]
+        return [(number, RawKey(kind, value)) for number, kind, value in self.store.page(sql, after_id, limit)]
 
     def _row(self, row: tuple[Any, ...]) -> Row:
         kind, value, text_kind, text, group_kind, _ = row

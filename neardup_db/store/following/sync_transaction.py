@@ -38,7 +38,6 @@ class StoredDocuments:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.db = store.db
 
     def last_id(self) -> int:
         return self.store.value("SELECT ifnull(max(id), 0) FROM {index}_document")
@@ -67,7 +66,7 @@ class StoredDocuments:
 
     def page(self, after_id: int, last_id: int, most: int) -> list[tuple[int, Key]]:
         sql = "SELECT id, key FROM {index}_document WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
-        return [(number, key) for number, key in self.db.page(self.store.sql(sql), after_id, last_id, most)]
+        return [(number, key) for number, key in self.store.page(sql, after_id, last_id, most)]
 
     def differing(self, pairs: Sequence[tuple[Row, Stored]]) -> list[bool]:
         """For each row with a text and its document: True if the row would now produce another document."""

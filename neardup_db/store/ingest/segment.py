@@ -110,7 +110,6 @@ class Segment:
 
     def __init__(self, clusters: Clusters) -> None:
         self.store, self.documents, self.search, self.clusters = clusters.store, clusters.documents, clusters.search, clusters
-        self.db = clusters.store.db
         self._known = KnownValues(clusters.documents)
         self._expected_next_id: int | None = None
         """The id of the next document, unless stored documents are rolled back."""
@@ -173,7 +172,7 @@ class Segment:
         if not batch.is_plain or not self.documents.insert_plain(first_id, *columns, now):
             records = map(batch.record, range(len(batch)))
             rows = map(self.documents.row, count(first_id), records, *columns[1:4], repeat(now))
-            self.db.execute_many(self.store.sql(Documents.INSERT), rows)
+            self.store.execute_many(Documents.INSERT, rows)
             if self.store.keeps_ends:
                 for i, record in batch.more.items():
                     if record.expires_at is not None:
@@ -249,8 +248,8 @@ class Segment:
 
     def _query_of(self, document_id: int) -> tuple[Sketch, int, int]:
         """(sketch, group id, first document in the window when this one was added)."""
-        sql = self.store.sql("SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?")
-        fingerprint_id, group_id = self.db.rows(sql, (document_id,))[0]
+        sql = "SELECT fingerprint_id, group_id FROM {index}_document WHERE id = ?"
+        fingerprint_id, group_id = self.store.rows(sql, (document_id,))[0]
         sketch = self.search.stored_sketch(fingerprint_id)
         window = self.store.window.documents
         return sketch, group_id, 0 if window is None else document_id - window

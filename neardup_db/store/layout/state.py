@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from operator import itemgetter
@@ -20,7 +20,7 @@ from ...schemes import scheme_from_settings
 from ...schemes.base import Scheme
 from ...text import TextRules
 from ..database import checksums
-from ..database.connection import Database
+from ..database.connection import Database, Statements
 from ..database.errors import translate
 from ..database.statements import Statement
 from . import definitions, schema
@@ -58,7 +58,7 @@ class CompiledStatement(NamedTuple):
     """The prepared statement, if the connection can prepare it."""
 
 
-class Store:
+class Store(Statements):
     """An index on one database connection. Methods that read or write run inside `reading` or `writing`.
 
     `load` sets everything cached from the file. The file stores a random generation number, which `new_generation` replaces.
@@ -334,25 +334,13 @@ class Store:
 
     # ---- SQL ---------------------------------------------------------------------------------------------------------
 
-    # Statements as those of `Database`, of templates that `sql` expands.
+    # Statements are templates that `sql` expands.
 
     def execute(self, template: str, bindings: Any = None) -> apsw.Cursor:
         return self.db.execute(self.sql(template), bindings)
 
     def execute_many(self, template: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         return self.db.execute_many(self.sql(template), bindings)
-
-    def rows(self, template: str, bindings: Any = None) -> list[tuple[Any, ...]]:
-        return self.db.rows(self.sql(template), bindings)
-
-    def row(self, template: str, bindings: Any = None) -> tuple[Any, ...] | None:
-        return self.db.row(self.sql(template), bindings)
-
-    def value(self, template: str, bindings: Any = None) -> Any:
-        return self.db.value(self.sql(template), bindings)
-
-    def stream(self, template: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
-        return self.db.stream(self.sql(template), bindings)
 
     def rows_of_numbers(self, template: str, numbers: Iterable[int], *more: Any) -> list[tuple[Any, ...]]:
         """The rows of a statement whose first parameter is a table of these numbers, sorted; none without numbers."""
@@ -362,7 +350,7 @@ class Store:
     def pages(self, template: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
         """All rows in pages. The statement's parameters are the id of the last row read and `size`."""
         last_id = 0
-        while page := self.db.page(self.sql(template), last_id, size):
+        while page := self.page(template, last_id, size):
             yield page
             last_id = page[-1][0]
 

@@ -109,7 +109,7 @@ class Documents(Fingerprints):
         """The row of a key, expired or not, with its stored value (None for an empty text). The context holds one snapshot."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
-        with self.db.first_row(self.store.sql(sql), (key,)) as row:
+        with self.store.first_row(sql, (key,)) as row:
             if row is None:
                 yield None
                 return
@@ -162,10 +162,6 @@ class Documents(Fingerprints):
     def key(self, document_id: int) -> Key:
         return self.store.value("SELECT key FROM {index}_document WHERE id = ?", (document_id,))
 
-    def label(self, document_id: int) -> int | None:
-        sql = "SELECT cluster_id FROM {index}_document WHERE id = ?"
-        return self.require_numbers([self.store.value(sql, (document_id,))])[0]
-
     def labels_of(self, document_ids: Iterable[int]) -> dict[int, int]:
         """The cluster label of each document; ALONE + id without a cluster."""
         sql = """SELECT d.id, ifnull(d.cluster_id, d.id + {alone}) FROM {carray}(?) AS i CROSS JOIN {index}_document AS d
@@ -176,7 +172,7 @@ class Documents(Fingerprints):
         """(id, key, fingerprint_id, group_id) of the next visible documents in insertion order."""
         sql = """SELECT id, key, fingerprint_id, group_id FROM {index}_document
                  WHERE id > ? AND {visible} ORDER BY id LIMIT +?"""
-        return self.db.page(self.store.sql(sql), after_id, now, size)
+        return self.store.page(sql, after_id, now, size)
 
     def group_id(self, group: Key | AnyGroup | None, *, create: bool = False) -> int:
         """The id of a group name; NEVER_SEEN if it is unknown and `create` is false."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, starmap
@@ -16,7 +15,7 @@ from ...errors import CorruptIndexError, NearDupError, ParameterError
 from ...parameters import Measure, check_asked_group, check_limit, check_measure
 from ...schemes.codes import Code
 from ...values import AnyGroup, Key, Match, Part
-from ..database.connection import undecodable
+from ..database.connection import Statements
 from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
@@ -87,7 +86,9 @@ _PLACES = dict.fromkeys(("fingerprint", "group_id", "now", "outlined", "settled"
 """Parameters that vary between queries with the same bounds."""
 
 
-class Search:
+class Search(Statements):
+    failures = UnicodeDecodeError, apsw.SQLError
+
     def __init__(self, documents: Documents) -> None:
         self.store, self.db, self.documents = documents.store, documents.db, documents
         self.dismissed = Dismissed(documents)
@@ -247,24 +248,15 @@ class Search:
             return self.rows(query.sql, query.values(parameters))
         try:
             return query.statement.rows(query.values(parameters))
-        except apsw.SQLError as error:
-            raise self._damaged(error) from error
-        except UnicodeDecodeError as error:
-            raise undecodable(error) from error
+        except self.failures as error:
+            raise self.failure(error) from error
 
-    def rows(self, template: str, parameters: Any) -> list[tuple[Any, ...]]:
-        try:
-            return self.store.rows(template, parameters)
-        except apsw.SQLError as error:
-            raise self._damaged(error) from error
+    def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        return self.store.execute(sql, bindings)
 
-    def stream(self, template: str, parameters: Any) -> Generator[tuple[Any, ...], None, None]:
-        try:
-            yield from self.store.stream(template, parameters)
-        except apsw.SQLError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: apsw.SQLError) -> NearDupError:
+    def failure(self, error: Any) -> NearDupError:
+        if isinstance(error, UnicodeDecodeError):
+            return super().failure(error)
         return schema.temp_object_error(self.db, self.store.name) or CorruptIndexError(
             f"a query of index {self.store.name!r} failed over what is stored ({error}): run check(repair=True), "
             "or restore a backup"
