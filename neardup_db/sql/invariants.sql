@@ -84,9 +84,9 @@ SELECT m.document_id || '-' || m.other_id FROM {index}_dismissed AS x CROSS JOIN
 WHERE m.document_id = x.document_id AND m.other_id = x.other_id
 
 -- dismissed documents that share their fingerprint
-SELECT d.id FROM {index}_document AS d
-WHERE (d.id IN (SELECT document_id FROM {index}_dismissed) OR d.id IN (SELECT other_id FROM {index}_dismissed))
-    AND EXISTS (SELECT 1 FROM {index}_document AS e WHERE e.fingerprint_id = d.fingerprint_id AND e.id <> d.id)
+SELECT c.id FROM {codes} AS c
+WHERE (c.id IN (SELECT document_id FROM {index}_dismissed) OR c.id IN (SELECT other_id FROM {index}_dismissed))
+    AND c.fingerprint_id IN (SELECT fingerprint_id FROM {codes} GROUP BY fingerprint_id HAVING min(id) < max(id))
 
 -- documents set aside that are missing or have a fingerprint
 SELECT z.document_id FROM {index}_allowed_document AS z LEFT JOIN {index}_document AS d ON d.id = z.document_id

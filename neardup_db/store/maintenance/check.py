@@ -25,7 +25,7 @@ from ..layout.schema import ALONE
 from ..layout.sketches import Allowed
 from ..query.documents import EVER
 from ..query.fingerprints import ACROSS_GROUPS
-from ..query.joins import Member, RangePairs, ranges
+from ..query.joins import FingerprintPairs, ranges
 from ..query.parts import Parts
 
 SHOWN = 5
@@ -272,24 +272,15 @@ class Checker:
             **{name: parameters[name] for name in ("slope", "bits")},
         )
 
-    def _split_pairs(self, pairs: RangePairs) -> Iterator[int]:
-        labels = {number: {member.cluster_id for member in members} for number, members in pairs.members.items()}
-        split = [(a, b) for a, b, *_ in pairs.matches if a in labels and b in labels and len(labels[a] | labels[b]) > 1]
-        sets = [(members, members) for members in pairs.members.values()]
-        sets += [(pairs.members[a], pairs.members[b]) for a, b in split]
-        enough = 2 * len(pairs.dismissed) + SHOWN + 1  # at least one of these is not dismissed
-        for members, others in sets:
-            yield from (a for a, b in islice(_of_two_clusters(members, others), enough) if (a, b) not in pairs.dismissed)
-
-
-def _of_two_clusters(firsts: list[Member], others: list[Member]) -> Iterator[tuple[int, int]]:
-    labelled: dict[int, list[Member]] = {}
-    for member in others:
-        labelled.setdefault(member.cluster_id, []).append(member)
-    for a in firsts:
-        for label, members in labelled.items():
-            if label != a.cluster_id:
-                yield from ((min(a, b).id, max(a, b).id) for b in members)
+    def _split_pairs(self, pairs: FingerprintPairs) -> Iterator[int]:
+        """The earlier document of pairs with two labels. A dismissed document shares its fingerprint with no other one, so the
+        first documents of two fingerprints decide for all."""
+        for first, *others in pairs.members.values():
+            yield from (first.id for other in others if other.cluster_id != first.cluster_id)
+        for number, other_number, *_ in pairs.matches:
+            a, b = sorted((pairs.members[number][0], pairs.members[other_number][0]))
+            if a.cluster_id != b.cluster_id and (a.id, b.id) not in pairs.dismissed:
+                yield a.id
 
 
 def with_examples(message: str, examples: Iterable[object]) -> Iterator[str]:
