@@ -108,7 +108,7 @@ class Reader(PassageMethods):
                     joins.append(partial(other._joins, begun[1]))
                 try:
                     for pairs in list_pairs(*joins, threshold, clock.now_ms, group):
-                        for pair in pairs.documents():
+                        for pair in pairs:
                             listed = True
                             yield Pair(pair.a.key, pair.b.key, pair.similarity, pair.distance)
                     return

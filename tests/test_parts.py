@@ -20,7 +20,7 @@ from standard import connect
 from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, Index, Match, ParameterError, SimHash, load
 from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import open_index, similarities
-from neardup_db.store.query.joins import Codes, Members, RangePairs
+from neardup_db.store.query.joins import Codes, FingerprintPairs, Members
 from neardup_db.tables import columns
 
 PAST = time.time() - 1000
@@ -466,7 +466,7 @@ def test_two_films_are_compared_once() -> None:
     values = Counted({number: bytes([2 + (number != 7)]) for number in frames["a"]} | dict.fromkeys(frames["b"], bytes(1)))
     found = [(a, b, 0.9, 1 + (a != 7)) for a in frames["a"] for b in frames["b"]]
     codes = Codes({1: frames["a"], 2: frames["b"]}, values)
-    pairs = RangePairs(1, 2 * count, found, members, 0, codes=codes).documents()
+    pairs = FingerprintPairs(found, members, codes=(codes, codes))
     assert [(pair.a.key, pair.b.key, pair.distance) for pair in pairs] == [("a", "b", 1)]
     assert values.read == 2 * count
 

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ...values import ANY_GROUP
-from .dismissed import NONE
 from .joins import DocumentPair, Group, Member, Reading
 from .search import MatchRow, QuerySpec
 
 
-@dataclass(frozen=True, slots=True)
-class Containers:
-    """The documents of a fingerprint and those that contain them, including themselves."""
-
-    members: list[Member]
-    matches: list[MatchRow]
-    dismissed: frozenset[tuple[int, int]] = NONE
-
-    def documents(self) -> Iterator[DocumentPair]:
-        for a in self.members:
-            for row in self.matches:
-                if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in self.dismissed:
-                    yield DocumentPair(a, Member(row.id, row.key, 0), row.similarity, row.distance)
-
-
 def containers(
     reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
-) -> Iterator[Containers]:
+) -> Iterator[Iterator[DocumentPair]]:
     """The containment pairs of one fingerprint after another, of one group or of all. Each step reads one state of the file."""
     first, spec = 1, QuerySpec(threshold=threshold, measure="containment")
     while True:
@@ -42,5 +25,12 @@ def containers(
                 sketch, group_id = joins.search.stored_sketch(fingerprint_id), joins.documents.group_of(fingerprint_id)
                 rows = joins.search.matches(sketch, group_id, now, spec)
             dismissed = joins.dismissed.pairs_among([*(member.id for member in members), *(row.id for row in rows)])
-        yield Containers(members, rows, dismissed)
+        yield _pairs(members, rows, dismissed)
         first = fingerprint_id + 1
+
+
+def _pairs(members: list[Member], rows: list[MatchRow], dismissed: frozenset[tuple[int, int]]) -> Iterator[DocumentPair]:
+    for a in members:
+        for row in rows:
+            if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in dismissed:
+                yield DocumentPair(a, Member(row.id, row.key, 0), row.similarity, row.distance)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import chain, combinations, groupby, pairwise, repeat
+from itertools import chain, combinations, groupby, pairwise, product, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -77,12 +77,18 @@ class Members(Mapping[int, list[Member]]):
         """These members followed by members of later fingerprints."""
         return Members([mine + theirs for mine, theirs in zip(self._columns, other._columns, strict=True)])
 
-    def shared_fingerprints(self) -> list[int]:
-        return list(dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following))
+    def copies(self, distance: int | None) -> list[Found]:
+        """The fingerprints with several documents, as matches with themselves."""
+        shared = dict.fromkeys(number for number, following in pairwise(self._numbers) if number == following)
+        return [(number, number, 1.0, distance) for number in shared]
+
+
+Found = tuple[int, int, float, "int | None"]
+"""Fingerprint, other fingerprint, similarity, distance."""
 
 
 class DocumentPair(NamedTuple):
-    """Two documents that match, the earlier one first."""
+    """Two documents that match: the earlier one first, or that of another index second."""
 
     a: Member
     b: Member
@@ -141,42 +147,34 @@ class _Best:
 
 
 @dataclass(frozen=True, slots=True)
-class RangePairs:
-    """Matches of the fingerprints first_id to last_id among themselves and with higher ids.
+class FingerprintPairs:
+    """Matching fingerprints, and all pairs of their documents by iteration: lazily, because equal copies can have very many.
 
-    matches: (fingerprint, other, similarity, distance). copies_distance: the distance of equal fingerprints. dismissed: (earlier,
-    later) documents. codes: set if documents may have several; a pair is then reported for its nearest codes only.
+    others: the documents of another index, to which the second fingerprints belong. dismissed: (earlier, later) documents. codes:
+    those of both sides if documents may have several; a pair is then reported for its nearest codes only.
     """
 
-    first_id: int
-    last_id: int
-    matches: list[tuple[int, int, float, int | None]]
+    matches: list[Found]
     members: Members
-    copies_distance: int | None
+    copies: Sequence[Found] = ()
+    """Fingerprints with several documents, as matches with themselves."""
+    others: Members | None = None
     dismissed: frozenset[tuple[int, int]] = NONE
-    codes: Codes | None = None
+    codes: tuple[Codes, Codes] | None = None
 
-    def documents(self) -> Iterator[DocumentPair]:
-        """Every pair of documents, generated lazily because equal copies can have very many."""
-        best = None if self.codes is None else _Best(self.codes, self.codes)
-        every = chain(self._copies(best), self._matches(best))
-        if not self.dismissed:
-            return every
-        return (pair for pair in every if (pair.a.id, pair.b.id) not in self.dismissed)
-
-    def _copies(self, best: _Best | None) -> Iterator[DocumentPair]:
-        for number in self.members.shared_fingerprints():
-            if self.first_id <= number <= self.last_id:
-                for a, b in combinations(self.members[number], 2):
-                    if best is None or best.is_pair(a.id, b.id, (number, number)):
-                        yield DocumentPair(a, b, 1.0, self.copies_distance)
-
-    def _matches(self, best: _Best | None) -> Iterator[DocumentPair]:
-        for number, other, similarity, distance in self.matches:
-            for a in self.members.get(number, ()):
-                for b in self.members.get(other, ()):
-                    if best is None or (a.id != b.id and best.is_pair(a.id, b.id, (number, other))):
-                        yield DocumentPair(min(a, b), max(a, b), similarity, distance)
+    def __iter__(self) -> Iterator[DocumentPair]:
+        best = None if self.codes is None else _Best(*self.codes)
+        is_within, others, dismissed = self.others is None, self.members if self.others is None else self.others, self.dismissed
+        for number, other, similarity, distance in chain(self.copies, self.matches):
+            firsts = self.members.get(number, [])
+            is_same = is_within and number == other
+            for a, b in combinations(firsts, 2) if is_same else product(firsts, others.get(other, [])):
+                if best is not None and (is_within and a.id == b.id or not best.is_pair(a.id, b.id, (number, other))):
+                    continue
+                if is_within and a > b:
+                    a, b = b, a
+                if not dismissed or (a.id, b.id) not in dismissed:
+                    yield DocumentPair(a, b, similarity, distance)
 
 
 class Block(NamedTuple):
@@ -194,26 +192,6 @@ class OtherFingerprint(NamedTuple):
     id: int
     group: Key | None
     value: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class CrossPairs:
-    """Matches between this index and another; matches: (fingerprint, other fingerprint, similarity, distance)."""
-
-    matches: list[tuple[int, int, float, int | None]]
-    members: Members
-    others: Members
-    codes: tuple[Codes, Codes] | None = None
-    """The codes of this index and of the other, if either may have documents with several codes."""
-
-    def documents(self) -> Iterator[DocumentPair]:
-        """Every pair of documents, that of the other index second."""
-        best = None if self.codes is None else _Best(*self.codes)
-        for fingerprint_id, other_id, similarity, distance in self.matches:
-            for a in self.members.get(fingerprint_id, ()):
-                for b in self.others[other_id]:
-                    if best is None or best.is_pair(a.id, b.id, (fingerprint_id, other_id)):
-                        yield DocumentPair(a, b, similarity, distance)
 
 
 class Joins:
@@ -247,17 +225,10 @@ class Joins:
                 break
         return Block(np.array(ids, np.int64), np.array(groups, np.int64), sets)
 
-    def _pairs(
-        self,
-        first_id: int,
-        last_id: int,
-        matches: list[tuple[int, int, float, int | None]],
-        members: Members,
-        copies_distance: int | None,
-    ) -> RangePairs:
+    def _pairs(self, matches: list[Found], members: Members, copies: Sequence[Found] = ()) -> FingerprintPairs:
         dismissed = self.dismissed.pairs_among(members.ids)
         codes = self.codes(members, (number for row in matches for number in row[:2])) if self.store.has_parts else None
-        return RangePairs(first_id, last_id, matches, members, copies_distance, dismissed, codes)
+        return FingerprintPairs(matches, members, copies, None, dismissed, None if codes is None else (codes, codes))
 
     def codes(self, members: Members, matches: Iterable[int], *, always: bool = False) -> Codes:
         """The data to find the most similar codes of these documents.
@@ -278,7 +249,7 @@ class Joins:
 
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
-    def range(self, first_id: int, last_id: int, threshold: float | None, now: int, group_id: int) -> RangePairs:
+    def range(self, first_id: int, last_id: int, threshold: float | None, now: int, group_id: int) -> FingerprintPairs:
         """The pairs of one fingerprint range, of one group or of all. Raises apsw.TooBigError for too many pairs, unless the
         range is a single fingerprint."""
         bound, _ = self.store.scheme.query_bounds(threshold, None)
@@ -286,9 +257,10 @@ class Joins:
                  WHERE similarity >= ?"""
         most = None if first_id == last_id else limits.MEMBERS_MOST
         members = self._members([(first_id, last_id)], now, most, group_id)
+        copies = members.copies(0 if self.store.scheme.takes_codes else None)
         matches = self.search.rows(sql, (first_id, last_id, now, bound))
         members |= self._members(_runs(row[1] for row in matches if row[1] > last_id), now, group_id=group_id)
-        return self._pairs(first_id, last_id, matches, members, 0 if self.store.scheme.takes_codes else None)
+        return self._pairs(matches, members, copies)
 
     def _members(
         self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None, group_id: int = ACROSS_GROUPS
@@ -319,7 +291,7 @@ class Joins:
                 size_bytes += len(self.documents.sound(row[0], row[3:]))
                 if size_bytes >= limits.ASKED_BYTES:
                     break
-        self.store.db.ordered(rows, after)
+        self.store.ordered(rows, after)
         id_range = [(rows[0][0], rows[-1][0])] if rows else []
         members = self._members(id_range, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
         fingerprints = [OtherFingerprint(number, name if group_id else None, value) for number, name, group_id, value, _ in rows]
@@ -332,7 +304,7 @@ class Joins:
         codes: Codes | None,
         threshold: float | None,
         now: int,
-    ) -> CrossPairs:
+    ) -> FingerprintPairs:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         groups = {name: self.documents.group_id(name) for name in {other.group for other in fingerprints}}
         ids, names, values = zip(*fingerprints, strict=True)
@@ -342,9 +314,9 @@ class Joins:
         matches = self.search.rows(sql, (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
         members = self._members(_runs(row[0] for row in matches), now)
         if codes is None and not self.store.has_parts:
-            return CrossPairs(matches, members, others)
+            return FingerprintPairs(matches, members, others=others)
         codes = codes or Codes({}, {other.id: other.value for other in fingerprints})
-        return CrossPairs(matches, members, others, (self.codes(members, members, always=True), codes))
+        return FingerprintPairs(matches, members, others=others, codes=(self.codes(members, members, always=True), codes))
 
     def connections(self, now: int, *, large_clusters_joined: bool = False) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect every cluster of visible documents. Runs inside `reading`.
@@ -378,7 +350,9 @@ Reading = Callable[[], AbstractContextManager[Joins]]
 """Opens a read transaction with its joins."""
 
 
-def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP) -> Iterator[RangePairs]:
+def ranges(
+    reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
+) -> Iterator[FingerprintPairs]:
     """The pairs of one fingerprint range after another, of one group or of all. The first range is small, so that the first pair
     comes early; later ones are as large as the pairs of the last one allow, because every range reads the table."""
     first, size = 1, limits.RANGE_FIRST
@@ -404,7 +378,7 @@ def ranges(reading: Reading, threshold: float | None, clock: Callable[[], int], 
 
 def set_blocks(
     reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
-) -> Iterator[RangePairs]:
+) -> Iterator[FingerprintPairs]:
     """`ranges` for set schemes: each block of fingerprints is joined in memory with itself and every later block."""
     first = 1
     while True:
@@ -424,20 +398,20 @@ def set_blocks(
             after = int(other.ids[-1]) + 1
 
 
-def _copies(reading: Reading, block: Block, clock: Callable[[], int], group: Group) -> Iterator[RangePairs]:
+def _copies(reading: Reading, block: Block, clock: Callable[[], int], group: Group) -> Iterator[FingerprintPairs]:
     """Documents with equal sets, for a few thousand fingerprints of a block at a time."""
     ids = block.ids.tolist()
     for start in range(0, len(ids), limits.COPIES_AT_ONCE):
         part = ids[start : start + limits.COPIES_AT_ONCE]
         with reading() as joins:
             members = joins._members([(part[0], part[-1])], clock(), group_id=joins.documents.group_id(group))
-            pairs = joins._pairs(part[0], part[-1], [], members, None)
+            pairs = joins._pairs([], members, members.copies(None))
         yield pairs
 
 
 def _pieces(
     reading: Reading, block: Block, other: Block | None, threshold: float | None, clock: Callable[[], int]
-) -> Iterator[RangePairs]:
+) -> Iterator[FingerprintPairs]:
     """Pairs of different sets within a block or between two. Sets are read once; their documents are read for each piece."""
     with reading() as joins:
         bound, _ = joins.store.scheme.query_bounds(threshold, None)
@@ -446,19 +420,18 @@ def _pieces(
     for places, similarities in jaccard_pieces(block.values, bound, limits.PAIRS_WANTED, others=others):
         same_group = block.groups[places[:, 0]] == second.groups[places[:, 1]]
         a, b = block.ids[places[same_group, 0]], second.ids[places[same_group, 1]]
-        matches: list[tuple[int, int, float, int | None]]
-        matches = list(zip(a.tolist(), b.tolist(), similarities[same_group].tolist(), repeat(None)))
+        matches: list[Found] = list(zip(a.tolist(), b.tolist(), similarities[same_group].tolist(), repeat(None)))
         if not matches:
             continue
         with reading() as joins:
             members = joins._members(_runs(number for row in matches for number in row[:2]), clock())
-            pairs = joins._pairs(0, -1, matches, members, None)
+            pairs = joins._pairs(matches, members)
         yield pairs
 
 
 def ranges_with(
     reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
-) -> Iterator[CrossPairs]:
+) -> Iterator[FingerprintPairs]:
     """Pairs of a document of this index and one of another, in one group or in all, one page of the other's fingerprints at a
     time."""
     after, size = 0, limits.RANGE_FIRST
