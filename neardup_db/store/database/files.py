@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ... import system
+from ...errors import NearDupError, ParameterError
+from .errors import system_error
 
 MODE = 0o644
 """Permissions of a new file before the umask, as SQLite sets them."""
@@ -40,6 +42,22 @@ def new_file(path: str, mode: int) -> Iterator[str]:
         except BaseException:  # interrupted
             _remove(temporary_path)
             raise
+
+
+@contextmanager
+def result_file(path: str, mode: int = MODE) -> Iterator[str]:
+    """`new_file` for a caller of this package, with its errors."""
+    try:
+        if os.path.lexists(path):
+            raise FileExistsError
+        with new_file(path, mode) as temporary_path:
+            yield temporary_path
+    except NearDupError:  # some are OSErrors, too
+        raise
+    except FileExistsError as error:
+        raise ParameterError(f"{path!r} exists: give the path of a new file") from error
+    except OSError as error:
+        raise system_error(error, path, "created") from error
 
 
 def _remove(temporary_path: str) -> None:

@@ -7,12 +7,11 @@ import stat
 
 import apsw
 
-from ...errors import NearDupError, ParameterError
 from ...parameters import check_path
 from ..database import checksums
 from ..database.connection import Database
-from ..database.errors import system_error, translate, translated
-from ..database.files import MODE, new_file
+from ..database.errors import translate, translated
+from ..database.files import MODE, result_file
 from ..database.standard import StandardConnection
 
 
@@ -21,28 +20,16 @@ def write_backup(db: Database, argument: str | bytes | os.PathLike[str]) -> None
     lock, outside of a transaction."""
     path = check_path(argument)
     original = db.connection.filename
-    try:
-        if os.path.lexists(path):
-            raise FileExistsError
-        mode = stat.S_IMODE(os.stat(original).st_mode) if original else MODE
-        new_mode = mode | stat.S_IRUSR | stat.S_IWUSR  # even if the original is read-only
-        with new_file(path, new_mode) as temporary_path, translated(path):
-            if original:
-                os.chmod(temporary_path, new_mode)  # overrides the umask
-            try:
-                _copy(db.connection, temporary_path)
-            except apsw.IOError as error:
-                if checksums.is_checksum_error(error):  # a page of the original: report its path, not the copy's
-                    raise translate(error, original) from error
-                raise
-        if mode != new_mode:
-            os.chmod(path, mode)
-    except NearDupError:  # some are OSErrors, too
-        raise
-    except FileExistsError as error:
-        raise ParameterError(f"{path!r} exists: give the path of a new file") from error
-    except OSError as error:
-        raise system_error(error, path, "created") from error
+    with result_file(path, 0o600 if original else MODE) as temporary_path, translated(path):
+        mode = stat.S_IMODE(os.stat(original or temporary_path).st_mode)
+        os.chmod(temporary_path, mode | 0o600)  # the original may be read-only
+        try:
+            _copy(db.connection, temporary_path)
+        except apsw.IOError as error:
+            if checksums.is_checksum_error(error):  # a page of the original: report its path, not the copy's
+                raise translate(error, original) from error
+            raise
+        os.chmod(temporary_path, mode)
 
 
 def _copy(original: apsw.Connection | StandardConnection, path: str) -> None:

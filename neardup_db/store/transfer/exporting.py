@@ -10,8 +10,7 @@ from ... import fingerprint_files
 from ...errors import ParameterError
 from ...native import Values
 from ...parameters import check_path
-from ..database.errors import system_error
-from ..database.files import MODE, new_file
+from ..database.files import result_file
 from ..ingest.stored import Stored, StoredRows
 from ..layout.state import Store
 from ..layout.window import Window
@@ -31,23 +30,16 @@ def export(store: Store, documents: Documents, argument: str | bytes | os.PathLi
     schema = fingerprint_files.schema(key or "string", group, settings, part_kind)
     count = 0
     last: Any = object()
-    try:
-        if os.path.lexists(path):
-            raise FileExistsError
-        with (
-            new_file(path, MODE) as temporary_path,
-            pa.parquet.ParquetWriter(temporary_path, schema, compression="zstd", write_page_checksum=True) as writer,
-        ):
-            for page in Stored(documents, now, Window(), with_texts=False).rows():
-                columns = _columns(store, page)
-                writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page.keys))
-                count += sum(key != before for before, key in pairwise((last, *page.keys)))  # the codes of a key are adjacent
-                last = page.keys[-1]
-            writer.close()
-    except FileExistsError as error:
-        raise ParameterError(f"{path!r} exists: give the path of a new file") from error
-    except OSError as error:
-        raise system_error(error, path, "created") from error
+    with (
+        result_file(path) as temporary_path,
+        pa.parquet.ParquetWriter(temporary_path, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for page in Stored(documents, now, Window(), with_texts=False).rows():
+            columns = _columns(store, page)
+            writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page.keys))
+            count += sum(key != before for before, key in pairwise((last, *page.keys)))  # the codes of a key are adjacent
+            last = page.keys[-1]
+        writer.close()
     return count
 
 
