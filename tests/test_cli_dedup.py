@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import threading
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,14 @@ def sample(path: Path) -> Path:
 
 @functools.cache
 def exact_pairs() -> dict[tuple[str, str], float]:
-    """The Jaccard similarity of every two documents of the sample, by sets of shingles in plain Python."""
+    """The Jaccard similarity of all documents of the sample that share a shingle, by sets of shingles in plain Python."""
     sets = {key: frozenset(shingles(text)) for key, text in documents()}
-    similarities = {}
-    for a, b in combinations(sets, 2):
-        common = len(sets[a] & sets[b])
-        similarities[a, b] = common / (len(sets[a]) + len(sets[b]) - common)
-    return similarities
+    holders: dict[str, list[str]] = {}
+    for key, found in sets.items():
+        for shingle in found:
+            holders.setdefault(shingle, []).append(key)
+    common = Counter(pair for keys in holders.values() for pair in combinations(keys, 2))
+    return {(a, b): count / (len(sets[a]) + len(sets[b]) - count) for (a, b), count in common.items()}
 
 
 def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list[list[str]]]:

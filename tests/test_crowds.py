@@ -43,22 +43,22 @@ def agree(index: Index, model: Model) -> None:
 @pytest.mark.parametrize("name", ["minhash", "minhash-exact-text", "bottomk", "simhash", "passages"])
 def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, segment: str) -> None:
     """Adding in two batches of one or many segments and one by one, deleting and expiring leave the clusters of brute force."""
-    monkeypatch.setattr(limits, "CROWD", 20)
+    monkeypatch.setattr(limits, "CROWD", 10)
     if segment == "cut":
         monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
         monkeypatch.setattr(limits, "FILING_BYTES", 1)
     case = CASES[name]
     model = Model(case)
-    texts = families(2, 50, 20)
+    texts = families(2, 25, 10)
     with Index(tmp_path / "index.db", case.scheme, text=case.rules, store_text=case.store_text) as index:
-        for part in (texts[:70], texts[70:110]):
+        for part in (texts[:35], texts[35:55]):
             expected = 0
             for key, text in part:
                 expected += bool(model.matches(text))
                 model.put(key, text)
             assert index.add_many(part).matched == expected
             agree(index, model)
-        for key, text in texts[110:]:
+        for key, text in texts[55:]:
             found = model.matches(text)
             model.put(key, text)
             got = [(one.key, one.similarity, one.distance) for one in index.add(key, text)]
@@ -96,12 +96,12 @@ def test_a_load_moves_rows_to_large_clusters_together(monkeypatch: pytest.Monkey
     moves: list[int] = []
     move_rows = KeyTable.move_rows
     monkeypatch.setattr(KeyTable, "move_rows", lambda table, crowds: (moves.append(len(crowds)), move_rows(table, crowds)))
-    for most, expected in (1000, 1), (50, 4):
+    for most, expected in (1000, 1), (25, 4):
         monkeypatch.setattr(limits, "CROWD_MOVES", most)
         moves.clear()
         with Index(":memory:", SETS, text=SINGLE_WORDS) as index:
-            index.add_many((number, f"{numbered('c', 0, 20)} u{number}") for number in range(200))
-            assert len(moves) == expected and sum(moves) == 200
+            index.add_many((number, f"{numbered('c', 0, 20)} u{number}") for number in range(100))
+            assert len(moves) == expected and sum(moves) == 100
             assert index.connection.execute("SELECT count(DISTINCT crowd) FROM neardup_fingerprint").get == 1
             assert index.check().problems == ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
@@ -37,6 +38,7 @@ from neardup_db.native import ffi, lib
 # ---- the C core -----------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=8)
 def new_rules(rules: Rules) -> Any:
     """The nd_rules of the C core, freed with the last reference; AssertionError with the status where it is refused."""
     spec = ffi.new("nd_rules_spec *")
