@@ -12,7 +12,7 @@ import apsw
 from ...errors import MismatchError, ParameterError
 from ...parameters import quoted
 from ..database.connection import Database
-from ..layout import candidates, definitions, schema
+from ..layout import definitions, schema
 from ..layout.following import Following
 
 _ROWID = ("rowid", "oid", "_rowid_")
@@ -93,13 +93,8 @@ def _find_table(db: Database, wanted: str) -> tuple[str, bool]:
 
 
 def _tables_of_indexes(db: Database) -> set[str]:
-    tables = candidates.TABLES
-    return {
-        entry.casefold()
-        for index in schema.index_names(db.rows)
-        for table in tables
-        for entry in definitions.expected(index, table, (*schema.OPTIONAL, schema.PENDING))
-    }
+    names = schema.index_names(db.rows)
+    return {entry.casefold() for index in names for entry in definitions.expected(index, *definitions.EVERY)}
 
 
 def _columns(db: Database, table: str) -> Iterator[Column]:

@@ -53,7 +53,7 @@ def _is_own(store: Store, kind: str, name: str, sql: str | None) -> bool:
     """True if this package created the object, whatever ALTER TABLE has made of a trigger."""
     if kind == "trigger":
         return f"INSERT INTO {store.name}_pending (key) VALUES" in (sql or "")
-    definition = definitions.expected(store.name, store.scheme.table, (schema.PENDING,)).get(name)
+    definition = definitions.expected(store.name, schema.PENDING).get(name)
     return definition is not None and definition == (kind, sql)
 
 

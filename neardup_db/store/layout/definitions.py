@@ -8,7 +8,7 @@ the user.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,12 +27,19 @@ class Definition(NamedTuple):
     sql: str | None
 
 
+Definitions = Mapping[str, Definition]
+"""Schema entries by name."""
+
+EVERY = ("index", *candidates.TABLES, *schema.OPTIONAL, schema.PENDING)
+"""All migrations."""
+
+
 @cache
-def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Mapping[str, Definition]:
-    """The schema entries of an index by name; table: its candidate table; optional: its tables of `schema.OPTIONAL`."""
+def expected(name: str, *migrations: str) -> Definitions:
+    """The schema entries that migrations create for an index."""
     db = Database(apsw.Connection(":memory:"), owned=True, read_only=False)
     try:
-        schema.create_tables(db, name, "index", *([] if table is None else [table]), *optional)
+        schema.create_tables(db, name, *migrations)
         rows = db.rows("SELECT name, type, sql FROM sqlite_schema WHERE name <> 'sqlite_sequence'")
         return {row[0]: Definition(*row[1:]) for row in rows}
     finally:
@@ -41,17 +48,16 @@ def expected(name: str, table: str | None, optional: tuple[str, ...] = ()) -> Ma
 
 def require_data(db: Database, name: str) -> None:
     """Raise FormatError if using the index would run code from its schema."""
-    known = [expected(name, table, (*schema.OPTIONAL, schema.PENDING)) for table in candidates.TABLES]
-    names = sorted({name for entries in known for name in entries})
-    found = _actual_definitions(db, names)
-    own = {entry for entry, definition in found.items() if any(definition == entries.get(entry) for entries in known)}
+    known = expected(name, *EVERY)
+    found = _actual_definitions(db, known)
+    own = {entry for entry, definition in found.items() if definition == known.get(entry)}
     setting = f"{name}_setting"
     unused: set[str] = set()
     if setting in own:  # another version has other tables
         schema.require_version(name, db.value(f"SELECT value FROM {setting} WHERE name = 'schema_version'"))
         if db.value(f"SELECT 1 FROM {setting} WHERE name = '{PREFIX}table'") is None:  # else the application's
             unused = {f"{name}_{part}" for part in schema.FOLLOWING}
-    own_tables = sorted({entry for entries in known for entry in entries if entries[entry].type == "table"} - unused)
+    own_tables = [entry for entry, definition in known.items() if definition.type == "table" and entry not in unused]
     for entry in found:
         if entry not in own and entry.casefold() in {table.casefold() for table in own_tables}:
             raise FormatError(
@@ -68,9 +74,9 @@ def require_data(db: Database, name: str) -> None:
         _require_no_triggers(db, own_tables)
 
 
-def require_tables(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> None:
-    required = [entry for entry, definition in expected(name, table, optional).items() if definition.type == "table"]
-    missing = [entry for entry in required if entry not in _actual_definitions(db, required)]
+def require_tables(db: Database, name: str, required: Definitions) -> None:
+    found = _actual_definitions(db, required)
+    missing = [entry for entry, definition in required.items() if definition.type == "table" and entry not in found]
     if missing:
         raise CorruptIndexError(f"the file lacks the table {missing[0]!r} of index {name!r}: restore a backup")
 
@@ -78,22 +84,21 @@ def require_tables(db: Database, name: str, table: str | None, optional: tuple[s
 def optional_tables(db: Database, name: str) -> tuple[str, ...]:
     """The existing tables of `schema.OPTIONAL`. A table with another definition belongs to the user."""
     found = _actual_definitions(db, [f"{name}_{part}" for part in schema.OPTIONAL])
-    own = expected(name, None, schema.OPTIONAL) if found else {}
+    own = expected(name, *EVERY) if found else {}
     return tuple(part for part in schema.OPTIONAL if found.get(f"{name}_{part}", ()) == own.get(f"{name}_{part}"))
 
 
-def changed(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
-    """The names of the index's tables, indexes and views that are missing or differ from the migrations."""
-    required = expected(name, table, optional)
-    found = _actual_definitions(db, list(required))
+def changed(db: Database, required: Definitions) -> list[str]:
+    """The names of tables, indexes and views that are missing or differ."""
+    found = _actual_definitions(db, required)
     return sorted(entry for entry in required if found.get(entry) != required[entry])
 
 
-def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...]) -> list[str]:
+def restore(db: Database, required: Definitions) -> list[str]:
     """Recreate missing or changed indexes and views. Returns their names."""
     restored = []
-    for entry in changed(db, name, table, optional):
-        definition = expected(name, table, optional)[entry]
+    for entry in changed(db, required):
+        definition = required[entry]
         if definition.type in ("index", "view") and definition.sql is not None:
             existing = _actual_definitions(db, [entry]).get(entry)
             if existing is not None and existing.type == definition.type:
@@ -103,9 +108,9 @@ def restore(db: Database, name: str, table: str | None, optional: tuple[str, ...
     return restored
 
 
-def _actual_definitions(db: Database, names: list[str]) -> dict[str, Definition]:
+def _actual_definitions(db: Database, names: Iterable[str]) -> dict[str, Definition]:
     sql = "SELECT name, type, sql FROM sqlite_schema WHERE name COLLATE NOCASE IN (SELECT value FROM json_each(?))"
-    return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (json.dumps(names),))}
+    return {row[0]: Definition(*row[1:]) for row in db.rows(sql, (json.dumps(list(names)),))}
 
 
 def _require_no_triggers(db: Database, names: list[str]) -> None:

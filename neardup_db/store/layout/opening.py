@@ -252,7 +252,7 @@ def _open_database(db: Database, choices: Choices, name: str, *, attach: bool) -
             raise schema.naming_error(db, store.name, error) from error
         choices.require(store.name, store.settings, store.scheme, store.rules)
         _require_checks(store)
-        definitions.require_tables(db, store.name, store.scheme.table, store.optional)
+        definitions.require_tables(db, store.name, store.definitions)
     return store
 
 

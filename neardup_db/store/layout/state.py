@@ -81,13 +81,11 @@ class Store(Statements):
     optional: tuple[str, ...]
     """The tables of `schema.OPTIONAL` that the index has."""
     dismisses: bool
-    """True if pairs may be dismissed (see `asking/dismissed.py`)."""
     notes_changes: bool
-    """True if changes are recorded (see `linking/changes.py`)."""
+    keeps_ends: bool
     has_parts: bool
-    """True if documents may have several codes (see `asking/parts.py`)."""
     allows: bool
-    """True if texts may be allowed and documents exempt (see `linking/allowing.py`)."""
+    """True if these include the table of dismissed pairs, changes, own expiries, codes of documents, or allowed texts."""
     generation: int
     """The file's generation when the settings were read; -1 forces a reload."""
     outlined: int
@@ -124,6 +122,11 @@ class Store(Statements):
         """The transaction in which the generation was compared, and the connection's change count at that time."""
         self._loaded_in: object | None = None
         """The transaction in which the settings were read: it may be rolled back to others."""
+
+    @property
+    def definitions(self) -> definitions.Definitions:
+        """The schema entries of the index."""
+        return definitions.expected(self.name, "index", self.scheme.table, *self.optional)
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class Checker:
         for (message,) in self.store.db.rows("PRAGMA integrity_check(5)"):
             if message != "ok":
                 yield f"SQLite's integrity check: {message}"
-        names = definitions.changed(self.store.db, self.store.name, self.store.scheme.table, self.store.optional)
+        names = definitions.changed(self.store.db, self.store.definitions)
         yield from with_examples("tables, indexes or views that are missing or changed", names)
 
     # ---- one row ------------------------------------------------------------------------------------------------------

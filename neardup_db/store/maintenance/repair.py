@@ -56,9 +56,7 @@ class Repair:
 
     def indexes(self) -> list[str]:
         """Recreate SQLite indexes and views, which all other steps need. Returns messages about repairs."""
-        store = self.store
-        restored = definitions.restore(self.db, store.name, store.scheme.table, store.optional)
-        messages = [f"{name} made again" for name in restored]
+        messages = [f"{name} made again" for name in definitions.restore(self.db, self.store.definitions)]
         if any(message != "ok" for (message,) in self.db.rows("PRAGMA integrity_check(1)")):
             for table in ("document", "fingerprint", "match", "group", *self.store.optional):
                 self.store.execute(f"REINDEX {{index}}_{table}")

@@ -191,7 +191,7 @@ class Fingerprints:
             self.db.execute(f"DROP INDEX {name}")
         except apsw.LockedError:  # the application has an open cursor
             return None
-        return definitions.expected(self.store.name, None)[name].sql  # the stored text could have been altered by anybody
+        return definitions.expected(self.store.name, "index")[name].sql  # the stored text could have been altered by anybody
 
     def _insert(self, table: str, sql: str, row: tuple[Any, ...]) -> int:
         """Insert a row with the table's next id and return the id."""
