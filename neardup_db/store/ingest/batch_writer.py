@@ -52,11 +52,15 @@ class IngestOptions:
 
 
 class SkippedRecords:
-    def __init__(self) -> None:
+    def __init__(self, on_error: OnError) -> None:
+        self._on_error = on_error
         self.count = 0
         self.first: list[Skipped] = []
 
     def add(self, number: int, key: Key | None, error: NearDupError) -> Skipped:
+        """Raises the error with the record's number unless invalid records are skipped."""
+        if self._on_error != "skip":
+            raise type(error)(f"record {number}: {error}") from error
         self.count += 1
         skipped = Skipped(number, key, str(error))
         if len(self.first) < MOST_PROBLEMS:
@@ -74,7 +78,7 @@ class BatchWriter:
         self.outcomes = outcomes
         self.segment = CodeSegment(writer.clusters)
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "matched"), 0)
-        self.rejected = SkippedRecords()
+        self.rejected = SkippedRecords(options.on_error)
         self.token_counts = TokenCounts(writer.store.scheme)
         self.taken = 0
         """The number of records written, ignored or rejected."""
@@ -118,15 +122,14 @@ class BatchWriter:
             self._write_code_batch(batch, sketches, now)
             return
         existing = self.documents.rows_by_key(batch.keys)
-        may_stay = self.options.if_exists == "ignore" and not batch.if_exists
-        if existing and may_stay and self.outcomes is None and self.store.window.documents is None:
-            batch, sketches = self._drop_ignored(batch, sketches, existing, now)
+        needs_no_order = self.outcomes is None and store.window.documents is None
         if not existing and len(set(batch.keys)) == len(batch):
             self._write_run(batch, sketches, range(len(batch)), now)
         else:
-            self._write_runs(batch, sketches, set(existing), now)
+            may_stay = needs_no_order and self.options.if_exists == "ignore" and not batch.if_exists
+            self._write_runs(batch, sketches, existing, may_stay, now)
         if self.segment.is_full:
-            self.connect(now, more_follow=self.outcomes is None and self.store.window.documents is None)
+            self.connect(now, more_follow=needs_no_order)
 
     def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
         owners = Owners(self.documents, batch, now)
@@ -171,31 +174,23 @@ class BatchWriter:
             self.counts["replaced"] += len(run)
         return split_seeds
 
-    def _drop_ignored(
-        self, batch: Batch, sketches: Sketches, existing: dict[Key, DocumentRow], now: int
-    ) -> tuple[Batch, Sketches]:
-        """Drop the records that are ignored because their key exists, which would interrupt runs of new keys; none if a record
-        has another group than its document, which is an error for this record."""
-        existing_groups = {key: row.group_id for key, row in existing.items() if row.is_visible(now)}
-        group_ids = {name: self.documents.group_id(name) for name in {batch.group(i) for i in range(len(batch))}}
-        if any(key in existing_groups and existing_groups[key] != group_ids[batch.group(i)] for i, key in enumerate(batch.keys)):
-            return batch, sketches
-        for key in existing_groups:
-            del existing[key]
-        kept = [i for i, key in enumerate(batch.keys) if key not in existing_groups]
-        self.counts["ignored"] += len(batch) - len(kept)
-        return batch.at_indexes(kept), sketches.at_indexes(kept)
-
-    def _write_runs(self, batch: Batch, sketches: Sketches, existing_keys: set[Key], now: int) -> None:
+    def _write_runs(
+        self, batch: Batch, sketches: Sketches, existing: dict[Key, DocumentRow], may_stay: bool, now: int
+    ) -> None:
+        """may_stay: visible documents with the record's key and group stay. Such records interrupt no run of new keys."""
+        known_keys = set(existing)
         run: list[int] = []
         for i, key in enumerate(batch.keys):
-            if key in existing_keys:
+            row = existing.get(key) if may_stay else None
+            if row is not None and row.is_visible(now) and self.documents.is_in_group(row, batch.group(i)):
+                self.counts["ignored"] += 1
+            elif key in known_keys:
                 self._write_run(batch, sketches, run, now)
                 run = []
                 self._write_one(batch, sketches, i, now)
             else:
                 run.append(i)
-                existing_keys.add(key)
+                known_keys.add(key)
         self._write_run(batch, sketches, run, now)
 
     def _write_run(self, batch: Batch, sketches: Sketches, run: Sequence[int], now: int) -> None:
@@ -220,8 +215,6 @@ class BatchWriter:
                 whole = self.options.content == "value" and record.part is None and not record.is_one_of_several
                 outcome, matches = self.writer.add(record, sketch, now, if_exists=if_exists, limit=1, whole=whole)
         except (DuplicateKeyError, ParameterError) as error:
-            if self.options.on_error != "skip":
-                raise type(error)(f"record {batch.number(i)}: {error}") from error
             skipped = self.rejected.add(batch.number(i), record.key, error)
             if self.outcomes is not None:
                 self.outcomes.add(record.key, "skipped", skipped)

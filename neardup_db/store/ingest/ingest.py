@@ -35,7 +35,7 @@ class Ingest:
     def __init__(self, writer: Writer, options: IngestOptions) -> None:
         self.store = writer.store
         self.options = options
-        self.invalid = SkippedRecords()
+        self.invalid = SkippedRecords(options.on_error)
         """The records skipped while reading; `BatchWriter.rejected` has those skipped while writing."""
         self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
         self.batch_writer = BatchWriter(writer, options, self.outcomes)
@@ -146,10 +146,8 @@ class Ingest:
                     raise
                 self._append(self._batch, record)
         except NearDupError as error:
-            if self.options.on_error != "skip":
-                raise type(error)(f"record {number}: {error}") from error
-            self._batch.skipped.append(number)
             skipped = self.invalid.add(number, self._key_of(record), error)
+            self._batch.skipped.append(number)
             if self.outcomes is not None:
                 self.outcomes.add_skipped(skipped)
 
@@ -180,10 +178,8 @@ class Ingest:
         code = self.options.content == "code"
         if self.options.content == "value":
             key, group, part = check_key(record.key), check_group(record.group), check_part(record.part)
-            batch.append(key, self.store.checked_value(record.stored))
-            several = record.is_one_of_several
-            if group is not None or part is not None or several is not None:
-                batch.more[len(batch) - 1] = Record(key, None, None, group, None, None, part, several)
+            checked_record = Record(key, None, None, group, None, None, part, record.is_one_of_several)
+            batch.add(checked_record, self.store.checked_value(record.stored))
             return
         if self.options.fields is not None:
             record = self.options.fields.record(record)
@@ -200,9 +196,7 @@ class Ingest:
         options = self.options
         checked = check_record(record, content=options.content, if_exists=options.if_exists, store_text=self.store.store_text)
         content = self.store.scheme.code_value(checked.content) if code else checked.content
-        batch.add(checked.record)
-        batch.contents.append(content)
-        batch.content_size += len(content)
+        batch.add(checked.record, content)
         if checked.if_exists != options.if_exists:
             batch.if_exists[len(batch) - 1] = checked.if_exists
 

@@ -55,8 +55,11 @@ class Batch:
         if not isinstance(key, int):
             self.held_size += len(key)
 
-    def add(self, record: Record) -> None:
-        """Append a record whose content follows by `extend`."""
+    def add(self, record: Record, content: Any = None) -> None:
+        """Append a record; content: None if it follows by `extend`."""
+        if content is not None:
+            self.contents.append(content)
+            self.content_size += len(content)
         self.keys.append(record.key)
         self.held_size += (0 if isinstance(record.key, int) else len(record.key)) + len(record.metadata or "")
         if any(value is not None for value in record[1:]):
