@@ -143,7 +143,7 @@ class Database(Transactions, Statements):
         try:
             yield
         finally:
-            guard = self.mutex.take(0) if is_default and not self._closed and not self.forked else None
+            guard = self.mutex.take(0) if is_default and not self.is_closed and not self.forked else None
             if guard is not None:
                 with guard:
                     with suppress(apsw.Error):
@@ -160,17 +160,17 @@ class Database(Transactions, Statements):
     def close(self) -> None:
         """Close an owned connection. A connection of the application, or of a parent process, stays open."""
         if self.forked:
-            self._closed = True
+            self.is_closed = True
             return
         with self.lock():
-            if self._closed:
+            if self.is_closed:
                 return
             if self._depth:
                 raise NearDupError("the index cannot be closed inside its own transaction: leave the transaction first")
             try:
                 self.abandon()
             except apsw.ThreadingViolationError as error:
-                self._closed = False
+                self.is_closed = False
                 self.undo.watch(self.connection)
                 raise NearDupError(
                     "the index cannot be closed by a function that SQLite calls while it runs a statement of the index, and is "
@@ -178,7 +178,7 @@ class Database(Transactions, Statements):
                 ) from error
 
     def abandon(self) -> None:
-        self._closed = True
+        self.is_closed = True
         with suppress(apsw.ConnectionClosedError):  # closed by its owner
             self.undo.unwatch(self.connection)
         if self.owned:

@@ -97,7 +97,7 @@ class Transactions:
         """The I/O error of a commit. The log may contain a transaction that this connection considers rolled back, and that
         would reappear after a crash, so no further use is safe."""
         self._process_id = os.getpid()
-        self._closed = False
+        self.is_closed = False
         forks.watch(self)
 
     # ---- the lock ------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Transactions:
 
         Call this before waiting for the lock: a thread that does not exist in a forked child may have held it.
         """
-        if self._closed:
+        if self.is_closed:
             raise ClosedError("the index is closed: open it again with Index(path)")
         if os.getpid() != self._process_id:
             raise ClosedError("this index was opened in the parent process: open it again in the child, after the fork")
@@ -136,7 +136,7 @@ class Transactions:
         """`lock` without waiting: None if another thread has the lock, or another asyncio task of this thread is inside a
         transaction. Raises like `require_open`."""
         guard = self.mutex.take(0)
-        if self._closed or self._uncertain is not None or os.getpid() != self._process_id:
+        if self.is_closed or self._uncertain is not None or os.getpid() != self._process_id:
             self.require_open()
         return guard if self._depth == 0 or self.is_task else None
 
@@ -154,10 +154,6 @@ class Transactions:
     @property
     def forked(self) -> bool:
         return os.getpid() != self._process_id
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     # ---- pending records -----------------------------------------------------------------------------------------------
 
@@ -260,7 +256,7 @@ class Transactions:
                     level.hold = None
                     if level.began:
                         self._depth = 0
-                        if self._closed or self.forked or not self.connection.in_transaction:
+                        if self.is_closed or self.forked or not self.connection.in_transaction:
                             self._outermost = None
                     elif level.outermost is self._outermost and self._depth:
                         self._depth -= 1
@@ -333,7 +329,7 @@ class Transactions:
         return level
 
     def _end_reading(self) -> None:
-        if not self._closed and self.connection.in_transaction and not self.forked:
+        if not self.is_closed and self.connection.in_transaction and not self.forked:
             try:
                 self._run("COMMIT")
             except apsw.InterruptError:
@@ -380,7 +376,7 @@ class Transactions:
         if self.forked:  # the connection is the parent's, and may be in use: do not touch it
             self._outermost = None
             return
-        if self._closed or level.outermost is not self._outermost:
+        if self.is_closed or level.outermost is not self._outermost:
             return  # already over
         if not self.connection.in_transaction:  # not begun, committed, or rolled back by SQLite
             return

@@ -186,12 +186,14 @@ class Block(NamedTuple):
     values: list[Any]
 
 
-class OtherFingerprint(NamedTuple):
-    """A fingerprint of another index, with its group name and value."""
+class Page(NamedTuple):
+    """Fingerprints with their group names, values and visible documents, and with codes in an index with parts."""
 
-    id: int
-    group: Key | None
-    value: bytes
+    ids: list[int]
+    groups: list[Key | None]
+    values: list[bytes]
+    members: Members
+    codes: Codes | None
 
 
 class Joins:
@@ -279,9 +281,8 @@ class Joins:
 
     # ---- with another index ------------------------------------------------------------------------------------------
 
-    def _page(self, after: int, size: int, now: int, group: Group) -> tuple[list[OtherFingerprint], Members, Codes | None]:
-        """The next fingerprints with visible documents, in id order, with these documents and, in an index with parts, their
-        codes."""
+    def _page(self, after: int, size: int, now: int, group: Group) -> Page:
+        """The next fingerprints with visible documents, in id order."""
         sql = self.store.frame("fingerprint_page")
         rows, size_bytes = [], 0
         values = {"after": after, "group_id": self.documents.group_id(group), "now": now, "most": size}
@@ -294,29 +295,22 @@ class Joins:
         self.store.ordered(rows, after)
         id_range = [(rows[0][0], rows[-1][0])] if rows else []
         members = self._members(id_range, now, None if len(rows) == 1 else limits.MEMBERS_MOST)
-        fingerprints = [OtherFingerprint(number, name if group_id else None, value) for number, name, group_id, value, _ in rows]
-        return fingerprints, members, self.codes(members, members, always=True) if self.store.has_parts else None
+        groups = [name if group_id else None for _, name, group_id, _, _ in rows]
+        codes = self.codes(members, members, always=True) if self.store.has_parts else None
+        return Page([row[0] for row in rows], groups, [row[3] for row in rows], members, codes)
 
-    def _cross_pairs(
-        self,
-        fingerprints: list[OtherFingerprint],
-        others: Members,
-        codes: Codes | None,
-        threshold: float | None,
-        now: int,
-    ) -> FingerprintPairs:
+    def _cross_pairs(self, page: Page, threshold: float | None, now: int) -> FingerprintPairs:
         bound, _ = self.store.scheme.query_bounds(threshold, None)
-        groups = {name: self.documents.group_id(name) for name in {other.group for other in fingerprints}}
-        ids, names, values = zip(*fingerprints, strict=True)
-        packed = packed_values(ids, [groups[name] for name in names], values)
+        groups = {name: self.documents.group_id(name) for name in set(page.groups)}
+        packed = packed_values(page.ids, [groups[name] for name in page.groups], page.values)
         sql = """SELECT other_id, fingerprint_id, similarity, distance FROM neardup_join('{index}', ?, ?, 2, ?, ?)
                  WHERE similarity >= ?"""
-        matches = self.search.rows(sql, (fingerprints[0].id, fingerprints[-1].id, now, packed, bound))
+        matches = self.search.rows(sql, (page.ids[0], page.ids[-1], now, packed, bound))
         members = self._members(_runs(row[0] for row in matches), now)
-        if codes is None and not self.store.has_parts:
-            return FingerprintPairs(matches, members, others=others)
-        codes = codes or Codes({}, {other.id: other.value for other in fingerprints})
-        return FingerprintPairs(matches, members, others=others, codes=(self.codes(members, members, always=True), codes))
+        if page.codes is None and not self.store.has_parts:
+            return FingerprintPairs(matches, members, others=page.members)
+        codes = self.codes(members, members, always=True), page.codes or Codes({}, dict(zip(page.ids, page.values, strict=True)))
+        return FingerprintPairs(matches, members, others=page.members, codes=codes)
 
     def connections(self, now: int, *, large_clusters_joined: bool = False) -> Iterator[tuple[int, int]]:
         """Pairs of fingerprints that connect every cluster of visible documents. Runs inside `reading`.
@@ -439,19 +433,19 @@ def ranges_with(
         now = clock()
         with other() as other_joins:
             try:
-                fingerprints, members, codes = other_joins._page(after, size, now, group)
+                page = other_joins._page(after, size, now, group)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue
-        if not fingerprints:
+        if not page.ids:
             return
-        size = min(size, len(fingerprints))
+        size = min(size, len(page.ids))
         with reading() as joins:
             try:
-                pairs = joins._cross_pairs(fingerprints, members, codes, threshold, now)
+                pairs = joins._cross_pairs(page, threshold, now)
             except apsw.TooBigError:
                 size = max(1, size // 2)
                 continue
         yield pairs
-        after = fingerprints[-1].id
+        after = page.ids[-1]
         size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.matches) <= limits.PAIRS_WANTED else max(1, size // 2)
