@@ -87,9 +87,8 @@ class StoreReaders:
         """A locked reader, valid until the guard is released: the main connection's if it is free or this thread holds it,
         else another one, which reads the last committed state. Raises ClosedError, BusyError.
 
-        Waits for the main connection if no other can answer: in memory, on a connection of the application, without a
-        write-ahead log, inside a transaction begun by the application, and during this thread's `add_many`, whose records only
-        it sees.
+        Waits for the main connection if no other can answer: in memory, on the application's connection, without a write-ahead
+        log, inside a transaction begun by the application, and during this thread's `add_many`, whose records only it sees.
         """
         if self.before_query is not None:
             self.before_query(self)

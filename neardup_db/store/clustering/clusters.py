@@ -96,11 +96,10 @@ class Clusters:
     def join_many(self, joined: Iterable[tuple[set[int], bool]], new_from: int, crowds: dict[int, int] | None = None) -> None:
         """Join several clusters into one, which gets the label of the largest, for each (labels, large).
 
-        If none has a label, the id of the newest document becomes the label, provided that it was just added: the id of an
-        older document may have been a label before. large: treat it as a large cluster if a document was just added. new_from:
-        documents from this id on were just added, so their label is not logged as a change. A label is in one set only. crowds:
-        collects the fingerprints that move to a large cluster, with its label, for one `large_clusters.move` later; None moves
-        them now.
+        If none has a label, the id of the newest document becomes the label if it was just added: an older id may have been one
+        before. large: make it a large cluster if a document was just added. new_from: documents from this id on were just added,
+        so their label is not logged as a change. A label is in one set only. crowds: collects the fingerprints that move to a
+        large cluster, with its label, for one `large_clusters.move` later; None moves them now.
         """
         moved = {} if crowds is None else crowds
         for labels, large in joined:
@@ -152,8 +151,7 @@ class Clusters:
     # ---- removing ----------------------------------------------------------------------------------------------------
 
     def remove(self, document_ids: Sequence[int], now: int) -> int:
-        """Delete documents with their edges and dismissed pairs, then split the clusters that they connected. Returns their
-        number."""
+        """Delete documents with edges and dismissed pairs, split the clusters that they connected, and return their number."""
         seeds: set[int] = set()
         group_ids: set[int] = set()
         removed = 0
@@ -177,8 +175,7 @@ class Clusters:
         return removed
 
     def split(self, seeds: Iterable[int], now: int) -> None:
-        """Split each cluster that its remaining edges no longer connect. The largest part keeps the label. seeds: the documents
-        at the ends of the removed edges."""
+        """Split each cluster that its edges no longer connect; the largest part keeps the label. seeds: ends of removed edges."""
         by_label: dict[int, set[int]] = defaultdict(set)
         for document_id, label in self.documents.labels_of(seeds).items():
             if label < ALONE:
@@ -263,8 +260,7 @@ class Clusters:
             yield sorted((document_id, keys[document_id]) for document_id in part)
 
     def _joined(self, min_size: int, now: int, group_id: int) -> Iterator[list[tuple[int, Key]]]:
-        """The components of visible documents if matches are not recorded, from a join of the candidate table. Single
-        documents are not held in memory."""
+        """The components of visible documents by a join of the candidate table. Single documents are not held in memory."""
         joined = UnionFind()
         forest: list[tuple[int, int]] = []  # a spanning forest, needed only for dismissed pairs
         for fingerprint_id, other_id in self.joins.connections(now):
@@ -347,8 +343,7 @@ class LargeClusters:
         return dict.fromkeys(fingerprint_ids, crowd)
 
     def remove_documents(self, document_ids: Sequence[int], label: int) -> None:
-        """Take unshared fingerprints of documents out of their large cluster. If they are many, they form a large cluster
-        under the new label."""
+        """Take unshared fingerprints out of their large cluster; if they are many, they form another one under the new label."""
         if not self.store.has_large_clusters:
             return
         sql = """SELECT f.id FROM {index}_document AS d JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id

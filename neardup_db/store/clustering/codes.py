@@ -54,8 +54,7 @@ def index_and_connect(
     clusters: Clusters, now: int, step: Callable[[int], Any], first_id: int = 1, *, are_new: bool = True
 ) -> None:
     """Write the candidate rows of all fingerprints from `first_id` on, connect their documents, which are in no cluster, and
-    split the clusters of dismissed pairs. are_new: no cluster had one of their ids as a label. step: called with the number
-    done."""
+    apply dismissed pairs. are_new: no cluster had one of their ids as a label. step: called with the number done."""
     store, done = clusters.store, 0
     sql = store.frame("fingerprint_documents")
     for ids in clusters.documents.filing_ranges(limits.FILING_BYTES, first_id):
@@ -73,8 +72,7 @@ def index_and_connect(
 def connect_codes(
     clusters: Clusters, codes: Sequence[AddedCode], new: tuple[int, int] | None, start: Start, new_from: int, now: int
 ) -> tuple[set[int], set[int]]:
-    """Record the edges of codes and join the clusters that they connect. Ignores dismissed pairs; the caller splits clusters
-    afterwards.
+    """Record the edges of codes and join the clusters that they connect. The caller applies dismissed pairs afterwards.
 
     codes: in insertion order, including every code of the fingerprints `new` (first id, last id), which have candidate rows.
     new_from: documents from this id on were in no cluster before. Returns (positions of codes that match an earlier visible

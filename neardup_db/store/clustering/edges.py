@@ -133,8 +133,7 @@ class Edges:
     def of_fingerprints(
         self, first_id: int, last_id: int, now: int
     ) -> Iterator[tuple[int, int, list[Neighbour], list[int | None]]]:
-        """(id, label, neighbours, first visible copies) for the first document of each fingerprint of the range that matches
-        earlier ones.
+        """(id, label, neighbours, first visible copies) for the first document of each fingerprint that matches earlier ones.
 
         First visible copies: for each neighbour, the first visible document of its fingerprint, None if all have expired.
         """
@@ -145,8 +144,7 @@ class Edges:
             yield document_id, label, [Neighbour._make(row[2:7]) for row in matched], [row[7] for row in matched]
 
     def connect_copies(self, document_ids: set[int], now: int) -> None:
-        """Record edges between documents that share a fingerprint. Otherwise each removal among thousands of copies would walk
-        and query all of them."""
+        """Record edges between copies: else each removal among thousands of them would walk and query them all."""
         if len(document_ids) < 2 or self.store.has_parts:
             return
         sql = "SELECT fingerprint_id, id FROM {index}_document WHERE id = ? AND fingerprint_id IS NOT NULL"

@@ -22,8 +22,7 @@ LARGE_PARTS = 16
 def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:
     """Find the loose parts of a cluster that match each other or the rest. Only documents visible at `now` count.
 
-    Starts with queries, because one match per part is usually enough. Returns (groups of parts that stay separate, edges
-    found).
+    Starts with queries, because one match per part is usually enough. Returns (groups of separate parts, edges found).
     """
     rest, queried, next_check = len(parts), 0, limits.JOINED_FROM
     owner = {document_id: number for number, part in enumerate(parts) for document_id in part}
@@ -57,8 +56,7 @@ def _separate_groups(parts: list[set[int]], joined: UnionFind) -> list[list[int]
 class Rejoining:
     """Joins a cluster's visible documents in memory.
 
-    owner: the part of each loose document; all other documents belong to part `rest`. joined: the parts that are known to
-    match.
+    owner: the part of each loose document; all others belong to part `rest`. joined: the parts that are known to match.
     """
 
     def __init__(self, search: Search, owner: Mapping[int, int], rest: int, joined: UnionFind, now: int) -> None:

@@ -54,8 +54,7 @@ def has_checksums(connection: apsw.Connection) -> bool:
 
 
 def file_has_checksums(path: str) -> bool:
-    """True if the file's header declares page checksums. Asks SQLite, because closing a file that SQLite has open would drop
-    its locks."""
+    """True if the file's header declares checksums. Asks SQLite: closing a file that it has open would drop its locks."""
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return bool(connection.reserve_bytes() == RESERVED_BYTES)

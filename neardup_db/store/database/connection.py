@@ -60,8 +60,7 @@ class Statements(ABC):
 
     @contextmanager
     def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
-        """The first row of a query, or None. The statement stays open inside the context, so queries there read the same state
-        without BEGIN and COMMIT."""
+        """The first row, or None. The statement stays open in the context, so queries there read the same state without BEGIN."""
         with closing(self.stream(sql, bindings)) as rows:
             yield next(rows, None)
 
@@ -106,8 +105,7 @@ class Database(Transactions, Statements):
         return self._run(sql, bindings)
 
     def execute_many(self, sql: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
-        """All rows of SQL run for each of several bindings: executemany stops at each result row, which even INSERT returns
-        under PRAGMA count_changes."""
+        """All rows of SQL run for each binding. executemany stops at each row, which INSERT returns under count_changes."""
         if self._depth:
             self._require_same()
         try:

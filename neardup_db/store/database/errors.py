@@ -55,8 +55,7 @@ _ERRORS: tuple[tuple[type[apsw.Error], int | None, type[NearDupError], str], ...
     (apsw.ThreadingViolationError, None, NearDupError, "{error}"),
     (apsw.Error, None, NearDupError, "SQLite: {kind}: {error}"),
 )
-"""SQLite's errors, the extended result that an error must have (None: any), and this package's error with its message. The
-first that fits counts."""
+"""SQLite's errors, the extended result that each must have (None: any), and our error with its message; the first counts."""
 
 
 class CommitInCallError(apsw.ConstraintError):

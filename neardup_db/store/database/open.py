@@ -137,8 +137,7 @@ def open_scratch(path: str) -> Scratch:
 
 
 def remove_unused(path: str) -> None:
-    """Delete a file whose index never had a document, unless another connection has it open. Where open files cannot be removed,
-    the file stays."""
+    """Delete the file of an index that never had a document, unless it is open elsewhere or the system keeps open files."""
     if not os.path.exists(path) or not system.REMOVES_OPEN_FILES:
         return
     with suppress(apsw.Error):
@@ -187,6 +186,5 @@ def cache_size(connection: apsw.Connection) -> int:
 
 
 def _temp_store() -> str:
-    """In memory, SQLite sorts without limit and VACUUM copies the whole file; only without a writable temporary folder there
-    is no other place."""
+    """In memory, SQLite sorts without limit and VACUUM copies the whole file: only if no temporary folder can be written."""
     return "FILE" if system.has_temporary_folder() else "MEMORY"

@@ -103,8 +103,7 @@ class Transactions:
     # ---- the lock ------------------------------------------------------------------------------------------------------
 
     def require_open(self) -> None:
-        """Raise ClosedError if the index is closed or was opened before a fork, and NearDupError after a commit with an
-        unknown outcome.
+        """Raise ClosedError if the index is closed or was opened before a fork, NearDupError after a commit of unknown outcome.
 
         Call this before waiting for the lock: a thread that does not exist in a forked child may have held it.
         """
@@ -159,8 +158,7 @@ class Transactions:
 
     @contextmanager
     def flush_before_use(self, flush: Callable[[bool], None]) -> Iterator[None]:
-        """Call `flush(to_write)` before this thread uses the connection inside the context. It stores pending records, or
-        raises an error if `to_write`."""
+        """Call `flush(to_write)` before this thread uses the connection: it stores pending records, or fails if `to_write`."""
         thread = threading.get_ident()
         before = self._loads.get(thread)
         try:
@@ -223,10 +221,9 @@ class Transactions:
     def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[bool]:
         """An atomic write transaction; nests. Yields True if it began here.
 
-        A COMMIT by SQL of the application inside it rolls back, unless is_block: then the application's code runs inside.
-        light: no savepoint inside a transaction of this package, because SQLite would copy every page before changing it; an
-        error after changes then rolls back the outermost transaction. Use it for work that detects its errors before its first
-        change.
+        A COMMIT by SQL of the application inside it rolls back, unless is_block: then its code runs inside. light: no savepoint
+        inside a transaction of this package, for which SQLite would copy every page before changing it; an error after changes
+        rolls back the outermost transaction, so detect errors before the first change.
         """
         with self.lock():
             self.require_open()
@@ -262,8 +259,7 @@ class Transactions:
                         self._depth -= 1
 
     def current_transaction(self) -> object | None:
-        """`transaction` if this thread and task are inside its `writing` without pending records, else None. A light change
-        then needs no level (`change`)."""
+        """`transaction` if this thread and task are in its `writing`, without pending records: `change` then needs no level."""
         if self._depth and self.mutex.mine and not self._loads and not self.forked:
             return self.transaction if self.connection.in_transaction and self.is_task else None
         return None
@@ -312,8 +308,7 @@ class Transactions:
         return isinstance(self.connection, Connection) and has_open_cursor(self.connection)
 
     def _level(self, *, light: bool = False) -> _Level:
-        """A new level. Raises NearDupError if SQLite rolled back the outer levels after an error: further statements would be
-        stored alone."""
+        """A new level. Raises NearDupError if SQLite rolled back the outer levels: statements would be stored alone."""
         began = not self.connection.in_transaction
         if began and self._depth:
             raise lost_transaction()
@@ -405,9 +400,8 @@ class Transactions:
     def _roll_back_all(self) -> None:
         """Roll back the open transaction, even while an interrupted cursor of the application is open.
 
-        SQLite then interrupts every statement, including ROLLBACK, until that cursor is closed. But interrupting a statement
-        that writes rolls back the whole transaction; BEGIN, if it is not interrupted, fails inside a transaction without
-        effect.
+        SQLite then interrupts every statement, including ROLLBACK, until that cursor is closed. But interrupting a statement that
+        writes rolls back the transaction, and BEGIN, if not interrupted, fails inside one without effect.
         """
         for _ in range(_ROLL_BACKS):
             if not self.connection.in_transaction:
@@ -422,8 +416,7 @@ class Transactions:
     # ---- statements ----------------------------------------------------------------------------------------------------
 
     def _require_same(self) -> None:
-        """Raise NearDupError if SQL of the application ended this transaction: further statements would be stored outside of
-        it."""
+        """Raise NearDupError if SQL of the application ended this transaction: statements would be stored outside of it."""
         if not self.connection.in_transaction or self.undo.ends != self._ends:
             raise lost_transaction()
 

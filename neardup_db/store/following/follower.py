@@ -137,8 +137,7 @@ class Follower:
         return report, transaction.looked, transaction.scanned
 
     def _remember_schema(self) -> None:
-        """Remember that the triggers are correct in this schema version. Rollbacks to savepoints are not reported, so nothing
-        is remembered inside an outer transaction."""
+        """Remember this schema version's triggers as correct; not inside a transaction, whose savepoints roll back unreported."""
         db = self.store.db
         whole = db.depth == 1 and not db.in_callers_transaction
         self._checked_schema = db.value("PRAGMA schema_version") if whole else None

@@ -120,8 +120,7 @@ class SyncTransaction:
         self._progress: Callable[[int], Any] | None = None
 
     def run(self, progress: Callable[[int], Any] | None) -> SyncReport:
-        """Apply pending changes and, if due, a comparison of all rows. progress: called at times with the number of processed
-        keys."""
+        """Apply pending changes and, if due, a comparison of all rows. progress: called at times with the number of keys done."""
         self._progress = progress
         added = self.ingest.run(map(_record, self._added()))
         write_scan(self.store, self.scan)

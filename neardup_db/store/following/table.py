@@ -126,8 +126,7 @@ def _same_name(one: str, other: str) -> bool:
 
 
 def _key(db: Database, table: str, wanted: str, columns: Sequence[Column], alias: str | None) -> tuple[str, str | None]:
-    """The key column, and the collation in which keys are unique (None for a rowid). Raises ParameterError if keys may be
-    reassigned."""
+    """The key column, and the collation in which keys are unique (None for a rowid). Refuses keys that may be reassigned."""
     if wanted.lower() in _ROWID and not any(_same_name(column.name, wanted) for column in columns):
         if alias is None:
             raise ParameterError(

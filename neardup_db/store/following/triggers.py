@@ -30,8 +30,7 @@ def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[s
 
 
 def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
-    """The names and texts of the triggers for a table. Updates of other columns fire none, except that every UPDATE is
-    recorded if a condition reads other columns."""
+    """The triggers' names and texts. Updates of other columns fire none, unless there is a condition, which may read them."""
     following = table.following
     watched = [name for name in (following.key, following.text, following.group) if name is not None]
     of_any = "" if following.where is not None else _update_columns(table, watched)
@@ -87,8 +86,7 @@ def tables_exist(store: Store) -> bool:
 
 
 def install(store: Store, table: Table) -> None:
-    """Create the triggers and their tables, replacing existing ones. Raises MismatchError, before any change, if the
-    application uses one of the names."""
+    """Create the triggers and their tables anew. Raises MismatchError, before any change, if the application uses a name."""
     for kind, name, sql in _present(store):
         if not _is_own(store, kind, name, sql):
             raise MismatchError(
@@ -105,8 +103,7 @@ def install(store: Store, table: Table) -> None:
 
 
 def remove(store: Store) -> None:
-    """Drop the triggers, on any table, then the tables that they write to. Objects of the application with these names are
-    kept."""
+    """Drop the triggers, on any table, then the tables that they write to; not objects of the application with these names."""
     _drop(store, "trigger")
     _drop(store, "table")
 

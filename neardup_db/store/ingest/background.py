@@ -18,11 +18,9 @@ Work = Callable[[], None]
 
 
 class Lane:
-    """A thread that runs functions in order. At most `max_waiting` of them wait, holding at most `max_bytes`. Only one thread
-    may submit at a time.
+    """A thread that runs functions in order. At most `max_waiting` wait, with at most `max_bytes`. One thread at a time submits.
 
-    Functions and reports pass through queues written in C, because an interrupt could leave the lock of a Python condition
-    locked.
+    Functions and reports pass through queues in C, because an interrupt could leave the lock of a Python condition locked.
     """
 
     def __init__(self, max_waiting: int, max_bytes: int) -> None:
@@ -106,8 +104,7 @@ _DONE, _OVER, _ENDED = "done", "over", "ended"
 
 
 class Background:
-    """Prepares and writes batches in order, inside a transaction of the caller's thread. Nothing else may use the database
-    until `wait` returns."""
+    """Prepares and writes batches in order, inside the caller's transaction. The database is in use until `wait` returns."""
 
     def __init__(self, db: Database) -> None:
         self.db = db

@@ -65,8 +65,7 @@ class Owners:
         self._load(self._documents.rows_by_key([key]), later_positions)
 
     def action(self, i: int, if_exists: str, whole: bool) -> str:
-        """How a code is stored: it "joins" those stored in bulk, "replaces" the code with its part, is "ignored", or is
-        written "alone".
+        """How a code is stored: it "joins" the bulk, "replaces" the code with its part, is "ignored", or is written "alone".
 
         whole: an unnamed code is the document's only one, unless the record says otherwise.
         """
@@ -105,8 +104,7 @@ class Owners:
 
 
 class CodeSegment(Segment):
-    """A segment for codes, several of which may belong to one document. Between two flushes it holds either documents or
-    codes."""
+    """A segment for codes, several of which may belong to one document. Holds either documents or codes between two flushes."""
 
     def __init__(self, clusters: Clusters) -> None:
         super().__init__(clusters)

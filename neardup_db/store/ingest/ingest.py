@@ -166,9 +166,8 @@ class Ingest:
             return None
 
     def _is_rebuilt(self) -> bool:
-        """True if the index was rebuilt since the last record was checked; the store then has the new settings. The open
-        transaction prevents a rebuild."""
-        if self._open is not None:
+        """True if the index was rebuilt since the last record was checked; then the store has the new settings."""
+        if self._open is not None:  # the transaction prevents it
             return False
         epoch = self.store.epoch
         with self._suspend_flush(), self.store.reading():

@@ -10,8 +10,7 @@ from ..query.documents import Documents
 
 
 class HashedIds:
-    """Maps hashes to fingerprint ids in sorted arrays, 16 bytes each. A new array is merged with all arrays that are not
-    longer."""
+    """Maps hashes to fingerprint ids in sorted arrays, 16 bytes each. A new array is merged with all that are not longer."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Any, Any]] = []
@@ -47,8 +46,7 @@ class KnownValues:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._seen: Any = None
-        """A Bloom filter with one hash function: a set of low hash bits. 32 MB. False positives: 3 % with 1 million hashes, 26 %
-        with 10 million."""
+        """A Bloom filter of low hash bits, 32 MB. False positives: 3 % with 1 million hashes, 26 % with 10 million."""
         self._ids: HashedIds | None = None
         self._value_index: str | None = None
         """The SQL that recreates the value index while `_ids` replaces it."""

@@ -19,8 +19,7 @@ from .window import evict
 
 
 class Batch:
-    """Records as columns: `keys`, and `contents` (texts, codes or LocatedTexts) until they are fingerprinted; `more` has
-    complete records with further values."""
+    """Records as columns: `keys`, `contents` (texts, codes or LocatedTexts) until fingerprinted; `more`: complete records."""
 
     def __init__(self, first: int = 0, epoch: int = -1) -> None:
         self.first = first
@@ -190,8 +189,7 @@ class Segment:
     def flush(self, now: int, *, more_follow: bool = False) -> set[int]:
         """Index and connect stored documents. Returns the ids of documents that match an earlier one.
 
-        more_follow: nothing but further batches comes before the next `flush`, so rows of large clusters are moved later, many
-        together.
+        more_follow: only batches come before the next `flush`, so rows of large clusters are moved later, many together.
         """
         self._require_stored()
         unconnected, self._unconnected = self._unconnected, []

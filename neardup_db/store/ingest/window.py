@@ -12,8 +12,7 @@ _EVICTED = 0
 
 
 def expiry_outside(documents: Documents) -> tuple[str, str, dict[str, int]] | None:
-    """(latest expiry, condition, parameters) in SQL for documents outside the window with a later expiry; None without a
-    window."""
+    """(latest expiry, condition, parameters) in SQL for documents outside the window that expire later; None without a window."""
     window = documents.store.window
     if window.documents is not None:
         beyond = documents.next_id() - 1 - window.documents
@@ -27,8 +26,7 @@ def expiry_outside(documents: Documents) -> tuple[str, str, dict[str, int]] | No
 def evict(clusters: Clusters, last_id: int, added: int, now: int) -> None:
     """Delete documents that left the window after `added` documents were stored, the last one with the id `last_id`.
 
-    A count window loses as many documents as were added. Each call deletes a bounded number of expired documents, enough to
-    catch up after a pause.
+    A count window loses as many documents as were added; of expired ones each call deletes a bounded number, to catch up.
     """
     store, window = clusters.store, clusters.store.window
     if window.is_unlimited:
@@ -44,8 +42,7 @@ def evict(clusters: Clusters, last_id: int, added: int, now: int) -> None:
 
 
 def change_window(documents: Documents, window: Window, now: int) -> None:
-    """Set another window, inside a write transaction. Documents outside of it or the previous one are invisible now, and
-    deleted by later adds."""
+    """Set another window, inside `writing`. Documents outside it or the previous one are invisible now, deleted by later adds."""
     store, before = documents.store, documents.store.window
     store.set_window(window)
     store.new_generation()

@@ -135,8 +135,7 @@ class Writer:
         return matched, seeds
 
     def remove_part(self, key: Key, part: Part | None, now: int, group: Key | AnyGroup | None) -> bool:
-        """Remove one code of a document in the group, and the document with its last code. Returns False if the code does not
-        exist."""
+        """Remove one code of a document in the group; the last code with its document. Returns False if it does not exist."""
         self._require_codes(part)
         existing = self.documents.visible(key, now, group)
         if existing is None:
@@ -179,8 +178,7 @@ class Writer:
         return Target(existing, None if whole else codes, replaced, if_exists == "ignore")
 
     def _prepare_target(self, record: Record, target: Target, now: int) -> None:
-        """Remove a replaced document or code and create the table of codes, before neighbours are queried: removing may split
-        clusters."""
+        """Remove what is replaced, which may split clusters, and create the table of codes, before neighbours are queried."""
         if target.existing is not None and target.codes is None:
             self.clusters.remove([target.existing.id], now)
         elif target.existing is not None and target.codes is not None and target.replaced is not None:

@@ -1,8 +1,7 @@
 """Candidate tables: writes, removes, checks and looks up the rows of fingerprints.
 
 A row is one key of a fingerprint (`KeyTable`), or holds the entries of many codes (`BucketTable`). Stored value and cluster
-determine all rows and entries (`neardup_filing`), so one or two statements index, remove, rebuild or check one fingerprint or
-all.
+determine all of them (`neardup_filing`), so one or two statements index, remove, rebuild or check one fingerprint or all.
 """
 
 from __future__ import annotations

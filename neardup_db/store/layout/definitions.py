@@ -1,8 +1,7 @@
 """Verifies table definitions: using an index file must not run code from its schema.
 
-Triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in place of tables run code.
-Therefore tables must be as the migrations create them, without triggers. Other tables, and indexes on plain columns, belong to
-the user.
+Triggers, CHECK constraints, generated columns, expression indexes, and views or virtual tables in place of tables run code. So
+tables must be as the migrations create them, without triggers. Other tables, and indexes on plain columns, are the user's.
 """
 
 from __future__ import annotations

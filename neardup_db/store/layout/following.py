@@ -15,8 +15,7 @@ SCAN = "follow.scan"
 
 
 class Following(NamedTuple):
-    """A followed table, and its columns for key, text and group. where: an SQL condition on rows. sync: "query" if queries
-    sync first."""
+    """A followed table and its columns. where: an SQL condition on rows. sync: "query" if queries sync first."""
 
     table: str
     key: str

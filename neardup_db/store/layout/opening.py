@@ -113,8 +113,7 @@ def open_store(
 def open_other_reader(path: str, index: Store) -> Store:
     """Open the index of the same name in another file, with the text rules of `index`.
 
-    A writable file is opened for writing, because the last connection to close deletes -wal and -shm, which a read-only
-    connection cannot do.
+    A writable file is opened for writing: the last connection to close deletes -wal and -shm, as a read-only one cannot.
     """
     writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
     rules = index.rules if index.rules.custom else None

@@ -24,8 +24,7 @@ if not os.path.isdir(MIGRATIONS):  # an editable install uses those of the repos
     MIGRATIONS = os.path.join(os.path.dirname(_PACKAGE), "migrations")
 
 ALONE = 2**62
-"""ALONE + id represents the label of a document in no cluster; the file stores none. Labels in files are smaller. SQL texts
-use {alone}."""
+"""ALONE + id represents the label of a document in no cluster. Labels in files are smaller. SQL texts use {alone}."""
 
 
 FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part", "unused")

@@ -23,8 +23,7 @@ class StoredValue:
 
 
 class Sketch(NamedTuple):
-    """The value and token count of a text. `value` is None for an empty text, and for an exempt one, whose value is
-    `exempt_value`."""
+    """The value and token count of a text. `value` is None for an empty text and an exempt one, whose value is `exempt_value`."""
 
     value: bytes | None
     token_count: int | None

@@ -89,8 +89,7 @@ class Store(Statements):
     generation: int
     """The file's generation when the settings were read; -1 forces a reload."""
     outlined: int
-    """The id of the fingerprint set whose prefilter data is cached (csrc/sqlite/bucket_prefilter.c), unique in this process. None
-    disables the cache."""
+    """The fingerprint set whose prefilters this process caches (csrc/sqlite/bucket_prefilter.c); None: without a cache."""
     following: Following | None
     """The followed table of the application, or None."""
     settled: int
@@ -233,8 +232,7 @@ class Store(Statements):
         return self.value("SELECT value FROM {index}_setting WHERE name = ?", (name,))
 
     def new_generation(self, *, fingerprints: bool = False) -> None:
-        """Make every open index of this file reload its settings, this one now. fingerprints: their values or ids change, so
-        paged listings cannot continue."""
+        """Make every open index of this file reload its settings. fingerprints: values or ids change, so listings end."""
         self.set(generation=schema.random_number(), **({"fingerprints": schema.random_number()} if fingerprints else {}))
         self.load()
 

@@ -47,8 +47,7 @@ class Window(NamedTuple):
         return repr(self.argument)
 
     def expiry(self, explicit: int | None, added_at: int) -> int | None:
-        """The expiry in milliseconds: the explicit one, or the end of the time window if earlier. A count window deletes
-        documents instead."""
+        """The explicit expiry, or the end of the time window if earlier. A count window deletes documents instead."""
         if self.duration_ms is None:
             return explicit
         end = added_at + self.duration_ms

@@ -224,8 +224,7 @@ class Checker:
         yield from with_examples("documents that no recorded match connects to their cluster", islice(apart, SHOWN + 1))
 
     def _unconnected(self) -> Iterator[int]:
-        """Documents that match one with another label, the earlier of each two. Connecting pairs are enough: if any matching
-        pair has two labels, so does a connecting one."""
+        """Documents that match one of another label, the earlier ones. If any pair has two labels, so has a connecting one."""
         labels: dict[int, int] = {}
         copy = (0, 0, 0)
         members = self.store.frame("members")

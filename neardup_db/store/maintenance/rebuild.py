@@ -96,8 +96,7 @@ def _refingerprint(store: Store, documents: Documents, step: Callable[[int], Any
 
 
 def reindex(clusters: Clusters, now: int, step: Callable[[int], Any]) -> None:
-    """Recompute candidate rows, edges and clusters from the values; the candidate table is empty. step: called with the number
-    done."""
+    """Recompute candidate rows, edges and clusters; the candidate table is empty. step: called with the number done."""
     store = clusters.store
     clusters.dismissed.separate(is_indexed=False)
     store.execute("UPDATE {index}_fingerprint SET crowd = 0 WHERE crowd <> 0")

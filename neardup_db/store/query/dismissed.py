@@ -1,8 +1,7 @@
 """Pairs of documents dismissed as no duplicates; they are no edges of the match graph.
 
 Pairs refer to document ids, so they survive a rebuild. The first dismissal creates the table (`Store.dismisses`). Dismissed
-documents have unshared fingerprints (`separate`), which new documents never share, so a fingerprint matches for all of its
-documents or for none.
+documents share their fingerprints with no others (`separate`), so a fingerprint matches for all of its documents or for none.
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ class Dismissed:
         self.store.execute_many(sql, [(max(a, b), min(a, b)) for b in others])
 
     def separate(self, document_ids: Iterable[int] | None = None, *, is_indexed: bool = True) -> None:
-        """Give documents of dismissed pairs unshared fingerprints. document_ids: None checks all. is_indexed: write candidate
-        rows for the new fingerprints."""
+        """Give documents of dismissed pairs (None: all) unshared fingerprints. is_indexed: write their candidate rows."""
         if not self.store.dismisses:
             return
         if document_ids is None:

@@ -17,8 +17,7 @@ from .fingerprints import ACROSS_GROUPS, Fingerprints
 EVER = -(2**63)
 """A time before every expiry, at which all documents are visible.
 
-Edges, labels and large clusters cover all documents, so nothing stored changes when a document expires or when a clock that is
-set back shows it again.
+Edges, labels and large clusters cover all documents, so nothing stored changes when one expires or a clock is set back.
 """
 
 
@@ -94,8 +93,7 @@ class Documents(Fingerprints):
         return row if row is not None and row.is_visible(now) and self.is_in_group(row, group) else None
 
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
-        """(id, 1 if visible) of each document in a group, in insertion order. Documents without a fingerprint (empty texts)
-        are scanned in all groups."""
+        """(id, 1 if visible) of a group's documents in insertion order. Empty texts, without fingerprints, take a scan."""
         sql = """SELECT id, {visible} FROM (
                      SELECT d.id, d.expires_at FROM {index}_fingerprint AS f CROSS JOIN {index}_document AS d
                      WHERE f.group_id = +:group_id AND d.fingerprint_id = f.id AND d.group_id = f.group_id
@@ -210,8 +208,7 @@ class Documents(Fingerprints):
         self.store.execute("DELETE FROM {index}_group WHERE id NOT IN (SELECT group_id FROM {index}_document)")
 
     def kinds(self, name: str, now: int) -> list[str]:
-        """The SQLite types of the keys, group names or parts of visible documents; name: 'key', 'group', or 'part' in an index
-        with parts."""
+        """The SQLite types of visible documents' keys ('key'), group names ('group') or parts ('part', if there are any)."""
         sql = {
             "key": "SELECT DISTINCT typeof(key) FROM {index}_document WHERE {visible}",
             "group": """SELECT DISTINCT typeof(g.name) FROM {index}_document AS d JOIN {index}_group AS g ON g.id = d.group_id

@@ -119,8 +119,7 @@ def _passages(search: Search, a: DocumentRow, b: DocumentRow) -> tuple[Passage, 
 
 
 def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> tuple[Key, ...] | None:
-    """The keys on a shortest path of matching visible documents between two documents, or None. A path through one document
-    costs two queries."""
+    """The keys on a shortest path of matching visible documents, or None. A path through one document costs two queries."""
     last = {row.id for row in search.stored_matches(b.id, now)}
     paths: dict[int, tuple[Key, ...]] = {a.id: ()}
     queue = [a.id]

@@ -96,8 +96,7 @@ class Fingerprints:
             yield page[:, 0], page[:, 1]
 
     def filing_ranges(self, most: int, from_id: int = 1) -> list[tuple[int, int]]:
-        """Ranges (first id, last id) of all fingerprints from `from_id` on, each with candidate rows that take up to `most` bytes
-        of memory to sort."""
+        """Ranges (first id, last id) of fingerprints from `from_id` on, whose candidate rows take up to `most` bytes to sort."""
         each, more = (self.store.scheme.filing_bytes_of(*sizes) for sizes in ((1, 0), (0, 1)))
         sql = """SELECT min(id), max(id) FROM (
                      SELECT id, sum(? + ? * length(value)) OVER (ORDER BY id) / ? AS part
@@ -124,8 +123,7 @@ class Fingerprints:
         return self._insert("fingerprint", sql, (group_id, value, value_hash))
 
     def fingerprint_of(self, group_id: int, value: bytes | None) -> int | None:
-        """The id of the fingerprint with this value, None for an empty text. A missing one is inserted without candidate
-        rows."""
+        """The id of the fingerprint with this value, None for an empty text. A new one is inserted, without candidate rows."""
         if value is None:
             return None
         value_hash = signed_hash(value)

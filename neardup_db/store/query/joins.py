@@ -178,8 +178,7 @@ class FingerprintPairs:
 
 
 class Block(NamedTuple):
-    """Fingerprints in id order, with group and hashes (uint64[n]). Hashes are shifted, so different groups have none in
-    common."""
+    """Fingerprints in id order, with group and hashes (uint64[n]), which are shifted so that different groups share none."""
 
     ids: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64]
@@ -252,8 +251,7 @@ class Joins:
     # ---- one range ---------------------------------------------------------------------------------------------------------
 
     def range(self, first_id: int, last_id: int, threshold: float | None, now: int, group_id: int) -> FingerprintPairs:
-        """The pairs of one fingerprint range, of one group or of all. Raises apsw.TooBigError for too many pairs, unless the
-        range is a single fingerprint."""
+        """The pairs of a fingerprint range, of one group or all. Raises apsw.TooBigError for too many of several fingerprints."""
         bound, _ = self.store.scheme.query_bounds(threshold, None)
         sql = """SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 1, ?)
                  WHERE similarity >= ?"""
@@ -267,8 +265,7 @@ class Joins:
     def _members(
         self, ranges: Iterable[tuple[int, int]], now: int, most: int | None = None, group_id: int = ACROSS_GROUPS
     ) -> Members:
-        """The visible documents of fingerprint ranges, by fingerprint, in insertion order. Raises apsw.TooBigError for more
-        than `most` documents."""
+        """The visible documents of fingerprint ranges, in insertion order. Raises apsw.TooBigError for more than `most`."""
         sql = self.store.frame("members")
         rows = self.store.execute_many(sql, ((*ids, now, group_id, -1 if most is None else most + 1) for ids in ranges))
         if most is not None and len(rows) > most:
@@ -323,8 +320,7 @@ class Joins:
 
 
 def _shifted(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.uint64]:
-    """The sorted hashes of a group, shifted by a constant of that group. Sets of one group keep their overlap; different
-    groups share hashes only by chance."""
+    """The sorted hashes of a group, shifted by its constant: sets of one group keep their overlap, others meet only by chance."""
     if not group_id:
         return hashes
     shifted = hashes + np.uint64(group_id * 0x9E3779B97F4A7C15 % 2**64)
@@ -426,8 +422,7 @@ def _pieces(
 def ranges_with(
     reading: Reading, other: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
 ) -> Iterator[FingerprintPairs]:
-    """Pairs of a document of this index and one of another, in one group or in all, one page of the other's fingerprints at a
-    time."""
+    """Pairs of a document of this index and one of another, a page of the other's fingerprints at a time."""
     after, size = 0, limits.RANGE_FIRST
     while True:
         now = clock()

@@ -65,8 +65,7 @@ def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[
 
 
 def _of_sets(search: Search, parameters: dict[str, Any], least: float) -> list[tuple[Any, ...]]:
-    """The query with every fingerprint as a candidate and the lowest possible threshold. least: a similarity that at least `n`
-    documents have."""
+    """The query with every fingerprint as a candidate and the lowest threshold. least: a similarity that `n` documents have."""
     verified = schema.sql_text(f"verify_{search.store.verification}").replace(_LOOKED_UP, _EVERY).replace("{crowd}", "")
     text = schema.sql_text("matches").replace("{verified}", verified).replace("{limit}", " LIMIT +:limit")
     return search.rows(text, {**parameters, "threshold": max(least, sys.float_info.min)})

@@ -1,8 +1,7 @@
 """Several codes under one key, such as the rotations of an image or the frames of a video.
 
-The document row has the fingerprint of its first code. Documents with a named code or several codes have all of them in an
-additional table, which the first named code creates (`Store.has_parts`). A query returns each document once, with its best
-code.
+The document row has the fingerprint of its first code. Documents with named or several codes have all of them in another table,
+which the first named code creates (`Store.has_parts`). A query returns each document once, with its best code.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ _SAMPLED = 16
 def nearest_codes(a: Sequence[bytes], b: Sequence[bytes]) -> tuple[int, int]:
     """The positions of the two most similar codes of two documents.
 
-    A sample bounds the distance, then a join below that distance finds closer pairs, which are few even if all codes are
-    similar.
+    A sample bounds the distance, then a join below it finds closer pairs, which are few even if all codes are similar.
     """
     numbers_a, numbers_b = ([int.from_bytes(code, "big") for code in codes] for codes in (a, b))
     step = -(-len(a) // _SAMPLED)

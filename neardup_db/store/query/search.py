@@ -139,8 +139,7 @@ class Search(Statements):
     def matches_of(
         self, document_id: int, sketch: Sketch, group_id: int, now: int, spec: QuerySpec = DEFAULT_QUERY
     ) -> list[MatchRow]:
-        """`matches` of a stored document, without itself and its dismissed pairs. sketch: its first code; all its codes are
-        queried."""
+        """`matches` of a stored document without itself and its dismissed pairs, by all its codes. sketch: the first one."""
         if not self.store.dismisses and not self.store.has_parts:
             return self.matches(sketch, group_id, now, spec, except_id=document_id)
         dismissed = self.dismissed.dismissed_with(document_id) if self.store.dismisses else ()
@@ -171,8 +170,7 @@ class Search(Statements):
         return [] if row is None else ask(document_id, self.stored_sketch(row[0]), row[1], now, DEFAULT_QUERY)
 
     def count(self, sketch: Sketch, group_id: int, now: int, spec: QuerySpec, since: int) -> tuple[Any, ...]:
-        """(count, times seen, first added, last added, last seen) of the visible matches added at `since` or later, in one
-        statement."""
+        """(count, times seen, first added, last added, last seen) of the visible matches added since, in one statement."""
         parameters = self.parameters(sketch, group_id, now, spec)
         if sketch.value is None:
             return 0, 0, None, None, None
@@ -265,8 +263,7 @@ class Search(Statements):
     def best_of(
         self, neighbours: list[Neighbour], limit: int, now: int, before_id: int = MAX_ID, first_id: int = 0, except_id: int = 0
     ) -> list[MatchRow]:
-        """The first `limit` matches among the documents of these fingerprints but one, in the order of `matches`: each document
-        once, with its best code.
+        """The first `limit` matches among the fingerprints' documents, in the order of `matches`: each once, by its best code.
 
         Reads no more documents than needed, because thousands of copies may share one fingerprint.
         """

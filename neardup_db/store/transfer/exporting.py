@@ -20,8 +20,7 @@ _KINDS = {"text": "string", "integer": "int64", "blob": "binary"}
 
 
 def export(store: Store, documents: Documents, argument: str | bytes | os.PathLike[str], now: int) -> int:
-    """Write the visible documents to a new Parquet file in insertion order, one row for each code. Returns the number of
-    documents. Runs inside `reading`."""
+    """Write the visible documents to a new Parquet file, a row for each code, and return their number. Runs inside `reading`."""
     pa = fingerprint_files.pyarrow()
     path = check_path(argument)
     key, group = (_kind(documents, name, now) for name in ("key", "group"))

@@ -32,8 +32,7 @@ class Imported(NamedTuple):
 
 
 class FingerprintFiles:
-    """The files at some paths, sorted by name. Raises ParameterError without files, and FormatError for a file without
-    fingerprints."""
+    """The files at some paths, sorted by name. Raises ParameterError without files, FormatError for one without fingerprints."""
 
     def __init__(self, paths: Any) -> None:
         given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else check_many("paths", paths)
