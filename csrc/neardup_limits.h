@@ -35,7 +35,8 @@
 /* ---- sorting --------------------------------------------------------------------------------------------------------- */
 
 #define ND_INSERTION_LIMIT ND_LIMIT(48, 4) /* values up to which inserting one by one is faster than counting digits */
-#define ND_PLACED_FEWEST ND_LIMIT(64, 8)   /* nd_sorted_distinct: numbers that are put where 9 of their bits say, */
+#define ND_SORT_ROOM ND_LIMIT((size_t)1 << 20, (size_t)16) /* records up to which a sort with room of their size is faster */
+#define ND_PLACED_FEWEST ND_LIMIT(64, 8) /* nd_sorted_distinct: numbers that are put where 9 of their bits say, */
 #define ND_PLACED_MOST ND_LIMIT(4096, 64)
 #define ND_PLACED_SAME ND_LIMIT(32, 3) /* where no more than these have the same bits */
 

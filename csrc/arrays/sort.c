@@ -160,7 +160,8 @@ void nd_sort_short_in_place(nd_short_record *records, size_t count, int high_bit
         }
     start = 0;
     for (size_t digit = 0; digit < 256; digit++) {
-        nd_sort_short_in_place(records + start, end[digit] - start, shift);
+        if (end[digit] - start > 1)
+            nd_sort_short_in_place(records + start, end[digit] - start, shift);
         start = end[digit];
     }
 }

@@ -81,10 +81,11 @@ typedef struct nd_shingles {
 #define ND_SET_LANES 8
 
 /* Inputs given as bytes may start at any address. The scalar table is complete and is the definition of each function;
- * another table may leave out (NULL) what it has nothing faster for: the tier below serves then. A member added here is added
- * to nd_kernels_lay in dispatch.c too. */
+ * another table may leave out (NULL) what it has nothing faster for: the tier below serves then. */
 typedef struct nd_kernels {
     const char *name; /* tables of one name make one tier */
+    /* x[i] = the high half of nd_fold(nd_fold(hashes[i])) */
+    void (*fold_hashes)(const uint64_t *hashes, size_t count, uint32_t *x);
     /* minima[i] = min(minima[i], a[i] * x[j] + b[i] + offset modulo 2^32) for every j */
     void (*minhash_update)(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t num_perm, const uint32_t *x,
         size_t count, uint32_t *minima);

@@ -22,7 +22,7 @@ struct nd_filing {
     ND_LIST(uint8_t) values; /* value_size each */
     size_t value_size;
     ND_LIST(nd_short_record) records; /* the key and its item */
-    ND_LIST(nd_short_record) other;   /* of codes: room to sort them */
+    ND_LIST(nd_short_record) other;   /* room to sort them */
     uint64_t span;                    /* high - low, the same for all keys */
     nd_short_record *sorted;
     size_t place;
@@ -128,13 +128,20 @@ int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t 
     return ND_OK;
 }
 
+static int is_sorted_in_place(const nd_filing *filing)
+{
+    return !filing->by_table && filing->records.count > ND_SORT_ROOM;
+}
+
 size_t nd_filing_memory(const nd_filing *filing)
 {
     size_t keys = filing->records.count, largest = 1;
     if (filing->by_table && filing->probing && filing->scheme.plan == ND_PLAN_CHUNKS)
         largest = (size_t)(nd_scheme_probe_count(&filing->scheme) / filing->tables + 1);
     if (filing->by_table)
-        keys = 2 * filing->items.count * largest;
+        keys = filing->items.count * largest;
+    if (!is_sorted_in_place(filing))
+        keys *= 2;
     return filing->items.count * (sizeof(filed_item) + filing->value_size) + keys * sizeof(nd_short_record);
 }
 
@@ -143,26 +150,26 @@ static int64_t group_of(const nd_filing *filing, size_t item)
     return filing->items.at[item].group_id;
 }
 
-/* The records ascending by key; those of one key in the order of their items. Of codes, whose records are few at a time, the
- * faster sort. */
+/* The records ascending by key; those of one key in the order of their items. */
 static int sort_records(nd_filing *filing)
 {
     const size_t count = filing->records.count;
     filing->place = 0;
     filing->sorted = filing->records.at;
-    if (filing->by_table) {
-        ND_TRY(ND_ROOM(filing->other, count));
-        filing->sorted = nd_sort_short_records(filing->records.at, filing->other.at, count, ND_PART_BITS,
-            ND_PART_BITS + ND_BUCKET_BITS);
-    } else
+    if (is_sorted_in_place(filing)) {
         nd_sort_short_in_place(filing->records.at, count, 64);
+        return ND_OK;
+    }
+    const unsigned low = filing->by_table ? ND_PART_BITS : 0, high = filing->by_table ? ND_PART_BITS + ND_BUCKET_BITS : 64;
+    ND_TRY(ND_ROOM(filing->other, count));
+    filing->sorted = nd_sort_short_records(filing->records.at, filing->other.at, count, low, high);
     return ND_OK;
 }
 
 /* The items of each key, in the order of their groups. */
 static void group_records(nd_filing *filing)
 {
-    nd_short_record *records = filing->records.at;
+    nd_short_record *records = filing->sorted;
     for (size_t start = 0, end; start < filing->records.count; start = end) {
         const nd_short_record key = records[start];
         for (end = start; end < filing->records.count && nd_short_key(&records[end]) == nd_short_key(&key); end++)

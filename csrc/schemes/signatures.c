@@ -151,8 +151,10 @@ void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t
     uint32_t x[ND_HASH_BLOCK];
     for (size_t start = 0; start < count; start += ND_HASH_BLOCK) {
         size_t size = count - start < ND_HASH_BLOCK ? count - start : ND_HASH_BLOCK;
-        for (size_t i = 0; i < size; i++)
-            x[i] = (uint32_t)((family == ND_FAMILY_AFFINE32 ? nd_fold(nd_fold(hashes[start + i])) : hashes[start + i]) >> shift);
+        if (family == ND_FAMILY_AFFINE32)
+            kernels->fold_hashes(hashes + start, size, x);
+        for (size_t i = 0; family != ND_FAMILY_AFFINE32 && i < size; i++)
+            x[i] = (uint32_t)(hashes[start + i] >> shift);
         kernels->minhash_update(a, b, offset, num_perm, x, size, minima);
     }
 }

@@ -13,6 +13,18 @@ static uint64_t *words(size_t count)
     return (uint64_t *)(void *)skewed(8 * count, 0);
 }
 
+static void check_fold_hashes(const nd_kernels *kernels)
+{
+    for (size_t count = 0; count <= 70; count++) {
+        uint64_t *hashes = (uint64_t *)(void *)skewed(8 * count, 0);
+        uint32_t got[71];
+        kernels->fold_hashes(hashes, count, got);
+        for (size_t i = 0; i < count; i++)
+            CHECK(got[i] == (uint32_t)(nd_fold(nd_fold(hashes[i])) >> 32));
+        free(hashes);
+    }
+}
+
 /* 0, then 32 bits of random bytes: minima are never reached before the update and may be. */
 static void check_minhash_update(const nd_kernels *kernels)
 {
@@ -186,6 +198,7 @@ int main(void)
     for (int i = 0; i < nd_isa_count(); i++) {
         CHECK(nd_isa_force(nd_isa_at(i)) == ND_OK);
         const nd_kernels *kernels = nd_kernels_active();
+        check_fold_hashes(kernels);
         check_minhash_update(kernels);
         check_simhash();
         check_count_bits64(kernels);
