@@ -34,8 +34,8 @@ typedef struct nd_bucket_reader {
     int (*read_crowd)(void *context, const nd_filed *probe, int64_t crowd, nd_bucket_join *join);
     /* The bytes of a fingerprint for comparisons, valid until the next call. A size of 0: the fingerprint was deleted. */
     int (*read_value)(void *context, int64_t id, const uint8_t **bytes, size_t *size);
-    int (*is_visible)(void *context, int64_t id, int *visible);
-    int (*is_stopped)(void *context); /* 1: the join ends with ND_ERROR_STOPPED */
+    int (*is_visible)(void *context, int64_t id, int *visible); /* NULL: all are */
+    int (*is_stopped)(void *context);                           /* 1: the join ends with ND_ERROR_STOPPED; NULL: it never does */
 } nd_bucket_reader;
 
 typedef struct nd_bucket_pair {

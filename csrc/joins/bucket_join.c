@@ -151,7 +151,7 @@ static int join_rows(nd_bucket_join *join)
     for (size_t i = 0; i < count; i++) {
         nd_bucket_item *item = nd_bucket_find_item(join, (int64_t)join->rows.members.at[i]);
         if (item->visible < 0 && join->mode == ND_BUCKETS_CONNECT)
-            ND_TRY(join->reader.is_visible(join->reader.context, item->id, &item->visible));
+            ND_TRY(nd_bucket_look(join, item->id, &item->visible));
         join->members.at[i] = (size_t)(item - join->items.at);
     }
     join->members.count = count;
@@ -266,7 +266,7 @@ static int list_strangers(nd_bucket_join *join, const nd_entries *entries, int64
         const int64_t id = nd_entries_id(entries, i);
         int visible = nd_components_find(join->components, id) != root;
         if (visible)
-            ND_TRY(join->reader.is_visible(join->reader.context, id, &visible));
+            ND_TRY(nd_bucket_look(join, id, &visible));
         if (!visible)
             continue;
         memcpy(join->home.codes.at + join->home.ids.count * entries->code_size, entries->codes + i * entries->code_size,

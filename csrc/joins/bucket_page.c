@@ -23,7 +23,7 @@ static int add_item(nd_bucket_join *join, int64_t id)
     ND_TRY(ND_ROOM(join->items, join->items.count + 1));
     nd_bucket_item *item = &join->items.at[join->items.count++];
     *item = (nd_bucket_item){.id = id, .visible = 1};
-    return join->mode == ND_BUCKETS_CONNECT ? join->reader.is_visible(join->reader.context, id, &item->visible) : ND_OK;
+    return join->mode == ND_BUCKETS_CONNECT ? nd_bucket_look(join, id, &item->visible) : ND_OK;
 }
 
 /* Bytes begin at multiples of 8. */

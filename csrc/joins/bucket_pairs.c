@@ -77,7 +77,7 @@ int nd_bucket_try(nd_bucket_join *join, nd_bucket_item *item, int64_t other, int
     ND_TRY(nd_bucket_measure(join, item, other, &verdict));
     *matched = verdict.matches;
     if (*matched)
-        ND_TRY(join->reader.is_visible(join->reader.context, other, matched));
+        ND_TRY(nd_bucket_look(join, other, matched));
     item->matched |= *matched;
     return *matched ? add_pair(join, item->id, other, &verdict) : ND_OK;
 }
@@ -118,7 +118,7 @@ static int compare_candidates(nd_bucket_join *join, const uint64_t *candidates, 
         if (other != present.id) {
             ND_TRY(nd_bucket_read(join, other, 0, &present));
             if (join->mode == ND_BUCKETS_CONNECT)
-                ND_TRY(join->reader.is_visible(join->reader.context, other, &visible));
+                ND_TRY(nd_bucket_look(join, other, &visible));
         }
         if (visible)
             ND_TRY(nd_bucket_verify(join, nd_bucket_compared(join, item), present, &verdict));

@@ -133,7 +133,15 @@ static inline int nd_bucket_is_connected(const nd_bucket_join *join, const nd_bu
 /* Asked for every candidate: looked up for one in many. */
 static inline int nd_bucket_watched(const nd_bucket_join *join, size_t number)
 {
-    return number % ND_CANDIDATES_ASKED == 0 && join->reader.is_stopped(join->reader.context) ? ND_ERROR_STOPPED : ND_OK;
+    if (number % ND_CANDIDATES_ASKED != 0 || join->reader.is_stopped == NULL)
+        return ND_OK;
+    return join->reader.is_stopped(join->reader.context) ? ND_ERROR_STOPPED : ND_OK;
+}
+
+static inline int nd_bucket_look(const nd_bucket_join *join, int64_t id, int *visible)
+{
+    *visible = 1;
+    return join->reader.is_visible == NULL ? ND_OK : join->reader.is_visible(join->reader.context, id, visible);
 }
 
 /* What is compared of an item that is loaded. */

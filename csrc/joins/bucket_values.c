@@ -15,27 +15,6 @@ typedef struct value_table {
     nd_numbers numbers; /* of the value that was read last */
 } value_table;
 
-static size_t first_row(const value_table *table, int64_t bucket)
-{
-    size_t low = 0, high = table->row_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (table->buckets[middle] < bucket)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *join)
-{
-    const value_table *table = context;
-    for (size_t i = first_row(table, probe->low); i < table->row_count && table->buckets[i] == probe->low; i++)
-        ND_TRY(nd_bucket_join_take_id(join, table->items[i]));
-    return ND_OK;
-}
-
 static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *size)
 {
     value_table *table = context;
@@ -45,20 +24,6 @@ static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *
     if (table->scheme->evidence != ND_EVIDENCE_PACKED)
         return nd_scheme_value_check(table->scheme, *bytes, *size);
     return nd_unpack(table->scheme, &table->numbers, bytes, size);
-}
-
-static int is_visible(void *context, int64_t id, int *visible)
-{
-    (void)context;
-    (void)id;
-    *visible = 1;
-    return ND_OK;
-}
-
-static int is_stopped(void *context)
-{
-    (void)context;
-    return 0;
 }
 
 static int check_table(const value_table *table, size_t count, const int64_t *known)
@@ -114,11 +79,7 @@ int nd_scheme_connect(const nd_scheme *scheme, const uint8_t *data, const uint64
 {
     value_table table =
         {.scheme = scheme, .data = data, .ends = ends, .buckets = buckets, .items = items, .row_count = row_count};
-    const nd_bucket_reader reader = {.context = &table,
-        .read_bucket = read_bucket,
-        .read_value = read_value,
-        .is_visible = is_visible,
-        .is_stopped = is_stopped};
+    const nd_bucket_reader reader = {.context = &table, .read_value = read_value};
     nd_pairs_reset(pairs);
     ND_TRY(check_table(&table, count, known));
     nd_bucket_join *join = nd_bucket_join_new(scheme, ND_BUCKETS_CONNECT, ND_PAIRS_MAX, &reader);

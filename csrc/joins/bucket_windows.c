@@ -10,7 +10,7 @@ static int add_company(nd_bucket_join *join, int64_t id, nd_bucket_item *item, i
     int visible = item == NULL || item->visible;
     ND_TRY(ND_ROOM(join->company, join->company.count + 1));
     if (item == NULL)
-        ND_TRY(join->reader.is_visible(join->reader.context, id, &visible));
+        ND_TRY(nd_bucket_look(join, id, &visible));
     if (visible)
         join->company.at[join->company.count++] = (nd_bucket_company){.id = id, .item = item, .is_filed = is_filed};
     return ND_OK;

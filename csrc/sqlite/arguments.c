@@ -1,7 +1,6 @@
 /* arguments.c: what scalar functions have in common: their arguments, their errors, and how they are registered. */
 #include "sqlite/neardup.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 /* ---- values --------------------------------------------------------------------------------------------------------- */
@@ -37,19 +36,11 @@ int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size)
     return 1;
 }
 
-int nd_any_null(int argc, sqlite3_value **argv)
-{
-    for (int i = 0; i < argc; i++)
-        if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
-            return 1;
-    return 0;
-}
-
 /* ---- errors, behind the name of the function -------------------------------------------------------------------------- */
 
 /* What SQLite hands to a function. */
 typedef struct function {
-    const char *name;
+    const nd_scalar_spec *spec;
     nd_workspace *workspace;
 } function;
 
@@ -58,20 +49,25 @@ nd_workspace *nd_function_workspace(sqlite3_context *context)
     return ((const function *)sqlite3_user_data(context))->workspace;
 }
 
-void nd_fail(sqlite3_context *context, const char *format, ...)
+char *nd_message(const char *name, const char *format, va_list arguments)
+{
+    char *sentence = sqlite3_vmprintf(format, arguments);
+    char *message = sentence == NULL ? NULL : sqlite3_mprintf("%s: %s", name, sentence);
+    sqlite3_free(sentence);
+    return message;
+}
+
+int nd_fail(sqlite3_context *context, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *sentence = sqlite3_vmprintf(format, arguments);
+    char *message = nd_message(((const function *)sqlite3_user_data(context))->spec->name, format, arguments);
     va_end(arguments);
-    char *message = sentence == NULL ? NULL
-                                     : sqlite3_mprintf("%s: %s", ((const function *)sqlite3_user_data(context))->name, sentence);
-    sqlite3_free(sentence);
     if (message == NULL)
-        sqlite3_result_error_nomem(context);
-    else
-        sqlite3_result_error(context, message, -1);
+        return SQLITE_NOMEM;
+    sqlite3_result_error(context, message, -1);
     sqlite3_free(message);
+    return SQLITE_ERROR;
 }
 
 const char *nd_status_sentence(int status)
@@ -83,44 +79,64 @@ const char *nd_status_sentence(int status)
     return "the answer would be too large";
 }
 
-int nd_fail_status(sqlite3_context *context, int status)
+int nd_status_code(int status)
 {
-    if (status == ND_ERROR_MEMORY)
-        sqlite3_result_error_nomem(context);
-    else if (status == ND_ERROR_STOPPED)
-        sqlite3_result_error_code(context, SQLITE_INTERRUPT);
-    else if (status != ND_OK)
-        nd_fail(context, "%s", nd_status_sentence(status));
-    return status == ND_OK;
+    if (status == ND_OK)
+        return SQLITE_OK;
+    return status == ND_ERROR_MEMORY ? SQLITE_NOMEM : status == ND_ERROR_STOPPED ? SQLITE_INTERRUPT : SQLITE_ERROR;
 }
 
-/* ---- arguments: 0 where the function has ended with an error ------------------------------------------------------------ */
+int nd_fail_status(sqlite3_context *context, int status)
+{
+    const int code = nd_status_code(status);
+    return code == SQLITE_ERROR ? nd_fail(context, "%s", nd_status_sentence(status)) : code;
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------------------------------- */
 
 int nd_argument_integer(sqlite3_context *context, const char *name, sqlite3_value *value, int64_t low, int64_t high, int64_t *out)
 {
-    if (sqlite3_value_type(value) != SQLITE_INTEGER) {
-        nd_fail(context, "%s must be an integer, not %s", name, nd_type_name(value));
-        return 0;
-    }
-    *out = sqlite3_value_int64(value);
-    if (*out >= low && *out <= high)
-        return 1;
-    nd_fail(context, "%s must be %lld to %lld, not %lld", name, low, high, *out);
-    return 0;
+    if (value != NULL)
+        *out = sqlite3_value_int64(value);
+    if (*out < low || *out > high)
+        return nd_fail(context, "%s must be %lld to %lld, not %lld", name, low, high, *out);
+    return SQLITE_OK;
 }
 
-int nd_argument_threshold(sqlite3_context *context, sqlite3_value *value, double *out)
+/* NULL if a value's type is that of a letter of nd_scalar_spec, else what the letter stands for. */
+static const char *wanted(char letter, int type)
 {
-    int type = sqlite3_value_type(value);
-    if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) {
-        nd_fail(context, "threshold must be a number, not %s", nd_type_name(value));
-        return 0;
+    if (letter == 'b')
+        return type == SQLITE_BLOB ? NULL : "a blob";
+    if (letter == 'i')
+        return type == SQLITE_INTEGER ? NULL : "an integer";
+    if (letter == 'n')
+        return type == SQLITE_INTEGER || type == SQLITE_FLOAT ? NULL : "a number";
+    return type == SQLITE_TEXT || type == SQLITE_BLOB ? NULL : "text (or UTF-8 in a blob)";
+}
+
+/* Calls a function with arguments of its types; NULL gives NULL. */
+static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const nd_scalar_spec *spec = ((const function *)sqlite3_user_data(context))->spec;
+    sqlite3_value *arguments[ND_ARGUMENTS_MAX] = {NULL};
+    const char *needed = NULL;
+    int wrong = 0;
+    memcpy(arguments, argv, (size_t)argc * sizeof *argv);
+    for (int i = 0; i < argc && spec->types[i] != '*'; i++) {
+        const int type = sqlite3_value_type(argv[i]);
+        if (type == SQLITE_NULL)
+            return;
+        if (needed == NULL && (needed = wanted(spec->types[i], type)) != NULL)
+            wrong = i;
     }
-    *out = sqlite3_value_double(value);
-    if (!(*out > 1.0))
-        return 1;
-    nd_fail(context, "threshold must be at most 1, not %g", *out);
-    return 0;
+    const int code = needed == NULL
+                         ? spec->function(context, arguments)
+                         : nd_fail(context, "argument %d must be %s, not %s", wrong + 1, needed, nd_type_name(argv[wrong]));
+    if (code == SQLITE_NOMEM)
+        sqlite3_result_error_nomem(context);
+    else if (code != SQLITE_OK)
+        sqlite3_result_error_code(context, code);
 }
 
 /* ---- registration -------------------------------------------------------------------------------------------------------- */
@@ -138,7 +154,7 @@ int nd_register_scalar(sqlite3 *db, nd_workspace *workspace, const nd_scalar_spe
     function *f = sqlite3_malloc64(sizeof *f);
     if (f == NULL)
         return SQLITE_NOMEM;
-    *f = (function){spec->name, workspace};
+    *f = (function){spec, workspace};
     workspace->references++; /* given back by SQLite even where registration fails */
-    return sqlite3_create_function_v2(db, spec->name, spec->argc, flags, f, spec->function, NULL, NULL, function_free);
+    return sqlite3_create_function_v2(db, spec->name, (int)strlen(spec->types), flags, f, call, NULL, NULL, function_free);
 }

@@ -60,23 +60,19 @@ static void use_outlines(sqlite3_context *context, asked *question, sqlite3_valu
     workspace->outlined = 1;
 }
 
-static void sql_may_match(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int sql_may_match(sqlite3_context *context, sqlite3_value **argv)
 {
     nd_workspace *workspace = nd_function_workspace(context);
     asked *question = sqlite3_get_auxdata(context, 0);
-    (void)argc;
-    if (question == NULL)
-        question = begin(context, argv);
-    if (question == NULL) {
-        sqlite3_result_error_nomem(context);
-        return;
-    }
+    if (question == NULL && (question = begin(context, argv)) == NULL)
+        return SQLITE_NOMEM;
     if (question->is_usable && question->candidates++ == ND_OUTLINED_FROM)
         use_outlines(context, question, argv[0]);
     int is_apart = question->is_usable && question->candidates > ND_OUTLINED_FROM &&
                    nd_outlines_are_of(workspace->outlines, question->number, question->slots, question->slot_size) &&
                    nd_outlines_tell_apart(workspace->outlines, sqlite3_value_int64(argv[1]), question->outline, question->spared);
     sqlite3_result_int(context, !is_apart);
+    return SQLITE_OK;
 }
 
 /* Whether the row of a fingerprint will stay, or go for ever. */
@@ -85,24 +81,24 @@ static int is_settled(sqlite3_context *context, int64_t id, int64_t settled)
     return id <= settled || sqlite3_txn_state(sqlite3_context_db_handle(context), "main") != SQLITE_TXN_WRITE;
 }
 
-static void sql_met(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int sql_met(sqlite3_context *context, sqlite3_value **argv)
 {
     nd_workspace *workspace = nd_function_workspace(context);
     int64_t id = sqlite3_value_int64(argv[0]);
     size_t slot_size = sqlite3_value_int64(argv[2]) == 32 ? 4 : 2;
-    (void)argc;
     sqlite3_result_int(context, 1);
     if (!workspace->outlined || sqlite3_value_type(argv[1]) != SQLITE_BLOB ||
         !is_settled(context, id, sqlite3_value_int64(argv[4])))
-        return;
+        return SQLITE_OK;
     const uint8_t *value = sqlite3_value_blob(argv[1]);
     size_t slots = (size_t)sqlite3_value_bytes(argv[1]) / slot_size;
     if (value != NULL && nd_outlines_are_of(workspace->outlines, sqlite3_value_int64(argv[3]), slots, slot_size))
         nd_outlines_keep(workspace->outlines, id, value);
+    return SQLITE_OK;
 }
 
 const nd_scalar_spec nd_outline_scalars[] = {
-    {"neardup_may_match", 5, 1, sql_may_match},
-    {"neardup_met", 5, 1, sql_met},
-    {NULL, 0, 0, NULL},
+    {"neardup_may_match", "*****", 1, sql_may_match},
+    {"neardup_met", "*****", 1, sql_met},
+    {NULL, NULL, 0, NULL},
 };

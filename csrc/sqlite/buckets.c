@@ -20,18 +20,6 @@ typedef struct buckets_cursor {
     nd_packed row;       /* the present row */
 } buckets_cursor;
 
-static int buckets_open(nd_cursor *base)
-{
-    buckets_cursor *cursor = (buckets_cursor *)base;
-    cursor->filing = nd_filing_new();
-    cursor->packing = nd_packing_new();
-    if (cursor->filing != NULL && cursor->packing != NULL)
-        return SQLITE_OK;
-    nd_filing_free(cursor->filing);
-    nd_packing_free(cursor->packing);
-    return SQLITE_NOMEM;
-}
-
 static void buckets_close(nd_cursor *base)
 {
     buckets_cursor *cursor = (buckets_cursor *)base;
@@ -287,6 +275,9 @@ static int buckets_fill(nd_cursor *base)
     if (!nd_scheme_has_buckets(scheme))
         return nd_table_fail(table, "index \"%s\" has no buckets of codes", table->cache.settings.index);
     cursor->code_size = (size_t)scheme->bits / 8;
+    if ((cursor->filing == NULL && (cursor->filing = nd_filing_new()) == NULL) ||
+        (cursor->packing == NULL && (cursor->packing = nd_packing_new()) == NULL))
+        return SQLITE_NOMEM;
     nd_packing_begin(cursor->packing, cursor->code_size);
     nd_filing_begin(cursor->filing, scheme, 0);
     ND_TRY(nd_filing_collect(table, cursor->filing, first_id, last_id));
@@ -312,5 +303,5 @@ const nd_table_spec nd_buckets_function = {
                    "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, filed HIDDEN)",
     .columns = {3, 4, 4, 1000},
     .reads = ND_READS_INDEX,
-    .cursor = {sizeof(buckets_cursor), buckets_open, buckets_close, buckets_fill, buckets_next, buckets_column},
+    .cursor = {sizeof(buckets_cursor), buckets_close, buckets_fill, buckets_next, buckets_column},
 };

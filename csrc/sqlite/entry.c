@@ -25,8 +25,7 @@ static int register_all(sqlite3 *db)
             code = nd_register_scalar(db, workspace, spec);
     for (size_t i = 0; i < sizeof tables / sizeof tables[0] && code == SQLITE_OK; i++)
         code = nd_register_table(db, tables[i]);
-    if (workspace != NULL)
-        nd_workspace_release(workspace);
+    nd_workspace_release(workspace);
     return code;
 }
 

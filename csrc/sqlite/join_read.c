@@ -153,9 +153,6 @@ static int is_visible(void *context, int64_t id, int *visible)
 {
     join_reader *reader = context;
     sqlite3_stmt *statement = reader->statements[JOIN_VISIBLE];
-    *visible = 1;
-    if (!reader->expiring)
-        return ND_OK;
     int code = nd_bind_two(statement, id, reader->now);
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
@@ -359,7 +356,7 @@ int nd_join_open(join_reader *reader, nd_table *table, const join_question *ques
         .next_crowd = reader->crowds ? next_crowd : NULL,
         .read_crowd = read_crowd,
         .read_value = read_value,
-        .is_visible = is_visible,
+        .is_visible = reader->expiring ? is_visible : NULL,
         .is_stopped = is_stopped};
     int bounded = reader->mode != ND_BUCKETS_CONNECT && question->first_id != question->last_id;
     reader->join = nd_bucket_join_new(&reader->settings->scheme, reader->mode, bounded ? ND_RESULTS_MAX : SIZE_MAX, &rows);
@@ -370,7 +367,6 @@ void nd_join_close(join_reader *reader)
 {
     for (int i = 0; i < JOIN_STATEMENTS; i++)
         sqlite3_finalize(reader->statements[i]);
-    if (reader->workspace != NULL)
-        nd_workspace_release(reader->workspace);
+    nd_workspace_release(reader->workspace);
     nd_bucket_join_free(reader->join);
 }

@@ -6,6 +6,7 @@
 #ifndef ND_SQLITE_NEARDUP_H
 #define ND_SQLITE_NEARDUP_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ SQLITE_EXTENSION_INIT3
 
 #define ND_INDEX_NAME_MAX 40
 #define ND_INPUTS_MAX 9
+#define ND_ARGUMENTS_MAX 5 /* of a scalar function */
 #define ND_DEFAULT_SHINGLE 3
 
 /* ---- arguments and errors of scalar functions (arguments.c) --------------------------------------------------------------- */
@@ -28,17 +30,18 @@ SQLITE_EXTENSION_INIT3
 const char *nd_type_name(sqlite3_value *value);
 /* TEXT (as UTF-8) or BLOB; 0 for anything else. *bytes is never NULL. */
 int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size);
-int nd_any_null(int argc, sqlite3_value **argv);
-/* Ends the function with a formatted error, behind its name. */
-void nd_fail(sqlite3_context *context, const char *format, ...);
-/* The same for a core status, and 0; 1 for ND_OK. */
+/* "NAME: SENTENCE"; NULL if memory is out. */
+char *nd_message(const char *name, const char *format, va_list arguments);
+/* Sets a formatted error, behind the function's name; its code. */
+int nd_fail(sqlite3_context *context, const char *format, ...);
+/* The same for a core status; SQLITE_OK for ND_OK. */
 int nd_fail_status(sqlite3_context *context, int status);
-/* What a core status says that is none of memory or interruption. */
+/* What a core status is to SQLite: SQLITE_ERROR for all but memory and interruption, and what it then says. */
+int nd_status_code(int status);
 const char *nd_status_sentence(int status);
-/* An integer within bounds, a number of at most 1; 0 where the function has ended with an error. */
+/* An integer within bounds; *out stays what it is if `value` is NULL, for an argument that was not given. */
 int nd_argument_integer(sqlite3_context *context, const char *name, sqlite3_value *value, int64_t low, int64_t high,
     int64_t *out);
-int nd_argument_threshold(sqlite3_context *context, sqlite3_value *value, double *out);
 
 /* ---- statements (statements.c) ---------------------------------------------------------------------------------------------- */
 
@@ -52,9 +55,6 @@ int nd_bind_two(sqlite3_stmt *statement, int64_t first, int64_t second);
 int nd_column_is_intact(sqlite3_stmt *statement, int value);
 
 /* ---- workspace (workspace.c) ------------------------------------------------------------------------------------------------ */
-
-/* The rules that SQL functions have without an index: words, NFKC, fold, xxh3_64, `shingle` tokens a shingle. */
-int nd_default_rules(int32_t shingle, nd_rules **out);
 
 /* Buffers that grow and are used again by every call on one connection. */
 typedef struct nd_workspace {
@@ -71,7 +71,9 @@ typedef struct nd_workspace {
 } nd_workspace;
 
 nd_workspace *nd_workspace_new(sqlite3 *db);
-void nd_workspace_release(nd_workspace *workspace); /* drops one reference */
+void nd_workspace_release(nd_workspace *workspace); /* drops one reference; NULL: nothing */
+/* Sets the rules that SQL functions have without an index: words, NFKC, fold, xxh3_64, `shingle` tokens a shingle. */
+int nd_workspace_rules(nd_workspace *workspace, int32_t shingle);
 /* The workspace that the scalar functions of a connection share. */
 nd_workspace *nd_function_workspace(sqlite3_context *context);
 /* Grows a buffer of items to hold so many; SQLITE_NOMEM leaves it as it was. */
@@ -151,8 +153,7 @@ typedef struct nd_table_spec {
     int with_rules;      /* whether it reads texts: the settings include the text rules, and there is a workspace */
     const char *pointer; /* the type of the first input where that is a pointer; else NULL */
     struct {
-        size_t size;                    /* it begins with an nd_cursor; the rest is zeros at first */
-        int (*open)(nd_cursor *cursor); /* NULL: nothing more to do */
+        size_t size; /* it begins with an nd_cursor; the rest is zeros until `fill` has made it */
         void (*close)(nd_cursor *cursor);
         int (*fill)(nd_cursor *cursor); /* makes the answer, of cursor->count rows */
         int (*next)(nd_cursor *cursor); /* NULL: to count the row is all */
@@ -173,8 +174,8 @@ static inline nd_table *nd_table_of(const nd_cursor *cursor)
     return (nd_table *)cursor->base.pVtab;
 }
 
-/* Keys for a new cursor, which gives them back; they hold the coefficients that they drew. */
-int nd_table_take_keys(nd_table *table, nd_keys **out);
+/* Keys for a cursor that has none yet, which gives them back; they hold the coefficients that they drew. */
+int nd_table_take_keys(nd_table *table, nd_keys **keys);
 void nd_table_give_keys(nd_table *table, nd_keys *keys);
 /* 1 where input `which` was not given or is NULL. */
 int nd_input_is_null(const nd_cursor *cursor, int which);
@@ -205,9 +206,10 @@ int nd_enter_files_anew(void);
 
 typedef struct nd_scalar_spec {
     const char *name;
-    int argc;
-    int reads; /* 1: the database, so it is for direct use only; else it is innocuous and deterministic */
-    void (*function)(sqlite3_context *context, int argc, sqlite3_value **argv);
+    const char *types; /* a letter an argument: a blob, an integer, a number, text (perhaps in a blob); *: anything, NULL too */
+    int reads;         /* 1: the database, so it is for direct use only; else it is innocuous and deterministic */
+    /* NULL in place of an argument that was not given; returns SQLITE_OK, or what nd_fail returns */
+    int (*function)(sqlite3_context *context, sqlite3_value **argv);
 } nd_scalar_spec;
 
 int nd_register_scalar(sqlite3 *db, nd_workspace *workspace, const nd_scalar_spec *spec);

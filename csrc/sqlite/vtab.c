@@ -2,7 +2,6 @@
  * columns that must be given by equality, its whole answer is made in xFilter, and xNext only counts. */
 #include "sqlite/neardup.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 static int table_connect(sqlite3 *db, void *spec, int argc, const char *const *argv, sqlite3_vtab **out, char **message)
@@ -29,8 +28,7 @@ static int table_disconnect(sqlite3_vtab *base)
     nd_table *table = (nd_table *)base;
     nd_cache_clear(&table->cache);
     nd_keys_free(table->spare_keys);
-    if (table->workspace != NULL)
-        nd_workspace_release(table->workspace);
+    nd_workspace_release(table->workspace);
     sqlite3_free(table);
     return SQLITE_OK;
 }
@@ -96,12 +94,8 @@ static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
         return SQLITE_NOMEM;
     memset(cursor, 0, spec->cursor.size);
     cursor->base.pVtab = base;
-    int code = spec->cursor.open == NULL ? SQLITE_OK : spec->cursor.open(cursor);
-    if (code == SQLITE_OK)
-        *out = &cursor->base;
-    else
-        sqlite3_free(cursor);
-    return code;
+    *out = &cursor->base;
+    return SQLITE_OK;
 }
 
 static void drop_inputs(nd_cursor *cursor)
@@ -237,13 +231,15 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
     return SQLITE_OK;
 }
 
-int nd_table_take_keys(nd_table *table, nd_keys **out)
+int nd_table_take_keys(nd_table *table, nd_keys **keys)
 {
-    *out = table->spare_keys != NULL ? table->spare_keys : nd_keys_new();
+    if (*keys != NULL)
+        return SQLITE_OK;
+    *keys = table->spare_keys != NULL ? table->spare_keys : nd_keys_new();
     table->spare_keys = NULL;
-    if (*out == NULL)
+    if (*keys == NULL)
         return SQLITE_NOMEM;
-    nd_keys_watch(*out, nd_is_interrupted, table->cache.db);
+    nd_keys_watch(*keys, nd_is_interrupted, table->cache.db);
     return SQLITE_OK;
 }
 
@@ -266,10 +262,8 @@ int nd_table_fail(nd_table *table, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *sentence = sqlite3_vmprintf(format, arguments);
+    char *message = nd_message(table->spec->name, format, arguments);
     va_end(arguments);
-    char *message = sentence == NULL ? NULL : sqlite3_mprintf("%s: %s", table->spec->name, sentence);
-    sqlite3_free(sentence);
     return fail_message(table, message == NULL ? SQLITE_NOMEM : SQLITE_ERROR, message);
 }
 
@@ -282,13 +276,8 @@ int nd_table_fail_database(nd_table *table, int code)
 
 int nd_table_fail_status(nd_table *table, int status)
 {
-    if (status == ND_OK)
-        return SQLITE_OK;
-    if (status == ND_ERROR_MEMORY)
-        return SQLITE_NOMEM;
-    if (status == ND_ERROR_STOPPED)
-        return SQLITE_INTERRUPT;
-    return nd_table_fail(table, "%s", nd_status_sentence(status));
+    const int code = nd_status_code(status);
+    return code == SQLITE_ERROR ? nd_table_fail(table, "%s", nd_status_sentence(status)) : code;
 }
 
 int nd_table_fail_value(nd_table *table, int status, size_t size)

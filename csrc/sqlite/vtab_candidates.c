@@ -237,6 +237,7 @@ static int make_keys(candidates_cursor *cursor)
     ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
     ND_TRY(nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_input_integer(base, 4, "max_distance", INT64_MIN, INT64_MAX, 0, &cursor->most));
+    ND_TRY(nd_table_take_keys(table, &cursor->keys));
     int status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
     cursor->passes = cursor->keys->count;
     return nd_table_fail_value(table, status, size);
@@ -257,11 +258,6 @@ static int candidates_fill(nd_cursor *base)
     if (code == SQLITE_OK)
         code = take_rows(cursor);
     return code == SQLITE_OK ? candidates_next(base) : nd_table_fail_database(nd_table_of(base), code);
-}
-
-static int candidates_open(nd_cursor *base)
-{
-    return nd_table_take_keys(nd_table_of(base), &((candidates_cursor *)base)->keys);
 }
 
 static void candidates_close(nd_cursor *base)
@@ -289,5 +285,5 @@ const nd_table_spec nd_candidates_function = {
                    "group_id HIDDEN, crowd HIDDEN, max_distance HIDDEN)",
     .columns = {2, 3, 5, 20},
     .reads = ND_READS_SETTINGS,
-    .cursor = {sizeof(candidates_cursor), candidates_open, candidates_close, candidates_fill, candidates_next, candidates_column},
+    .cursor = {sizeof(candidates_cursor), candidates_close, candidates_fill, candidates_next, candidates_column},
 };

@@ -41,12 +41,12 @@ const nd_table_spec nd_entries_function = {
     .name = "neardup_entries",
     .declaration = "CREATE TABLE x(fingerprint_id INTEGER, code BLOB, entries HIDDEN, code_bytes HIDDEN)",
     .columns = {2, 2, 2, 100},
-    .cursor = {sizeof(entries_cursor), NULL, NULL, entries_fill, NULL, entries_column},
+    .cursor = {sizeof(entries_cursor), NULL, entries_fill, NULL, entries_column},
 };
 
 /* ---- neardup_near ---------------------------------------------------------------------------------------------------------------- */
 
-static void give_near(sqlite3_context *context, const nd_entries *entries, const uint8_t *code, const uint32_t *places,
+static int give_near(sqlite3_context *context, const nd_entries *entries, const uint8_t *code, const uint32_t *places,
     size_t count)
 {
     sqlite3_str *json = sqlite3_str_new(sqlite3_context_db_handle(context));
@@ -58,41 +58,26 @@ static void give_near(sqlite3_context *context, const nd_entries *entries, const
     sqlite3_str_appendchar(json, 1, ']');
     char *text = sqlite3_str_finish(json);
     if (text == NULL)
-        sqlite3_result_error_nomem(context);
-    else
-        sqlite3_result_text(context, text, -1, sqlite3_free);
+        return SQLITE_NOMEM;
+    sqlite3_result_text(context, text, -1, sqlite3_free);
+    return SQLITE_OK;
 }
 
-static void sql_near(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int sql_near(sqlite3_context *context, sqlite3_value **argv)
 {
     nd_entries entries;
-    if (nd_any_null(argc, argv))
-        return;
-    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || sqlite3_value_type(argv[1]) != SQLITE_BLOB ||
-        sqlite3_value_type(argv[2]) != SQLITE_INTEGER) {
-        nd_fail(context, "a blob, a blob and an integer are needed, not %s, %s and %s", nd_type_name(argv[0]),
-            nd_type_name(argv[1]), nd_type_name(argv[2]));
-        return;
-    }
-    const uint8_t *bytes = sqlite3_value_blob(argv[0]), *code = sqlite3_value_blob(argv[1]);
-    size_t size = (size_t)sqlite3_value_bytes(argv[0]), code_size = (size_t)sqlite3_value_bytes(argv[1]);
-    int64_t most = sqlite3_value_int64(argv[2]);
-    if ((bytes == NULL && size > 0) || (code == NULL && code_size > 0)) {
-        sqlite3_result_error_nomem(context);
-        return;
-    }
-    if (nd_entries_read(bytes, size, code_size, &entries) != ND_OK) {
-        nd_fail(context, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
-        return;
-    }
+    const uint8_t *bytes, *code;
+    size_t size, code_size;
+    const int64_t most = sqlite3_value_int64(argv[2]);
+    (void)nd_value_bytes(argv[0], &bytes, &size);
+    (void)nd_value_bytes(argv[1], &code, &code_size);
+    if (nd_entries_read(bytes, size, code_size, &entries) != ND_OK)
+        return nd_fail(context, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
     uint32_t *places = (uint32_t *)nd_workspace_numbers(nd_function_workspace(context), 0, (entries.count + 1) / 2);
-    if (places == NULL) {
-        sqlite3_result_error_nomem(context);
-        return;
-    }
-    size_t count = most < 0 ? 0 : nd_entries_near(&entries, code, (uint64_t)most, places);
-    if (count > 0)
-        give_near(context, &entries, code, places, count);
+    if (places == NULL)
+        return SQLITE_NOMEM;
+    const size_t count = most < 0 ? 0 : nd_entries_near(&entries, code, (uint64_t)most, places);
+    return count > 0 ? give_near(context, &entries, code, places, count) : SQLITE_OK;
 }
 
-const nd_scalar_spec nd_near_scalars[] = {{"neardup_near", 3, 0, sql_near}, {NULL, 0, 0, NULL}};
+const nd_scalar_spec nd_near_scalars[] = {{"neardup_near", "bbi", 0, sql_near}, {NULL, NULL, 0, NULL}};

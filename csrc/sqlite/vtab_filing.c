@@ -18,13 +18,6 @@ typedef struct filing_cursor {
     nd_filed filed;   /* the present row */
 } filing_cursor;
 
-static int filing_open(nd_cursor *base)
-{
-    filing_cursor *cursor = (filing_cursor *)base;
-    cursor->filing = nd_filing_new();
-    return cursor->filing == NULL ? SQLITE_NOMEM : SQLITE_OK;
-}
-
 static void filing_close(nd_cursor *base)
 {
     nd_filing_free(((filing_cursor *)base)->filing);
@@ -109,6 +102,8 @@ static int filing_fill(nd_cursor *base)
     int64_t first_id, last_id;
     ND_TRY(nd_input_integer(base, 1, "first_id", INT64_MIN, INT64_MAX, 0, &first_id));
     ND_TRY(nd_input_integer(base, 2, "last_id", INT64_MIN, INT64_MAX, 0, &last_id));
+    if (cursor->filing == NULL && (cursor->filing = nd_filing_new()) == NULL)
+        return SQLITE_NOMEM;
     cursor->code_size = nd_scheme_has_buckets(scheme) ? (size_t)scheme->bits / 8 : 0;
     nd_filing_begin(cursor->filing, scheme, 0);
     ND_TRY(nd_input_is_null(base, 3) ? nd_filing_collect(table, cursor->filing, first_id, last_id)
@@ -133,5 +128,5 @@ const nd_table_spec nd_filing_function = {
                    "code BLOB, index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, keys HIDDEN)",
     .columns = {7, 3, 4, 1000},
     .reads = ND_READS_INDEX,
-    .cursor = {sizeof(filing_cursor), filing_open, filing_close, filing_fill, filing_next, filing_column},
+    .cursor = {sizeof(filing_cursor), filing_close, filing_fill, filing_next, filing_column},
 };

@@ -97,5 +97,5 @@ const nd_table_spec nd_join_function = {
                    "index_name HIDDEN, first_id HIDDEN, last_id HIDDEN, complete HIDDEN, now HIDDEN, asked HIDDEN)",
     .columns = {4, 5, 6, 1000},
     .reads = ND_READS_INDEX,
-    .cursor = {sizeof(join_cursor), NULL, join_close, join_fill, NULL, join_column},
+    .cursor = {sizeof(join_cursor), join_close, join_fill, NULL, join_column},
 };

@@ -34,5 +34,5 @@ const nd_table_spec nd_sought_function = {
     .declaration = "CREATE TABLE x(low INTEGER, group_id INTEGER, page HIDDEN)",
     .columns = {2, 1, 1, 1000},
     .pointer = ND_JOIN_POINTER,
-    .cursor = {sizeof(sought_cursor), NULL, NULL, sought_fill, sought_next, sought_column},
+    .cursor = {sizeof(sought_cursor), NULL, sought_fill, sought_next, sought_column},
 };

@@ -58,17 +58,12 @@ static int nearest_fill(nd_cursor *base)
             settings->scheme.bits / 8, (sqlite3_int64)size);
     ND_TRY(every ? SQLITE_OK : nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_input_integer(base, 3, "count", 0, INT64_MAX, 0, &count));
+    if (cursor->nearest == NULL && (cursor->nearest = nd_nearest_new()) == NULL)
+        return SQLITE_NOMEM;
     ND_TRY(nd_table_fail_status(table, nd_nearest_begin(cursor->nearest, bytes, size, (uint64_t)count)));
     ND_TRY(add_rows(cursor, every ? NULL : &group_id, size));
     base->count = nd_nearest_entries(cursor->nearest, &cursor->entries);
     return SQLITE_OK;
-}
-
-static int nearest_open(nd_cursor *base)
-{
-    nearest_cursor *cursor = (nearest_cursor *)base;
-    cursor->nearest = nd_nearest_new();
-    return cursor->nearest == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
 static void nearest_close(nd_cursor *base)
@@ -88,5 +83,5 @@ const nd_table_spec nd_nearest_function = {
                    "group_id HIDDEN, count HIDDEN)",
     .columns = {2, 4, 4, 20},
     .reads = ND_READS_SETTINGS,
-    .cursor = {sizeof(nearest_cursor), nearest_open, nearest_close, nearest_fill, NULL, nearest_column},
+    .cursor = {sizeof(nearest_cursor), nearest_close, nearest_fill, NULL, nearest_column},
 };

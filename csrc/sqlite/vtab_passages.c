@@ -31,78 +31,63 @@ static void asked_free(void *data)
     sqlite3_free(question);
 }
 
-static asked *begin(sqlite3_context *context, sqlite3_value *value, int64_t shortest)
+static int begin(sqlite3_context *context, sqlite3_value *value, int64_t shortest, asked **out)
 {
     const uint8_t *bytes;
     size_t size;
-    if (sqlite3_value_type(value) != SQLITE_BLOB || !nd_value_bytes(value, &bytes, &size)) {
-        nd_fail(context, "a blob of token hashes is needed, not %s", nd_type_name(value));
-        return NULL;
-    }
+    (void)nd_value_bytes(value, &bytes, &size);
     asked *question = sqlite3_malloc64(sizeof *question + size);
-    if (question == NULL) {
-        sqlite3_result_error_nomem(context);
-        return NULL;
-    }
+    if (question == NULL)
+        return SQLITE_NOMEM;
     *question = (asked){.passages = nd_passages_new(), .shortest = shortest, .size = size};
-    if (size > 0)
-        memcpy(question->bytes, bytes, size);
+    memcpy(question->bytes, bytes, size);
     int status = question->passages == NULL ? ND_ERROR_MEMORY
                                             : nd_passages_begin(question->passages, question->bytes, size, (size_t)shortest);
     if (status != ND_OK) {
         asked_free(question);
-        (void)nd_fail_status(context, status);
-        return NULL;
+        return nd_fail_status(context, status);
     }
     sqlite3_set_auxdata(context, 1, question, asked_free);
-    question = sqlite3_get_auxdata(context, 1);
-    if (question == NULL)
-        sqlite3_result_error_nomem(context);
-    return question;
+    *out = sqlite3_get_auxdata(context, 1);
+    return *out == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
-static void share(sqlite3_context *context, int argc, sqlite3_value **argv, int containment)
+static int share(sqlite3_context *context, sqlite3_value **argv, int containment)
 {
     const uint8_t *bytes;
     size_t size;
     int64_t shortest;
     uint64_t own, others;
-    if (nd_any_null(argc, argv) ||
-        !nd_argument_integer(context, "shortest", argv[2], ND_SHORTEST_MIN, ND_SHORTEST_MAX, &shortest))
-        return;
+    ND_TRY(nd_argument_integer(context, "shortest", argv[2], ND_SHORTEST_MIN, ND_SHORTEST_MAX, &shortest));
     asked *question = sqlite3_get_auxdata(context, 1);
     if (question == NULL || question->shortest != shortest)
-        question = begin(context, argv[1], shortest);
-    if (question == NULL)
-        return;
-    if (sqlite3_value_type(argv[0]) != SQLITE_BLOB || !nd_value_bytes(argv[0], &bytes, &size)) {
-        nd_fail(context, "a blob of token hashes is needed, not %s", nd_type_name(argv[0]));
-        return;
-    }
+        ND_TRY(begin(context, argv[1], shortest, &question));
+    (void)nd_value_bytes(argv[0], &bytes, &size);
     const int status = nd_passages_compare(question->passages, bytes, size, &own, &others);
     const size_t tokens = question->size / 4;
     if (status == ND_ERROR_DAMAGED)
-        nd_fail(context, "a blob of %d bytes does not hold token hashes of 4 bytes", sqlite3_value_bytes(argv[0]));
-    else if (nd_fail_status(context, status))
-        sqlite3_result_double(context, own == 0      ? 0.0
-                                       : containment ? (double)own / (double)tokens
-                                                     : nd_passage_share(own, tokens, others, size / 4));
+        return nd_fail(context, "a blob of %d bytes does not hold token hashes of 4 bytes", sqlite3_value_bytes(argv[0]));
+    ND_TRY(nd_fail_status(context, status));
+    sqlite3_result_double(context, own == 0      ? 0.0
+                                   : containment ? (double)own / (double)tokens
+                                                 : nd_passage_share(own, tokens, others, size / 4));
+    return SQLITE_OK;
 }
 
-static void sql_share(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int sql_share(sqlite3_context *context, sqlite3_value **argv)
 {
-    share(context, argc, argv, 0);
+    return share(context, argv, 0);
 }
 
-static void sql_containment(sqlite3_context *context, int argc, sqlite3_value **argv)
+static int sql_containment(sqlite3_context *context, sqlite3_value **argv)
 {
-    share(context, argc, argv, 1);
+    return share(context, argv, 1);
 }
 
 const nd_scalar_spec nd_passage_scalars[] = {
-    {"neardup_passage_share", 3, 0, sql_share},
-    {"neardup_passage_containment", 3, 0, sql_containment},
-    {NULL, 0, 0, NULL},
+    {"neardup_passage_share", "bbi", 0, sql_share},
+    {"neardup_passage_containment", "bbi", 0, sql_containment},
+    {NULL, NULL, 0, NULL},
 };
 
 /* ---- passages ---------------------------------------------------------------------------------------------------------------- */
@@ -279,6 +264,8 @@ static int passages_fill(nd_cursor *base)
     const located *own;
     sqlite3_stmt *statement = NULL;
     drop_rows(cursor);
+    if (cursor->passages == NULL && (cursor->passages = nd_passages_new()) == NULL)
+        return SQLITE_NOMEM;
     int code = read_question(cursor, &q, &own);
     if (code != SQLITE_OK || q.fingerprint_size == 0)
         return code;
@@ -294,13 +281,6 @@ static int passages_fill(nd_cursor *base)
         qsort(cursor->rows, cursor->row_count, sizeof(passage_row), longest_first);
     base->count = q.limit >= 0 && (uint64_t)q.limit < cursor->row_count ? (size_t)q.limit : cursor->row_count;
     return SQLITE_OK;
-}
-
-static int passages_open(nd_cursor *base)
-{
-    passages_cursor *cursor = (passages_cursor *)base;
-    cursor->passages = nd_passages_new();
-    return cursor->passages == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
 static void passages_close(nd_cursor *base)
@@ -336,5 +316,5 @@ const nd_table_spec nd_passages_function = {
     .columns = {7, 2, INPUTS, 10},
     .reads = ND_READS_INDEX,
     .with_rules = 1,
-    .cursor = {sizeof(passages_cursor), passages_open, passages_close, passages_fill, NULL, passages_column},
+    .cursor = {sizeof(passages_cursor), passages_close, passages_fill, NULL, passages_column},
 };

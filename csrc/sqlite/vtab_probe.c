@@ -13,11 +13,6 @@ typedef struct keys_cursor {
     nd_keys *keys;
 } keys_cursor;
 
-static int keys_open(nd_cursor *base)
-{
-    return nd_table_take_keys(nd_table_of(base), &((keys_cursor *)base)->keys);
-}
-
 static void keys_close(nd_cursor *base)
 {
     nd_table_give_keys(nd_table_of(base), ((keys_cursor *)base)->keys);
@@ -54,6 +49,7 @@ static int fill(nd_cursor *base, int filing, int group_input)
         return SQLITE_OK;
     ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
     ND_TRY(nd_input_integer(base, group_input, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
+    ND_TRY(nd_table_take_keys(table, &cursor->keys));
     int status = ND_OK;
     if (filing)
         status = nd_scheme_file_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
@@ -88,7 +84,7 @@ const nd_table_spec nd_probe_function = {
         "CREATE TABLE x(table_no INTEGER, low, high, index_name HIDDEN, fingerprint HIDDEN, containment HIDDEN, group_id HIDDEN)",
     .columns = {3, 2, 4, 20},
     .reads = ND_READS_SETTINGS,
-    .cursor = {sizeof(keys_cursor), keys_open, keys_close, probe_fill, NULL, keys_column},
+    .cursor = {sizeof(keys_cursor), keys_close, probe_fill, NULL, keys_column},
 };
 
 const nd_table_spec nd_keys_function = {
@@ -96,5 +92,5 @@ const nd_table_spec nd_keys_function = {
     .declaration = "CREATE TABLE x(table_no INTEGER, low, index_name HIDDEN, fingerprint HIDDEN, group_id HIDDEN)",
     .columns = {2, 2, 3, 20},
     .reads = ND_READS_SETTINGS,
-    .cursor = {sizeof(keys_cursor), keys_open, keys_close, keys_fill, NULL, keys_column},
+    .cursor = {sizeof(keys_cursor), keys_close, keys_fill, NULL, keys_column},
 };

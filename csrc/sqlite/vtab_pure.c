@@ -11,31 +11,18 @@
 
 typedef struct shingles_cursor {
     nd_cursor head;
-    int32_t shingle; /* of rules */
-    nd_rules *rules;
-    nd_text *work;
+    nd_workspace *workspace; /* its own: the shingles stay until the last row */
 } shingles_cursor;
-
-static int shingles_open(nd_cursor *base)
-{
-    shingles_cursor *cursor = (shingles_cursor *)base;
-    cursor->work = nd_text_new();
-    if (cursor->work == NULL)
-        return SQLITE_NOMEM;
-    nd_text_watch(cursor->work, nd_is_interrupted, nd_table_of(base)->cache.db);
-    return SQLITE_OK;
-}
 
 static void shingles_close(nd_cursor *base)
 {
-    shingles_cursor *cursor = (shingles_cursor *)base;
-    nd_rules_free(cursor->rules);
-    nd_text_free(cursor->work);
+    nd_workspace_release(((shingles_cursor *)base)->workspace);
 }
 
 static int shingles_fill(nd_cursor *base)
 {
     shingles_cursor *cursor = (shingles_cursor *)base;
+    nd_table *table = nd_table_of(base);
     int64_t shingle;
     const uint8_t *text;
     size_t size;
@@ -43,32 +30,27 @@ static int shingles_fill(nd_cursor *base)
     if (nd_input_is_null(base, 0))
         return SQLITE_OK;
     if (!nd_value_bytes(base->inputs[0], &text, &size))
-        return nd_table_fail(nd_table_of(base), "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(base->inputs[0]));
-    int status = ND_OK;
-    if (cursor->rules == NULL || cursor->shingle != (int32_t)shingle) {
-        nd_rules_free(cursor->rules);
-        cursor->rules = NULL;
-        cursor->shingle = (int32_t)shingle;
-        status = nd_default_rules(cursor->shingle, &cursor->rules);
-    }
-    if (status == ND_OK)
-        status = nd_text_to_hashes(cursor->work, cursor->rules, text, size);
-    ND_TRY(nd_table_fail_status(nd_table_of(base), status));
-    base->count = nd_text_shingle_count(cursor->work, cursor->rules);
+        return nd_table_fail(table, "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(base->inputs[0]));
+    if (cursor->workspace == NULL && (cursor->workspace = nd_workspace_new(table->cache.db)) == NULL)
+        return SQLITE_NOMEM;
+    nd_workspace *workspace = cursor->workspace;
+    ND_TRY(nd_table_fail_status(table, nd_workspace_rules(workspace, (int32_t)shingle)));
+    ND_TRY(nd_table_fail_status(table, nd_text_to_hashes(workspace->work, workspace->rules, text, size)));
+    base->count = nd_text_shingle_count(workspace->work, workspace->rules);
     return SQLITE_OK;
 }
 
 static void shingles_column(nd_cursor *base, sqlite3_context *context, int column)
 {
-    shingles_cursor *cursor = (shingles_cursor *)base;
+    const nd_workspace *workspace = ((const shingles_cursor *)base)->workspace;
     const uint8_t *bytes;
     size_t size;
     if (column == 1) {
-        sqlite3_result_int64(context, (int64_t)nd_text_hashes(cursor->work)[base->row]);
+        sqlite3_result_int64(context, (int64_t)nd_text_hashes(workspace->work)[base->row]);
     } else if (column == 2) {
         sqlite3_result_int64(context, (int64_t)base->row);
     } else {
-        nd_text_shingle(cursor->work, cursor->rules, base->row, &bytes, &size);
+        nd_text_shingle(workspace->work, workspace->rules, base->row, &bytes, &size);
         sqlite3_result_text64(context, (const char *)bytes, size, SQLITE_TRANSIENT, SQLITE_UTF8);
     }
 }
@@ -77,7 +59,7 @@ const nd_table_spec nd_shingles_function = {
     .name = "neardup_shingles",
     .declaration = "CREATE TABLE x(shingle TEXT, hash INTEGER, position INTEGER, text HIDDEN, k HIDDEN)",
     .columns = {3, 1, 2, 500},
-    .cursor = {sizeof(shingles_cursor), shingles_open, shingles_close, shingles_fill, NULL, shingles_column},
+    .cursor = {sizeof(shingles_cursor), shingles_close, shingles_fill, NULL, shingles_column},
 };
 
 /* ---- neardup_bands(fingerprint, bands, rows [, slot_bits]) -> band, bucket -----------------------------------------------
@@ -134,7 +116,7 @@ const nd_table_spec nd_bands_function = {
     .declaration =
         "CREATE TABLE x(band INTEGER, bucket INTEGER, fingerprint HIDDEN, bands HIDDEN, rows HIDDEN, slot_bits HIDDEN)",
     .columns = {2, 3, 4, 20},
-    .cursor = {sizeof(bands_cursor), NULL, bands_close, bands_fill, NULL, bands_column},
+    .cursor = {sizeof(bands_cursor), bands_close, bands_fill, NULL, bands_column},
 };
 
 /* ---- nd_values(pointer) -> value, rowid -----------------------------------------------------------------------------------
@@ -168,5 +150,5 @@ const nd_table_spec nd_values_function = {
     .declaration = "CREATE TABLE x(value, rowid INTEGER, pointer HIDDEN)",
     .columns = {2, 1, 1, 100},
     .pointer = ND_VALUES_POINTER,
-    .cursor = {sizeof(nd_cursor), NULL, NULL, values_fill, NULL, values_column},
+    .cursor = {sizeof(nd_cursor), NULL, values_fill, NULL, values_column},
 };

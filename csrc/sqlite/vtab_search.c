@@ -309,5 +309,5 @@ const nd_table_spec nd_search_function = {
     .columns = {4, 2, ND_SEARCH_INPUTS, 10},
     .reads = ND_READS_INDEX,
     .with_rules = 1,
-    .cursor = {sizeof(search_cursor), NULL, search_close, search_fill, NULL, search_column},
+    .cursor = {sizeof(search_cursor), search_close, search_fill, NULL, search_column},
 };

@@ -3,20 +3,23 @@
 
 #include <string.h>
 
-int nd_default_rules(int32_t shingle, nd_rules **out)
+int nd_workspace_rules(nd_workspace *workspace, int32_t shingle)
 {
-    nd_rules_spec spec;
-    memset(&spec, 0, sizeof spec);
-    spec.normalize = ND_NORMALIZE_NFKC;
-    spec.fold = ND_CASE_FOLD;
-    spec.tokens = ND_TOKENS_WORDS;
-    spec.nonword = ND_NONWORD_SPACE;
-    spec.short_text = ND_SHORT_WHOLE;
-    spec.hash = ND_HASH_XXH3_64;
-    spec.shingle = shingle;
-    spec.joiner = (const uint8_t *)" ";
-    spec.joiner_size = 1;
-    return nd_rules_new(&spec, out);
+    const nd_rules_spec spec = {.normalize = ND_NORMALIZE_NFKC,
+        .fold = ND_CASE_FOLD,
+        .tokens = ND_TOKENS_WORDS,
+        .nonword = ND_NONWORD_SPACE,
+        .short_text = ND_SHORT_WHOLE,
+        .hash = ND_HASH_XXH3_64,
+        .shingle = shingle,
+        .joiner = (const uint8_t *)" ",
+        .joiner_size = 1};
+    if (workspace->rules != NULL && workspace->shingle == shingle)
+        return ND_OK;
+    nd_rules_free(workspace->rules);
+    workspace->rules = NULL;
+    workspace->shingle = shingle;
+    return nd_rules_new(&spec, &workspace->rules);
 }
 
 nd_workspace *nd_workspace_new(sqlite3 *db)
@@ -41,7 +44,7 @@ nd_workspace *nd_workspace_new(sqlite3 *db)
 
 void nd_workspace_release(nd_workspace *workspace)
 {
-    if (--workspace->references > 0)
+    if (workspace == NULL || --workspace->references > 0)
         return;
     nd_rules_free(workspace->rules);
     nd_text_free(workspace->work);
