@@ -29,43 +29,21 @@ static void buckets_close(nd_cursor *base)
 }
 
 static const char *const parts_sql[] = {
-    "SELECT id, group_id, entries FROM %s_code_bucket WHERE id BETWEEN ? AND ? ORDER BY id",
-    "SELECT id, group_id, entries FROM %s_code_bucket WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+    "SELECT id, group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ? AND ? ORDER BY id",
+    "SELECT id, group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ? AND ? ORDER BY id DESC",
 };
 
 /* The parts with ids from `low` to `high`, when filing the last one first; id, group_id, entries. */
 static int begin_parts(buckets_cursor *cursor, int64_t low, int64_t high, sqlite3_stmt **out)
 {
-    nd_settings_cache *cache = &nd_table_of(&cursor->head)->cache;
-    sqlite3_stmt **statement = &cache->parts[cursor->filed];
-    int code = SQLITE_OK;
-    *out = NULL;
-    if (cache->serial != cursor->head.serial)
-        return nd_table_fail(nd_table_of(&cursor->head), "one statement asks for two indexes");
-    if (*statement == NULL)
-        code = nd_prepare(cache->db, parts_sql[cursor->filed], cache->settings.index, statement);
-    *out = *statement;
-    return code == SQLITE_OK ? nd_bind_two(*statement, low, high) : code;
-}
-
-/* Resets the statement; SQLITE_OK after a row or the end, else its error. */
-static int end_parts(buckets_cursor *cursor, sqlite3_stmt *statement, int code)
-{
-    if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
-        nd_table_fail_database(nd_table_of(&cursor->head), code);
-    sqlite3_reset(statement);
-    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
-}
-
-static int read_entries(buckets_cursor *cursor, sqlite3_stmt *statement, nd_entries *entries)
-{
     nd_table *table = nd_table_of(&cursor->head);
-    const uint8_t *bytes = sqlite3_column_blob(statement, 2);
-    size_t size = (size_t)sqlite3_column_bytes(statement, 2);
-    if (bytes != NULL && nd_entries_read(bytes, size, cursor->code_size, entries) == ND_OK)
-        return SQLITE_OK;
-    return nd_table_fail(table, "row %lld of %s_code_bucket is damaged", sqlite3_column_int64(statement, 0),
-        table->cache.settings.index);
+    sqlite3_stmt **statement = &table->cache.kept[ND_PARTS + cursor->filed];
+    if (table->cache.serial != cursor->head.serial)
+        return nd_table_fail(table, "one statement asks for two indexes");
+    if (*statement == NULL)
+        ND_TRY(nd_table_prepare(table, parts_sql[cursor->filed], statement));
+    *out = *statement;
+    return nd_bind_two(*statement, low, high);
 }
 
 static int add_entry(buckets_cursor *cursor, int64_t id, const uint8_t *code)
@@ -89,7 +67,7 @@ static int read_last(buckets_cursor *cursor, sqlite3_stmt *statement, const nd_f
         if (sqlite3_column_int64(statement, 1) != key->group_id)
             continue;
         *part = id;
-        code = read_entries(cursor, statement, &entries);
+        code = nd_column_entries(nd_table_of(&cursor->head), statement, 2, cursor->code_size, &entries);
         for (size_t i = 0; i < entries.count && code == SQLITE_OK; i++)
             code = add_entry(cursor, nd_entries_id(&entries, i), entries.codes + i * entries.code_size);
     }
@@ -102,9 +80,8 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, nd_bucket_roo
     nd_table *table = nd_table_of(&cursor->head);
     sqlite3_stmt *statement;
     int64_t last = -1;
-    int code = begin_parts(cursor, key->low, key->high, &statement);
-    if (code == SQLITE_OK)
-        code = read_last(cursor, statement, key, room, &last);
+    ND_TRY(begin_parts(cursor, key->low, key->high, &statement));
+    int code = read_last(cursor, statement, key, room, &last);
     size_t held = nd_packing_count(cursor->packing);
     for (size_t i = 0; i < cursor->member_count && code == SQLITE_OK; i++) {
         nd_filed *member = &cursor->members[i];
@@ -122,9 +99,7 @@ static int file_group(buckets_cursor *cursor, const nd_filed *key, nd_bucket_roo
         room->taken = 0;
         held = 0;
     }
-    code = end_parts(cursor, statement, code);
-    if (code != SQLITE_OK)
-        return code;
+    ND_TRY(nd_table_end(table, statement, code));
     int status = nd_packing_file(cursor->packing, key->group_id, last, held, key->high, room);
     if (status == ND_ERROR_CAPACITY)
         return nd_table_fail(table, "a bucket of index \"%s\" is full: rebuild the index with a larger `expected`",
@@ -150,20 +125,21 @@ static int is_member(const buckets_cursor *cursor, int64_t group_id, int64_t id)
 static int next_part(buckets_cursor *cursor, int64_t group_id, int64_t low, int64_t high, int64_t *part, int64_t *first_id)
 {
     sqlite3_stmt *statement;
-    int code = begin_parts(cursor, low, high, &statement);
+    int code = SQLITE_OK;
+    ND_TRY(begin_parts(cursor, low, high, &statement));
     *part = high + 1;
     while (code == SQLITE_OK && *part > high && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         nd_entries entries;
         code = SQLITE_OK;
         if (sqlite3_column_int64(statement, 1) != group_id)
             continue;
-        code = read_entries(cursor, statement, &entries);
+        code = nd_column_entries(nd_table_of(&cursor->head), statement, 2, cursor->code_size, &entries);
         if (code == SQLITE_OK) {
             *part = sqlite3_column_int64(statement, 0);
             *first_id = nd_entries_id(&entries, 0);
         }
     }
-    return end_parts(cursor, statement, code);
+    return nd_table_end(nd_table_of(&cursor->head), statement, code);
 }
 
 /* From which part on an entry stands, if there is one: a group's entries are filed in the order of their ids. */
@@ -200,15 +176,15 @@ static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
 {
     sqlite3_stmt *statement;
     int64_t last = last_member(cursor, key->group_id), begin_part;
-    int behind = 0;
+    int code = SQLITE_OK, behind = 0;
     ND_TRY(find_part(cursor, key, key->id, &begin_part));
-    int code = begin_parts(cursor, begin_part, key->high, &statement);
+    ND_TRY(begin_parts(cursor, begin_part, key->high, &statement));
     while (code == SQLITE_OK && !behind && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         nd_entries entries = {0};
         code = SQLITE_OK;
         if (sqlite3_column_int64(statement, 1) != key->group_id)
             continue;
-        code = read_entries(cursor, statement, &entries);
+        code = nd_column_entries(nd_table_of(&cursor->head), statement, 2, cursor->code_size, &entries);
         behind = code == SQLITE_OK && nd_entries_id(&entries, 0) > last;
         for (size_t i = 0; i < entries.count && code == SQLITE_OK; i++)
             if (!is_member(cursor, key->group_id, nd_entries_id(&entries, i)))
@@ -217,7 +193,7 @@ static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
             nd_packing_keep(cursor->packing, sqlite3_column_int64(statement, 0), key->group_id, entries.count) != ND_OK)
             code = SQLITE_NOMEM;
     }
-    code = end_parts(cursor, statement, code);
+    code = nd_table_end(nd_table_of(&cursor->head), statement, code);
     for (size_t i = 0; i < cursor->member_count; i++)
         if (cursor->members[i].group_id == key->group_id)
             cursor->members[i].item = SIZE_MAX;

@@ -3,19 +3,16 @@
 
 #include <string.h>
 
-static const char watch_sql[] = "SELECT (SELECT value FROM %s_setting WHERE name = 'generation'), "
-                                "(SELECT value FROM %s_setting WHERE name = 'created_at')";
+static const char watch_sql[] = "SELECT (SELECT value FROM {index}_setting WHERE name = 'generation'), "
+                                "(SELECT value FROM {index}_setting WHERE name = 'created_at')";
 
 void nd_cache_clear(nd_settings_cache *cache)
 {
     sqlite3_finalize(cache->watch);
-    sqlite3_finalize(cache->values);
-    sqlite3_finalize(cache->parts[0]);
-    sqlite3_finalize(cache->parts[1]);
-    sqlite3_finalize(cache->rows[0]);
-    sqlite3_finalize(cache->rows[1]);
-    sqlite3_finalize(cache->query);
-    cache->watch = cache->values = cache->parts[0] = cache->parts[1] = cache->rows[0] = cache->rows[1] = cache->query = NULL;
+    for (int i = 0; i < ND_STATEMENTS; i++)
+        sqlite3_finalize(cache->kept[i]);
+    memset(cache->kept, 0, sizeof cache->kept);
+    cache->watch = NULL;
     nd_settings_clear(&cache->settings);
 }
 

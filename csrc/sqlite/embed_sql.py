@@ -1,7 +1,8 @@
 """Turn the query texts into a C header: embed_sql.py FILE.sql... OUTPUT.h
 
 The header holds `nd_sql_texts`, one {name, text} a file, name = the file's name without its ending. Where a text has the name of
-another file in braces, that file's text stands. Comment lines are left out: they are for readers of the .sql files, and the words
+another file in braces, that file's text stands; a frame stands once more for each verify_*.sql, as {"FRAME/NAME", text}, and looks
+at all rows of a bucket, without a limit. Comment lines are left out: they are for readers of the .sql files, and the words
 in braces that stand in them must not be replaced.
 """
 
@@ -32,9 +33,13 @@ def header(files: list[Path]) -> str:
         "} nd_sql_texts[] = {",
     ]
     texts = {path.stem: statement(path) for path in files}
+    verified = {name.removeprefix("verify_"): text for name, text in texts.items() if name.startswith("verify_")}
+    for frame in [name for name, text in texts.items() if "{verified}" in text]:
+        texts |= {f"{frame}/{name}": texts[frame].replace("{verified}", text) for name, text in verified.items()}
     for name, text in texts.items():
         for fragment in texts:
             text = text.replace(f"{{{fragment}}}", texts[fragment])
+        text = text.replace("{crowd}", "").replace("{limit}", "")
         body = "\n        ".join(c_lines(text))
         parts.append(f'    {{"{name}",\n        {body}}},')
     parts.append("};\n")

@@ -29,32 +29,33 @@ int nd_join_end(join_reader *reader, sqlite3_stmt *statement, int code, int stat
 /* ---- statements -------------------------------------------------------------------------------------------------------- */
 
 static const char page_sql[] =
-    "SELECT id, group_id, value, value_hash FROM %s_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
-static const char value_sql[] = "SELECT value, value_hash FROM %s_fingerprint WHERE id = ?1";
+    "SELECT id, group_id, value, value_hash FROM {index}_fingerprint WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+static const char value_sql[] = "SELECT value, value_hash FROM {index}_fingerprint WHERE id = ?1";
 /* Without and with several codes a document. */
 static const char *const visible_sql[] = {
-    "SELECT 1 FROM %s_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
-    "SELECT 1 FROM %s_document WHERE (fingerprint_id = ?1 OR id IN (SELECT document_id FROM %s_part WHERE fingerprint_id = ?1)) "
+    "SELECT 1 FROM {index}_document WHERE fingerprint_id = ?1 AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
+    "SELECT 1 FROM {index}_document WHERE (fingerprint_id = ?1 OR id IN (SELECT document_id FROM {index}_part WHERE "
+    "fingerprint_id = ?1)) "
     "AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1",
 };
 
 /* The candidate table of each plan. JOIN_ROWS has no WHERE: so it takes half the steps of SQLite that JOIN_WALK takes. */
 #define CODES                                                                                                                    \
     {                                                                                                                            \
-        [JOIN_RANGE] = "SELECT entries FROM %s_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1",                        \
-        [JOIN_WALK] = "SELECT group_id, id, entries FROM %s_code_bucket WHERE id >= ?1 ORDER BY id",                             \
+        [JOIN_RANGE] = "SELECT entries FROM {index}_code_bucket WHERE id BETWEEN ?2 AND ?3 AND group_id = ?1",                   \
+        [JOIN_WALK] = "SELECT group_id, id, entries FROM {index}_code_bucket WHERE id >= ?1 ORDER BY id",                        \
     }
-#define UNDER(table, key) "FROM %s_" table " WHERE group_id = ?1 AND " key " = ?2 AND crowd "
+#define UNDER(table, key) "FROM {index}_" table " WHERE group_id = ?1 AND " key " = ?2 AND crowd "
 #define IN_ORDER(key) "ORDER BY " key ", group_id, crowd, fingerprint_id"
 #define KEYS(table, key)                                                                                                         \
     {                                                                                                                            \
         [JOIN_RANGE] = "SELECT fingerprint_id " UNDER(table, key) "= 0",                                                         \
-        [JOIN_ROWS] = "SELECT group_id, " key ", fingerprint_id, crowd FROM %s_" table " " IN_ORDER(key),                        \
-        [JOIN_WALK] = "SELECT group_id, " key ", fingerprint_id, crowd FROM %s_" table " WHERE (" key                            \
+        [JOIN_ROWS] = "SELECT group_id, " key ", fingerprint_id, crowd FROM {index}_" table " " IN_ORDER(key),                   \
+        [JOIN_WALK] = "SELECT group_id, " key ", fingerprint_id, crowd FROM {index}_" table " WHERE (" key                       \
                       ", group_id) >= (?1, ?2) " IN_ORDER(key),                                                                  \
         [JOIN_LABEL] = "SELECT min(crowd) " UNDER(table, key) "> ?3",                                                            \
         [JOIN_CROWD] = "SELECT fingerprint_id " UNDER(table, key) "= ?3 ORDER BY fingerprint_id DESC",                           \
-        [JOIN_SOUGHT] = "SELECT b.group_id, b." key ", b.fingerprint_id FROM nd_sought(?1) AS p CROSS JOIN %s_" table            \
+        [JOIN_SOUGHT] = "SELECT b.group_id, b." key ", b.fingerprint_id FROM nd_sought(?1) AS p CROSS JOIN {index}_" table       \
                         " AS b WHERE b." key " = p.low AND b.group_id = p.group_id",                                             \
     }
 static const char *const plan_sql[][JOIN_STATEMENTS] = {
@@ -90,9 +91,9 @@ static int prepare_all(join_reader *reader)
     const int plan = reader->settings->scheme.plan, keyed = !nd_scheme_has_buckets(&reader->settings->scheme);
     const char *const *sql = plan_sql[plan];
     int64_t expiring, labels;
-    ND_TRY(ask_number(reader, "SELECT 1 FROM %s_document WHERE expires_at IS NOT NULL LIMIT 1", &expiring));
-    ND_TRY(ask_number(reader, "SELECT value FROM %s_setting WHERE name = 'crowds'", &labels));
-    ND_TRY(ask_number(reader, "SELECT max(id) FROM %s_fingerprint", &reader->last_id));
+    ND_TRY(ask_number(reader, "SELECT 1 FROM {index}_document WHERE expires_at IS NOT NULL LIMIT 1", &expiring));
+    ND_TRY(ask_number(reader, "SELECT value FROM {index}_setting WHERE name = 'crowds'", &labels));
+    ND_TRY(ask_number(reader, "SELECT max(id) FROM {index}_fingerprint", &reader->last_id));
     reader->expiring = expiring != 0;
     reader->seeking = keyed && reader->mode == ND_BUCKETS_FOREIGN;
     reader->crowds = labels != 0 && keyed && reader->mode == ND_BUCKETS_CONNECT && !reader->crowds_joined;

@@ -47,8 +47,8 @@ int nd_argument_integer(sqlite3_context *context, const char *name, sqlite3_valu
 
 /* Whether a connection was interrupted: what nd_text_watch takes. */
 int nd_is_interrupted(void *db);
-/* Prepares SQL in which each %s, two at most, is the name of the index. */
-int nd_prepare(sqlite3 *db, const char *format, const char *index, sqlite3_stmt **out);
+/* Prepares SQL in which {index} is the name of the index, as in neardup_db/sql. */
+int nd_prepare(sqlite3 *db, const char *text, const char *index, sqlite3_stmt **out);
 /* Binds the first two parameters. */
 int nd_bind_two(sqlite3_stmt *statement, int64_t first, int64_t second);
 /* Whether the blob in column `value` is the one that the hash in the next column was made of. */
@@ -99,18 +99,24 @@ int nd_index_name_check(const char *name, char **message);
 int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings *out, char **message);
 void nd_settings_clear(nd_settings *settings);
 
+/* The statements that a table keeps. */
+enum nd_kept_statement {
+    ND_VALUES,              /* of nd_filing_collect: first and last id -> id, group_id, value, value_hash, crowd */
+    ND_PARTS,               /* of neardup_buckets, taking out and filing: first and last row -> id, group_id, entries */
+    ND_ROWS = ND_PARTS + 2, /* of neardup_candidates: of a key, and of a crowd of it */
+    ND_QUERY = ND_ROWS + 2, /* of neardup_search */
+    ND_STATEMENTS
+};
+
 /* (cache.c) The settings of the index that was asked for last. `watch` reads the two settings that tell whether they
  * still hold; its count of recompilations tells of every change of the schema, so an index dropped and made again is noticed
  * too. It lives in a virtual table, whose xDisconnect finalises it, so it does not keep the connection from closing. */
 typedef struct nd_settings_cache {
     sqlite3 *db;
     int with_rules;
-    sqlite3_stmt *watch;    /* NULL = nothing is held */
-    sqlite3_stmt *values;   /* of nd_filing_collect: first and last id -> id, group_id, value, value_hash, crowd; or NULL */
-    sqlite3_stmt *parts[2]; /* of neardup_buckets, taking out and filing: first and last row -> id, group_id, entries */
-    sqlite3_stmt *rows[2];  /* of neardup_candidates: of a key, and of a crowd of it; NULL while a cursor has it */
-    sqlite3_stmt *query;    /* of neardup_search; NULL while it runs, and until it is needed */
-    const char *query_name; /* the verify_*.sql that is in it */
+    sqlite3_stmt *watch;               /* NULL = nothing is held */
+    sqlite3_stmt *kept[ND_STATEMENTS]; /* NULL until needed, or while a cursor has it */
+    const char *query_name;            /* the verify_*.sql that is in ND_QUERY */
     int recompiled;
     int64_t generation;
     int64_t created_at;
@@ -192,7 +198,11 @@ int nd_input_blob(nd_cursor *cursor, int which, const char *name, const uint8_t 
 /* An integer input within bounds, `fallback` where it was not given. */
 int nd_input_integer(nd_cursor *cursor, int which, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *out);
 
-/* The entries in a column of {index}_code_bucket. (statements.c) */
+/* (statements.c) Prepares SQL on the index in the table's cache. */
+int nd_table_prepare(nd_table *table, const char *text, sqlite3_stmt **out);
+/* Resets a statement after its last step, which gave `code`: SQLITE_OK for a row or the end, else the code, with a message. */
+int nd_table_end(nd_table *table, sqlite3_stmt *statement, int code);
+/* The entries in a column of {index}_code_bucket. */
 int nd_column_entries(nd_table *table, sqlite3_stmt *statement, int column, size_t code_size, nd_entries *entries);
 
 /* Adds the fingerprints from first_id to last_id of the index in the table's cache to a filing that was begun, and sorts it.

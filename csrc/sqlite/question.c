@@ -52,15 +52,12 @@ static int set_bounds(nd_cursor *cursor, nd_question *q)
     return SQLITE_OK;
 }
 
+/* -1: it is none. */
 static int hex_digit(uint8_t c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *const found = memchr(digits, c, sizeof digits - 1);
+    return found == NULL ? -1 : (int)(found - digits) % 16;
 }
 
 /* The code that was given in hexadecimal (with or without 0x), or as a blob. */
@@ -70,8 +67,6 @@ static int set_code(nd_cursor *cursor, nd_question *q)
     const uint8_t *text;
     size_t size;
     size_t code_size = (size_t)q->settings->scheme.bits / 8;
-    if (code_size > sizeof q->code)
-        return nd_table_fail(table, "codes of index \"%s\" are too wide", q->settings->index);
     if (!nd_value_bytes(cursor->inputs[ND_SEARCH_TEXT], &text, &size))
         return nd_table_fail(table, "a code is text in hexadecimal or a blob, not %s",
             nd_type_name(cursor->inputs[ND_SEARCH_TEXT]));

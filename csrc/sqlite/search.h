@@ -19,13 +19,13 @@ enum nd_search_input {
 typedef struct nd_question {
     const nd_settings *settings;
     const uint8_t *fingerprint;
-    size_t fingerprint_size; /* 0: a text without shingles, which nothing matches */
-    double slope;            /* similarity = 1 - slope * distance / bits */
-    double threshold;        /* -1.0: the distance alone decides */
-    int64_t limit;           /* -1: none */
-    int64_t group_id;        /* 0: documents without a group */
-    int containment;         /* 1: how much of the text is in a document */
-    uint8_t code[512];       /* of an index of codes */
+    size_t fingerprint_size;       /* 0: a text without shingles, which nothing matches */
+    double slope;                  /* similarity = 1 - slope * distance / bits */
+    double threshold;              /* -1.0: the distance alone decides */
+    int64_t limit;                 /* -1: none */
+    int64_t group_id;              /* 0: documents without a group */
+    int containment;               /* 1: how much of the text is in a document */
+    uint8_t code[ND_BITS_MAX / 8]; /* of an index of codes */
 } nd_question;
 
 /* What the cursor's inputs ask, but for the group, of the index whose settings its table holds; SQLITE_OK, or the error set. */

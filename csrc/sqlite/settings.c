@@ -8,19 +8,13 @@
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
-static const char *const setting_names[] = {"schema_version", "algorithm_version", "scheme", "plan", "bits", "max_distance",
-    "blocks", "chunks", "num_perm", "bands", "rows", "slot_bits", "k", "shortest", "seed", "family", "evidence", "measure",
-    "containment", "threshold", "text.normalize", "text.case", "text.tokens", "text.shingle", "text.joiner", "text.nonword",
-    "text.short", "text.stopwords", "text.filter", "text.strip_accents", "text.hash", "text.hash_seed", "text.min_tokens"};
-#define SETTING_COUNT (sizeof setting_names / sizeof setting_names[0])
-
-/* The rows read; values[i] is NULL where there is no row setting_names[i]. */
 typedef struct setting_rows {
     sqlite3 *db;
     const char *index;
-    sqlite3_value *values[SETTING_COUNT];
-    char *message; /* the first thing found wrong */
-    int code;      /* SQLITE_OK until then */
+    sqlite3_stmt *statement; /* name -> value */
+    sqlite3_value *value;    /* found last */
+    char *message;           /* the first thing found wrong */
+    int code;                /* SQLITE_OK until then */
 } setting_rows;
 
 static void rows_fail(setting_rows *rows, char *message)
@@ -83,39 +77,25 @@ static int explain_missing(sqlite3 *db, const char *index, int code, char **mess
     return code;
 }
 
-static int read_rows(setting_rows *rows, char **message)
+/* The setting's value, valid until the next one; NULL: there is none. */
+static sqlite3_value *find_value(setting_rows *rows, const char *name)
 {
-    sqlite3_stmt *statement = NULL;
-    int code = nd_prepare(rows->db, "SELECT name, value FROM %s_setting", rows->index, &statement);
-    if (code != SQLITE_OK)
-        return database_error(rows->db, code, message);
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(statement, 0);
-        for (size_t i = 0; name != NULL && i < SETTING_COUNT; i++) {
-            if (strcmp(name, setting_names[i]) != 0 || rows->values[i] != NULL)
-                continue;
-            rows->values[i] = sqlite3_value_dup(sqlite3_column_value(statement, 1));
-            if (rows->values[i] == NULL) {
-                sqlite3_finalize(statement);
-                return SQLITE_NOMEM;
-            }
-        }
-    }
-    if (code != SQLITE_DONE)
-        code = database_error(rows->db, code, message);
-    sqlite3_finalize(statement);
-    return code == SQLITE_DONE ? SQLITE_OK : code;
+    sqlite3_value_free(rows->value);
+    rows->value = NULL;
+    if (rows->code != SQLITE_OK)
+        return NULL;
+    int code = sqlite3_bind_text(rows->statement, 1, name, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(rows->statement);
+    if (code == SQLITE_ROW && (rows->value = sqlite3_value_dup(sqlite3_column_value(rows->statement, 0))) == NULL)
+        rows->code = SQLITE_NOMEM;
+    else if (code != SQLITE_ROW && code != SQLITE_DONE)
+        rows->code = database_error(rows->db, code, &rows->message);
+    sqlite3_reset(rows->statement);
+    return rows->value;
 }
 
 /* ---- typed access: a wrong value is noted in rows, once, and the getter gives something harmless -------------------------- */
-
-static sqlite3_value *find_value(const setting_rows *rows, const char *name)
-{
-    for (size_t i = 0; i < SETTING_COUNT; i++)
-        if (strcmp(name, setting_names[i]) == 0)
-            return rows->values[i];
-    return NULL;
-}
 
 static void wrong_value(setting_rows *rows, const char *name, sqlite3_value *value)
 {
@@ -127,9 +107,8 @@ static void wrong_value(setting_rows *rows, const char *name, sqlite3_value *val
                             text == NULL ? "NULL" : text));
 }
 
-static int64_t get_integer(setting_rows *rows, const char *name, int64_t low, int64_t high)
+static int64_t integer_of(setting_rows *rows, const char *name, sqlite3_value *value, int64_t low, int64_t high)
 {
-    sqlite3_value *value = find_value(rows, name);
     if (value != NULL && sqlite3_value_type(value) == SQLITE_INTEGER) {
         int64_t number = sqlite3_value_int64(value);
         if (number >= low && number <= high)
@@ -139,43 +118,45 @@ static int64_t get_integer(setting_rows *rows, const char *name, int64_t low, in
     return low;
 }
 
+static int64_t get_integer(setting_rows *rows, const char *name, int64_t low, int64_t high)
+{
+    return integer_of(rows, name, find_value(rows, name), low, high);
+}
+
 /* The same where the scheme may not have it: a missing or NULL setting is 0. */
 static int64_t get_optional(setting_rows *rows, const char *name, int64_t low, int64_t high)
 {
     sqlite3_value *value = find_value(rows, name);
-    if (value == NULL || sqlite3_value_type(value) == SQLITE_NULL)
-        return 0;
-    return get_integer(rows, name, low, high);
+    return value == NULL || sqlite3_value_type(value) == SQLITE_NULL ? 0 : integer_of(rows, name, value, low, high);
 }
 
 /* The number of a word. A callable of Python is none. */
-static int32_t get_word(setting_rows *rows, const char *name)
+static int32_t word_of(setting_rows *rows, const char *name, sqlite3_value *value)
 {
-    sqlite3_value *value = find_value(rows, name);
-    if (value != NULL && sqlite3_value_type(value) == SQLITE_TEXT) {
-        const char *text = (const char *)sqlite3_value_text(value);
-        int32_t number = text == NULL ? -1 : nd_setting_number(name, text);
-        if (number >= 0)
-            return number;
-        if (text != NULL && strncmp(text, "callable:", 9) == 0) {
-            rows_fail(rows, sqlite3_mprintf("index \"%s\" has %s = %.200s, a function that only Python can call: "
-                                            "ask the index from Python instead",
-                                rows->index, name, text + 9));
-            return 0;
-        }
+    const char *text = value != NULL && sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    const int32_t number = text == NULL ? -1 : nd_setting_number(name, text);
+    if (text == NULL)
+        wrong_value(rows, name, value);
+    else if (strncmp(text, "callable:", 9) == 0)
+        rows_fail(rows, sqlite3_mprintf("index \"%s\" has %s = %.200s, a function that only Python can call: "
+                                        "ask the index from Python instead",
+                            rows->index, name, text + 9));
+    else if (number < 0)
         rows_fail(rows, sqlite3_mprintf("index \"%s\" has the setting '%s' = %.80s, which neardup %s does not know: "
                                         "install a newer one, or restore a backup",
-                            rows->index, name, text == NULL ? "" : text, nd_version()));
-        return 0;
-    }
-    wrong_value(rows, name, value);
-    return 0;
+                            rows->index, name, text, nd_version()));
+    return number < 0 ? 0 : number;
+}
+
+static int32_t get_word(setting_rows *rows, const char *name)
+{
+    return word_of(rows, name, find_value(rows, name));
 }
 
 static int32_t get_optional_word(setting_rows *rows, const char *name)
 {
     sqlite3_value *value = find_value(rows, name);
-    return value == NULL || sqlite3_value_type(value) == SQLITE_NULL ? 0 : get_word(rows, name);
+    return value == NULL || sqlite3_value_type(value) == SQLITE_NULL ? 0 : word_of(rows, name, value);
 }
 
 /* ---- scheme ------------------------------------------------------------------------------------------------------------ */
@@ -314,9 +295,8 @@ static void build_rules(setting_rows *rows, int of_tokens, nd_rules **out)
     spec.min_tokens = (int32_t)get_integer(rows, "text.min_tokens", 0, 1000000);
     spec.hash_seed = (uint64_t)get_integer(rows, "text.hash_seed", 0, INT64_MAX);
     (void)get_optional_word(rows, "text.filter");
-    set_joiner(rows, &spec);
-    if (rows->code == SQLITE_OK)
-        read_stopwords(rows, &words);
+    read_stopwords(rows, &words);
+    set_joiner(rows, &spec); /* the last one: its text stays as it is */
     if (rows->code == SQLITE_OK) {
         spec.stopwords = words.bytes;
         spec.stopword_sizes = words.sizes;
@@ -344,22 +324,21 @@ int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings
     memcpy(out->index, index, strlen(index) + 1);
     rows.db = db;
     rows.index = out->index;
-    rows.code = read_rows(&rows, &rows.message);
-    if (rows.code != SQLITE_OK) {
-        rows.code = explain_missing(db, out->index, rows.code, &rows.message);
-    } else {
+    rows.code = nd_prepare(db, "SELECT value FROM {index}_setting WHERE name = ?1", index, &rows.statement);
+    if (rows.code != SQLITE_OK)
+        rows.code = explain_missing(db, index, database_error(db, rows.code, &rows.message), &rows.message);
+    if (rows.code == SQLITE_OK)
         check_versions(&rows);
-        if (rows.code == SQLITE_OK)
-            build_scheme(&rows, &out->scheme);
-        if (rows.code == SQLITE_OK)
-            rows.code = find_table(db, out->index, "part", "fingerprint_id", &out->has_parts);
-        if (rows.code == SQLITE_OK)
-            rows.code = find_table(db, out->index, "allowed", "allowed_at", &out->allows);
-        if (rows.code == SQLITE_OK && with_rules && out->scheme.kind != ND_SCHEME_BINARYCODE)
-            build_rules(&rows, out->scheme.kind == ND_SCHEME_PASSAGES, &out->rules);
-    }
-    for (size_t i = 0; i < SETTING_COUNT; i++)
-        sqlite3_value_free(rows.values[i]);
+    if (rows.code == SQLITE_OK)
+        build_scheme(&rows, &out->scheme);
+    if (rows.code == SQLITE_OK)
+        rows.code = find_table(db, index, "part", "fingerprint_id", &out->has_parts);
+    if (rows.code == SQLITE_OK)
+        rows.code = find_table(db, index, "allowed", "allowed_at", &out->allows);
+    if (rows.code == SQLITE_OK && with_rules && out->scheme.kind != ND_SCHEME_BINARYCODE)
+        build_rules(&rows, out->scheme.kind == ND_SCHEME_PASSAGES, &out->rules);
+    sqlite3_value_free(rows.value);
+    sqlite3_finalize(rows.statement);
     *message = rows.message;
     return rows.code;
 }

@@ -1,6 +1,7 @@
 /* statements.c: statements on the tables of an index. */
 #include "sqlite/neardup.h"
-#include "neardup_buckets.h"
+
+#include <string.h>
 
 /* While a statement runs, whatever is prepared after sqlite3_interrupt fails with its code, even an empty text. Libraries before
  * 3.41 have no sqlite3_is_interrupted. */
@@ -12,13 +13,37 @@ int nd_is_interrupted(void *db)
     return code == SQLITE_INTERRUPT;
 }
 
-int nd_prepare(sqlite3 *db, const char *format, const char *index, sqlite3_stmt **out)
+int nd_prepare(sqlite3 *db, const char *text, const char *index, sqlite3_stmt **out)
 {
-    char *sql = sqlite3_mprintf(format, index, index);
-    if (sql == NULL)
+    static const char place[] = "{index}";
+    sqlite3_str *sql = sqlite3_str_new(db);
+    *out = NULL;
+    for (const char *next; (next = strstr(text, place)) != NULL; text = next + sizeof place - 1) {
+        sqlite3_str_append(sql, text, (int)(next - text));
+        sqlite3_str_appendall(sql, index);
+    }
+    sqlite3_str_appendall(sql, text);
+    char *expanded = sqlite3_str_finish(sql);
+    if (expanded == NULL)
         return SQLITE_NOMEM;
-    int code = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
-    sqlite3_free(sql);
+    int code = sqlite3_prepare_v3(db, expanded, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
+    sqlite3_free(expanded);
+    return code;
+}
+
+int nd_table_prepare(nd_table *table, const char *text, sqlite3_stmt **out)
+{
+    const int code = nd_prepare(table->cache.db, text, table->cache.settings.index, out);
+    return code == SQLITE_OK ? code : nd_table_fail_database(table, code);
+}
+
+int nd_table_end(nd_table *table, sqlite3_stmt *statement, int code)
+{
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        code = SQLITE_OK;
+    if (code != SQLITE_OK)
+        (void)nd_table_fail_database(table, code);
+    sqlite3_reset(statement);
     return code;
 }
 
@@ -42,5 +67,6 @@ int nd_column_entries(nd_table *table, sqlite3_stmt *statement, int column, size
     if (bytes != NULL && sqlite3_column_type(statement, column) == SQLITE_BLOB &&
         nd_entries_read(bytes, size, code_size, entries) == ND_OK)
         return SQLITE_OK;
-    return nd_table_fail(table, "no entries of codes of %d bytes, or damaged ones", (int)code_size);
+    return nd_table_fail(table, "a row of %s_code_bucket is damaged: no entries of codes of %d bytes",
+        table->cache.settings.index, (int)code_size);
 }

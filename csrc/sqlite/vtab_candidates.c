@@ -87,13 +87,13 @@ static void forget_seen(candidates_cursor *cursor)
 /* ---- the rows of one key ------------------------------------------------------------------------------------------------- */
 
 #define ROWS_OF(table, column)                                                                                                   \
-    "SELECT b.fingerprint_id FROM neardup_probe('%s', ?1) AS p CROSS JOIN %s_" table " AS b "                                    \
+    "SELECT b.fingerprint_id FROM neardup_probe('{index}', ?1) AS p CROSS JOIN {index}_" table " AS b "                          \
     "WHERE b." column " = p.low AND b.group_id = ?2"
 
 static const char *rows_sql(const nd_settings *settings, int of_crowd)
 {
     if (is_of_codes(settings))
-        return "SELECT id, group_id, entries FROM %s_code_bucket WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        return "SELECT id, group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
     if (settings->scheme.plan == ND_PLAN_BANDS)
         return of_crowd ? ROWS_OF("minhash_band", "bucket") " AND b.crowd = ?3" : ROWS_OF("minhash_band", "bucket");
     if (settings->scheme.plan == ND_PLAN_WINNOW)
@@ -104,14 +104,13 @@ static const char *rows_sql(const nd_settings *settings, int of_crowd)
 /* The table's statement, unless another cursor has it; the cursor has it to itself. */
 static int take_rows(candidates_cursor *cursor)
 {
-    nd_settings_cache *cache = &nd_table_of(&cursor->head)->cache;
+    nd_table *table = nd_table_of(&cursor->head);
+    nd_settings_cache *cache = &table->cache;
     cursor->which = !nd_input_is_null(&cursor->head, 3);
     cursor->serial = cache->serial;
-    cursor->rows = cache->rows[cursor->which];
-    cache->rows[cursor->which] = NULL;
-    if (cursor->rows != NULL)
-        return SQLITE_OK;
-    return nd_prepare(cache->db, rows_sql(&cache->settings, cursor->which), cache->settings.index, &cursor->rows);
+    cursor->rows = cache->kept[ND_ROWS + cursor->which];
+    cache->kept[ND_ROWS + cursor->which] = NULL;
+    return cursor->rows != NULL ? SQLITE_OK : nd_table_prepare(table, rows_sql(&cache->settings, cursor->which), &cursor->rows);
 }
 
 /* Gives the statement back, if the table has still the settings that it was made for. */
@@ -120,10 +119,10 @@ static void give_rows(candidates_cursor *cursor)
     nd_settings_cache *cache = &nd_table_of(&cursor->head)->cache;
     sqlite3_reset(cursor->rows);
     cursor->reading = 0;
-    if (cache->watch != NULL && cache->serial == cursor->serial && cache->rows[cursor->which] == NULL)
-        cache->rows[cursor->which] = cursor->rows;
-    else
+    if (cache->watch == NULL || cache->serial != cursor->serial || cache->kept[ND_ROWS + cursor->which] != NULL)
         sqlite3_finalize(cursor->rows);
+    else
+        cache->kept[ND_ROWS + cursor->which] = cursor->rows;
     cursor->rows = NULL;
 }
 
@@ -254,10 +253,10 @@ static int candidates_fill(nd_cursor *base)
     cursor->of_codes = is_of_codes(&nd_table_of(base)->cache.settings);
     if (nd_input_is_null(base, 1) || nd_input_is_null(base, 2))
         return SQLITE_OK;
-    int code = cursor->of_codes ? make_keys(cursor) : SQLITE_OK;
-    if (code == SQLITE_OK)
-        code = take_rows(cursor);
-    return code == SQLITE_OK ? candidates_next(base) : nd_table_fail_database(nd_table_of(base), code);
+    if (cursor->of_codes)
+        ND_TRY(make_keys(cursor));
+    ND_TRY(take_rows(cursor));
+    return candidates_next(base);
 }
 
 static void candidates_close(nd_cursor *base)

@@ -39,25 +39,18 @@ static int take(nd_table *table, nd_filing *filing, sqlite3_stmt *statement)
     return nd_table_fail_status(table, status);
 }
 
-static const char values_sql[] = "SELECT id, group_id, value, value_hash, crowd FROM %s_fingerprint "
+static const char values_sql[] = "SELECT id, group_id, value, value_hash, crowd FROM {index}_fingerprint "
                                  "WHERE id BETWEEN ? AND ? ORDER BY id";
 
 int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int64_t last_id)
 {
-    nd_settings_cache *cache = &table->cache;
-    int code = SQLITE_OK;
-    if (cache->values == NULL) /* it is kept: adding one document must not plan it anew */
-        code = nd_prepare(cache->db, values_sql, cache->settings.index, &cache->values);
-    sqlite3_stmt *statement = cache->values;
-    if (code == SQLITE_OK)
-        code = nd_bind_two(statement, first_id, last_id);
-    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        code = take(table, filing, statement);
-    if (code != SQLITE_DONE)
-        nd_table_fail_database(table, code);
-    sqlite3_reset(statement);
-    if (code != SQLITE_DONE)
-        return code;
+    sqlite3_stmt **statement = &table->cache.kept[ND_VALUES];
+    if (*statement == NULL) /* it is kept: adding one document must not plan it anew */
+        ND_TRY(nd_table_prepare(table, values_sql, statement));
+    int code = nd_bind_two(*statement, first_id, last_id);
+    while (code == SQLITE_OK && (code = sqlite3_step(*statement)) == SQLITE_ROW)
+        code = take(table, filing, *statement);
+    ND_TRY(nd_table_end(table, *statement, code));
     return nd_table_fail_status(table, nd_filing_sort(filing));
 }
 

@@ -12,31 +12,25 @@ typedef struct nearest_cursor {
     const nd_nearest_entry *entries;
 } nearest_cursor;
 
-/* The entries of a row of the group. */
-static int add_row(nearest_cursor *cursor, sqlite3_stmt *rows, size_t code_size)
-{
-    nd_table *table = nd_table_of(&cursor->head);
-    nd_entries entries;
-    ND_TRY(nd_column_entries(table, rows, 1, code_size, &entries));
-    return nd_table_fail_status(table, nd_nearest_add(cursor->nearest, &entries));
-}
-
 /* All rows of the first table, of one group or, where that is NULL, of all. */
 static int add_rows(nearest_cursor *cursor, const int64_t *group_id, size_t code_size)
 {
     nd_table *table = nd_table_of(&cursor->head);
-    nd_settings_cache *cache = &table->cache;
-    const char *sql = "SELECT group_id, entries FROM %s_code_bucket WHERE id BETWEEN ?1 AND ?2";
+    nd_entries entries;
     sqlite3_stmt *rows;
-    int code = nd_prepare(cache->db, sql, cache->settings.index, &rows);
-    if (code == SQLITE_OK)
-        code = nd_bind_two(rows, 0, (INT64_C(1) << (ND_BUCKET_BITS + ND_PART_BITS)) - 1);
-    while (code == SQLITE_OK && (code = sqlite3_step(rows)) == SQLITE_ROW)
-        code = group_id == NULL || sqlite3_column_int64(rows, 0) == *group_id ? add_row(cursor, rows, code_size) : SQLITE_OK;
-    if (code != SQLITE_DONE)
-        nd_table_fail_database(table, code);
+    ND_TRY(nd_table_prepare(table, "SELECT group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ?1 AND ?2", &rows));
+    int code = nd_bind_two(rows, 0, (INT64_C(1) << (ND_BUCKET_BITS + ND_PART_BITS)) - 1);
+    while (code == SQLITE_OK && (code = sqlite3_step(rows)) == SQLITE_ROW) {
+        code = SQLITE_OK;
+        if (group_id != NULL && sqlite3_column_int64(rows, 0) != *group_id)
+            continue;
+        code = nd_column_entries(table, rows, 1, code_size, &entries);
+        if (code == SQLITE_OK)
+            code = nd_table_fail_status(table, nd_nearest_add(cursor->nearest, &entries));
+    }
+    code = nd_table_end(table, rows, code);
     sqlite3_finalize(rows);
-    return code == SQLITE_DONE ? SQLITE_OK : code;
+    return code;
 }
 
 static int nearest_fill(nd_cursor *base)

@@ -102,8 +102,8 @@ typedef struct passage_row {
 
 /* Where tokens begin and end in a text, in characters. */
 typedef struct located {
-    uint64_t *starts, *ends;
-    size_t starts_capacity, ends_capacity, count;
+    uint64_t *starts, *ends; /* in one buffer */
+    size_t capacity;
 } located;
 
 typedef struct passages_cursor {
@@ -136,11 +136,12 @@ static void count_characters(const uint8_t *text, uint64_t *places, size_t count
 
 static int locate(nd_table *table, const uint8_t *text, size_t size, size_t tokens, located *out)
 {
-    ND_TRY(nd_buffer_reserve((void **)&out->starts, &out->starts_capacity, tokens, sizeof(uint64_t)));
-    ND_TRY(nd_buffer_reserve((void **)&out->ends, &out->ends_capacity, tokens, sizeof(uint64_t)));
+    size_t count;
+    ND_TRY(nd_buffer_reserve((void **)&out->starts, &out->capacity, 2 * tokens, sizeof(uint64_t)));
+    out->ends = out->starts + tokens;
     const int status = nd_text_locate(table->workspace->work, table->cache.settings.rules, text, size, out->starts, out->ends,
-        tokens, &out->count);
-    if (status == ND_ERROR_CAPACITY || (status == ND_OK && out->count != tokens))
+        tokens, &count);
+    if (status == ND_ERROR_CAPACITY || (status == ND_OK && count != tokens))
         return nd_table_fail(table, "a stored text is not the one that its fingerprint was made of");
     ND_TRY(nd_table_fail_status(table, status));
     count_characters(text, out->starts, tokens);
@@ -202,26 +203,18 @@ static int longest_first(const void *a, const void *b)
     return one->start < other->start ? -1 : one->start > other->start;
 }
 
-#define DOCUMENT "d.key, d.id, f.value, f.value_hash, d.text"
-
 /* The documents to compare with: one, or all that a search finds. */
+#define DOCUMENT "SELECT d.key, d.id, f.value, f.value_hash, d.text FROM "
+#define BOTH "{index}_document AS d CROSS JOIN {index}_fingerprint AS f WHERE f.id = d.fingerprint_id AND d.id = "
+static const char one_sql[] = DOCUMENT BOTH "?1";
+static const char found_sql[] = DOCUMENT "neardup_search(?1, ?2, ?3, NULL, ?5, ?6) AS s CROSS JOIN " BOTH "s.document_id";
+
 static int prepare(passages_cursor *cursor, sqlite3_stmt **out)
 {
-    nd_table *table = nd_table_of(&cursor->head);
-    const char *index = table->cache.settings.index;
     const int alone = !nd_input_is_null(&cursor->head, DOCUMENT_ID);
-    char *sql = alone ? sqlite3_mprintf("SELECT " DOCUMENT " FROM %s_document AS d CROSS JOIN %s_fingerprint AS f "
-                                        "WHERE d.id = ?1 AND f.id = d.fingerprint_id",
-                            index, index)
-                      : sqlite3_mprintf("SELECT " DOCUMENT " FROM neardup_search(?1, ?2, ?3, NULL, ?5, ?6) AS s "
-                                        "CROSS JOIN %s_document AS d CROSS JOIN %s_fingerprint AS f "
-                                        "WHERE d.id = s.document_id AND f.id = d.fingerprint_id",
-                            index, index);
-    if (sql == NULL)
-        return SQLITE_NOMEM;
-    int code = sqlite3_prepare_v2(table->cache.db, sql, -1, out, NULL);
-    sqlite3_free(sql);
-    if (code == SQLITE_OK && alone)
+    int code = SQLITE_OK;
+    ND_TRY(nd_table_prepare(nd_table_of(&cursor->head), alone ? one_sql : found_sql, out));
+    if (alone)
         return sqlite3_bind_value(*out, 1, cursor->head.inputs[DOCUMENT_ID]);
     for (int i = 0; i < ND_SEARCH_INPUTS && code == SQLITE_OK; i++)
         if (i != ND_SEARCH_LIMIT && !nd_input_is_null(&cursor->head, i))
@@ -272,10 +265,9 @@ static int passages_fill(nd_cursor *base)
     code = prepare(cursor, &statement);
     while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
         code = add_document(cursor, &q, own, statement);
-    if (code != SQLITE_DONE)
-        (void)nd_table_fail_database(table, code);
+    code = nd_table_end(table, statement, code);
     sqlite3_finalize(statement);
-    if (code != SQLITE_DONE)
+    if (code != SQLITE_OK)
         return code;
     if (cursor->row_count > 1)
         qsort(cursor->rows, cursor->row_count, sizeof(passage_row), longest_first);
@@ -290,11 +282,8 @@ static void passages_close(nd_cursor *base)
     nd_passages_free(cursor->passages);
     sqlite3_free(cursor->rows);
     sqlite3_free(cursor->keys);
-    located *const both[] = {&cursor->own, &cursor->other};
-    for (int i = 0; i < 2; i++) {
-        sqlite3_free(both[i]->starts);
-        sqlite3_free(both[i]->ends);
-    }
+    sqlite3_free(cursor->own.starts);
+    sqlite3_free(cursor->other.starts);
 }
 
 static void passages_column(nd_cursor *base, sqlite3_context *context, int column)

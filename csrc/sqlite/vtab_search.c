@@ -16,103 +16,46 @@
 
 #include "sql_texts.h"
 
-enum { PART = 4 }; /* the column of matches_parts.sql */
-
-typedef struct search_row {
-    sqlite3_value *key;
-    double similarity;
-    int64_t distance; /* -1 where the scheme has none */
-    int64_t document_id;
-    sqlite3_value *part; /* NULL where documents have one code each */
-} search_row;
+enum { PART = 4, COLUMNS }; /* of matches_parts.sql; matches.sql has no part: key, similarity, distance, document's id */
 
 typedef struct search_cursor {
     nd_cursor head;
-    search_row *rows;
-    size_t row_count, capacity;
+    sqlite3_value **values; /* COLUMNS of each row; NULL: no part */
+    size_t value_count, capacity;
 } search_cursor;
 
-/* The text of neardup_db/sql that is called so. */
-static const char *find_text(const char *prefix, const char *name)
+/* A query of neardup_db/sql: the frame, and what verifies in it. */
+static const char *find_text(const char *frame, const char *verified)
 {
-    const size_t prefix_size = strlen(prefix), size = strlen(name);
+    const size_t size = strlen(frame);
     for (size_t i = 0; i < sizeof nd_sql_texts / sizeof nd_sql_texts[0]; i++) {
-        const char *const other = nd_sql_texts[i].name;
-        if (strlen(other) == prefix_size + size && memcmp(prefix, other, prefix_size) == 0 &&
-            memcmp(name, other + prefix_size, size) == 0)
+        const char *const name = nd_sql_texts[i].name;
+        if (strncmp(name, frame, size) == 0 && name[size] == '/' && strcmp(name + size + 1, verified) == 0)
             return nd_sql_texts[i].text;
     }
     return "";
-}
-
-/* Appends a query text with {index} and {verified} replaced. */
-static void expand(sqlite3_str *sql, const char *text, const char *index, const char *verified)
-{
-    while (*text != '\0') {
-        const char *brace = strchr(text, '{');
-        if (brace == NULL)
-            brace = text + strlen(text);
-        sqlite3_str_append(sql, text, (int)(brace - text));
-        text = brace;
-        if (strncmp(text, "{index}", 7) == 0) {
-            sqlite3_str_appendall(sql, index);
-            text += 7;
-        } else if (strncmp(text, "{verified}", 10) == 0 && verified != NULL) {
-            expand(sql, verified, index, NULL);
-            text += 10;
-        } else if (strncmp(text, "{crowd}", 7) == 0 || strncmp(text, "{limit}", 7) == 0) {
-            text += 7; /* a query looks at all rows of a bucket, and run_query counts what it takes */
-        } else if (*text != '\0') {
-            sqlite3_str_append(sql, text++, 1);
-        }
-    }
-}
-
-/* Prepares a text of neardup_db/sql, or one like them. */
-static int prepare(nd_table *table, const char *text, const char *verified, sqlite3_stmt **out)
-{
-    sqlite3_str *sql = sqlite3_str_new(table->cache.db);
-    expand(sql, text, table->cache.settings.index, verified);
-    char *expanded = sqlite3_str_finish(sql);
-    if (expanded == NULL)
-        return SQLITE_NOMEM;
-    int code = sqlite3_prepare_v3(table->cache.db, expanded, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
-    sqlite3_free(expanded);
-    return code == SQLITE_OK ? code : nd_table_fail_database(table, code);
-}
-
-/* The first number that a statement gives, whose parameter, if it has one, is `value`; *found is 0 where there is no row. */
-static int ask_number(nd_table *table, const char *text, sqlite3_value *value, int64_t *number, int *found)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = prepare(table, text, NULL, &statement);
-    if (code != SQLITE_OK)
-        return code;
-    if (value != NULL)
-        code = sqlite3_bind_value(statement, 1, value);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    *found = code == SQLITE_ROW;
-    *number = *found ? sqlite3_column_int64(statement, 0) : 0;
-    if (code == SQLITE_ROW || code == SQLITE_DONE)
-        code = SQLITE_OK;
-    else
-        nd_table_fail_database(table, code);
-    sqlite3_finalize(statement);
-    return code;
 }
 
 /* The number of the group; *found is 0 where nothing was added to it. */
 static int set_group(search_cursor *cursor, nd_question *q, int *found)
 {
     nd_table *table = nd_table_of(&cursor->head);
+    sqlite3_stmt *statement;
     *found = 1;
     if (nd_input_is_null(&cursor->head, ND_SEARCH_GROUP))
         return SQLITE_OK;
     sqlite3_value *group = cursor->head.inputs[ND_SEARCH_GROUP];
     if (sqlite3_value_type(group) == SQLITE_FLOAT)
         return nd_table_fail(table, "a group is text, a blob or an integer, not %s", nd_type_name(group));
-    return ask_number(table, "SELECT id FROM {index}_group WHERE name = ?", group, &q->group_id, found);
+    ND_TRY(nd_table_prepare(table, "SELECT id FROM {index}_group WHERE name = ?", &statement));
+    int code = sqlite3_bind_value(statement, 1, group);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *found = code == SQLITE_ROW;
+    q->group_id = *found ? sqlite3_column_int64(statement, 0) : 0;
+    code = nd_table_end(table, statement, code);
+    sqlite3_finalize(statement);
+    return code;
 }
 
 /* By SQLite's own clock: C11's is missing from older systems of macOS and Windows. */
@@ -131,69 +74,46 @@ static int64_t now_ms(void)
     return julian - julian_1970;
 }
 
-/* Binds those parameters that the query has. */
+/* Binds those parameters that the query has. Those of outlines stay NULL: on this connection anybody may call neardup_met. */
 static int bind_question(sqlite3_stmt *statement, const nd_question *q)
 {
     const nd_scheme *scheme = &q->settings->scheme;
-    int code = SQLITE_OK;
-    for (int i = 1; i <= sqlite3_bind_parameter_count(statement) && code == SQLITE_OK; i++) {
-        const char *name = sqlite3_bind_parameter_name(statement, i);
-        if (strcmp(name, ":fingerprint") == 0)
-            code = sqlite3_bind_blob64(statement, i, q->fingerprint, q->fingerprint_size, SQLITE_STATIC);
-        else if (strcmp(name, ":threshold") == 0)
-            code = sqlite3_bind_double(statement, i, q->threshold);
-        else if (strcmp(name, ":max_distance") == 0)
-            code = sqlite3_bind_int(statement, i, scheme->max_distance);
-        else if (strcmp(name, ":now") == 0)
-            code = sqlite3_bind_int64(statement, i, now_ms());
-        else if (strcmp(name, ":slope") == 0)
-            code = sqlite3_bind_double(statement, i, q->slope);
-        else if (strcmp(name, ":bits") == 0)
-            code = sqlite3_bind_int(statement, i, scheme->bits);
-        else if (strcmp(name, ":slot_bits") == 0)
-            code = sqlite3_bind_int(statement, i, scheme->slot_bits);
-        else if (strcmp(name, ":k") == 0)
-            code = sqlite3_bind_int(statement, i, scheme->k);
-        else if (strcmp(name, ":shortest") == 0)
-            code = sqlite3_bind_int(statement, i, scheme->shortest);
-        else if (strcmp(name, ":group_id") == 0)
-            code = sqlite3_bind_int64(statement, i, q->group_id);
-        else if (strcmp(name, ":outlined") == 0 || strcmp(name, ":settled") == 0)
-            code = sqlite3_bind_null(statement, i); /* no outlines: on this connection anybody may call neardup_met */
-        else if (strcmp(name, ":except_id") == 0)
-            code = sqlite3_bind_int(statement, i, 0);
-        else
-            code = SQLITE_INTERNAL;
-    }
-    return code;
+    const struct {
+        const char *name;
+        double number;
+    } numbers[] = {{":threshold", q->threshold}, {":slope", q->slope}};
+    const struct {
+        const char *name;
+        int64_t number;
+    } integers[] = {{":group_id", q->group_id}, {":now", now_ms()}, {":except_id", 0}, {":max_distance", scheme->max_distance},
+        {":bits", scheme->bits}, {":slot_bits", scheme->slot_bits}, {":k", scheme->k}, {":shortest", scheme->shortest}};
+    int at = sqlite3_bind_parameter_index(statement, ":fingerprint");
+    ND_TRY(sqlite3_bind_blob64(statement, at, q->fingerprint, q->fingerprint_size, SQLITE_STATIC));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if ((at = sqlite3_bind_parameter_index(statement, numbers[i].name)) > 0)
+            ND_TRY(sqlite3_bind_double(statement, at, numbers[i].number));
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++)
+        if ((at = sqlite3_bind_parameter_index(statement, integers[i].name)) > 0)
+            ND_TRY(sqlite3_bind_int64(statement, at, integers[i].number));
+    return SQLITE_OK;
 }
 
 static void drop_rows(search_cursor *cursor)
 {
-    for (size_t i = 0; i < cursor->row_count; i++) {
-        sqlite3_value_free(cursor->rows[i].key);
-        sqlite3_value_free(cursor->rows[i].part);
-    }
-    cursor->row_count = 0;
+    while (cursor->value_count > 0)
+        sqlite3_value_free(cursor->values[--cursor->value_count]);
 }
 
-/* The columns of matches.sql: key, similarity, distance, document's id; of matches_parts.sql also the part. */
 static int add_row(search_cursor *cursor, sqlite3_stmt *statement)
 {
-    ND_TRY(nd_buffer_reserve((void **)&cursor->rows, &cursor->capacity, cursor->row_count + 1, sizeof *cursor->rows));
-    search_row *row = &cursor->rows[cursor->row_count];
-    const int has_part = sqlite3_column_count(statement) > PART;
-    row->key = sqlite3_value_dup(sqlite3_column_value(statement, 0));
-    row->part = has_part ? sqlite3_value_dup(sqlite3_column_value(statement, PART)) : NULL;
-    if (row->key == NULL || (has_part && row->part == NULL)) {
-        sqlite3_value_free(row->key);
-        sqlite3_value_free(row->part);
-        return SQLITE_NOMEM;
+    const int count = sqlite3_column_count(statement);
+    ND_TRY(nd_buffer_reserve((void **)&cursor->values, &cursor->capacity, cursor->value_count + COLUMNS, sizeof *cursor->values));
+    for (int i = 0; i < COLUMNS; i++) {
+        sqlite3_value *value = i < count ? sqlite3_value_dup(sqlite3_column_value(statement, i)) : NULL;
+        if (value == NULL && i < count)
+            return SQLITE_NOMEM;
+        cursor->values[cursor->value_count++] = value;
     }
-    row->similarity = sqlite3_column_double(statement, 1);
-    row->distance = sqlite3_column_type(statement, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(statement, 2);
-    row->document_id = sqlite3_column_int64(statement, 3);
-    cursor->row_count++;
     return SQLITE_OK;
 }
 
@@ -201,15 +121,13 @@ static int add_row(search_cursor *cursor, sqlite3_stmt *statement)
 static int take_query(nd_table *table, const char *name, sqlite3_stmt **out)
 {
     nd_settings_cache *cache = &table->cache;
-    *out = cache->query;
-    cache->query = NULL;
+    *out = cache->kept[ND_QUERY];
+    cache->kept[ND_QUERY] = NULL;
     if (*out != NULL && strcmp(cache->query_name, name) == 0)
         return SQLITE_OK;
     sqlite3_finalize(*out);
-    *out = NULL;
     cache->query_name = name;
-    const char *frame = cache->settings.has_parts ? "matches_parts" : "matches";
-    return prepare(table, find_text("", frame), find_text("verify_", name), out);
+    return nd_table_prepare(table, find_text(cache->settings.has_parts ? "matches_parts" : "matches", name), out);
 }
 
 static int run_query(search_cursor *cursor, const nd_question *q)
@@ -218,46 +136,34 @@ static int run_query(search_cursor *cursor, const nd_question *q)
     sqlite3_stmt *statement = NULL;
     ND_TRY(take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement));
     int code = bind_question(statement, q);
-    int enough = q->limit == 0;
-    while (code == SQLITE_OK && !enough && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (code == SQLITE_OK && (q->limit < 0 || cursor->value_count < COLUMNS * (uint64_t)q->limit) &&
+           (code = sqlite3_step(statement)) == SQLITE_ROW)
         code = add_row(cursor, statement);
-        enough = q->limit > 0 && cursor->row_count >= (uint64_t)q->limit;
-    }
-    if (code != SQLITE_DONE && !(code == SQLITE_OK && enough)) {
-        nd_table_fail_database(table, code);
-        sqlite3_finalize(statement);
-        return code;
-    }
-    sqlite3_reset(statement);
+    code = nd_table_end(table, statement, code);
     sqlite3_clear_bindings(statement); /* the question's bytes are gone soon */
-    table->cache.query = statement;
-    return SQLITE_OK;
+    if (code == SQLITE_OK)
+        table->cache.kept[ND_QUERY] = statement;
+    else
+        sqlite3_finalize(statement);
+    return code;
 }
 
 /* Whether the text is like one of {index}_allowed, so that it matches nothing. */
 static int find_allowed(nd_table *table, const nd_question *q, int *like)
 {
-    const nd_scheme *scheme = &q->settings->scheme;
-    sqlite3_stmt *statement = NULL;
-    *like = 0;
-    int code = prepare(table, "SELECT value FROM {index}_allowed", NULL, &statement);
-    if (code != SQLITE_OK)
-        return code;
-    while (!*like && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    sqlite3_stmt *statement;
+    int code = SQLITE_OK;
+    ND_TRY(nd_table_prepare(table, "SELECT value FROM {index}_allowed", &statement));
+    while (code == SQLITE_OK && !*like && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         const uint8_t *other = sqlite3_column_blob(statement, 0);
         const uint64_t end = (uint64_t)sqlite3_column_bytes(statement, 0);
-        int status = other == NULL ? ND_ERROR_DAMAGED
-                                   : nd_scheme_is_like(scheme, q->fingerprint, q->fingerprint_size, other, &end, 1, like);
-        if (status != ND_OK) {
-            sqlite3_finalize(statement);
-            return nd_table_fail(table, "index \"%s\" is damaged: an allowed text has no fingerprint of the scheme",
-                q->settings->index);
-        }
-    }
-    if (code == SQLITE_ROW || code == SQLITE_DONE)
         code = SQLITE_OK;
-    else
-        nd_table_fail_database(table, code);
+        if (other == NULL ||
+            nd_scheme_is_like(&q->settings->scheme, q->fingerprint, q->fingerprint_size, other, &end, 1, like) != ND_OK)
+            code = nd_table_fail(table, "index \"%s\" is damaged: an allowed text has no fingerprint of the scheme",
+                q->settings->index);
+    }
+    code = nd_table_end(table, statement, code);
     sqlite3_finalize(statement);
     return code;
 }
@@ -266,7 +172,7 @@ static void search_close(nd_cursor *base)
 {
     search_cursor *cursor = (search_cursor *)base;
     drop_rows(cursor);
-    sqlite3_free(cursor->rows);
+    sqlite3_free(cursor->values);
 }
 
 static int search_fill(nd_cursor *base)
@@ -282,23 +188,16 @@ static int search_fill(nd_cursor *base)
         ND_TRY(find_allowed(nd_table_of(base), &q, &allowed));
     if (found && q.fingerprint_size > 0 && !allowed)
         ND_TRY(run_query(cursor, &q));
-    base->count = cursor->row_count;
+    base->count = cursor->value_count / COLUMNS;
     return SQLITE_OK;
 }
 
 static void search_column(nd_cursor *base, sqlite3_context *context, int column)
 {
-    const search_row *row = &((const search_cursor *)base)->rows[base->row];
-    if (column == 0)
-        sqlite3_result_value(context, row->key);
-    else if (column == 1)
-        sqlite3_result_double(context, row->similarity);
-    else if (column == 2 && row->distance >= 0)
-        sqlite3_result_int64(context, row->distance);
-    else if (column == 3)
-        sqlite3_result_int64(context, row->document_id);
-    else if (column > 3 && row->part != NULL)
-        sqlite3_result_value(context, row->part);
+    sqlite3_value *const *row = ((const search_cursor *)base)->values + COLUMNS * base->row;
+    sqlite3_value *value = row[column < PART ? column : PART];
+    if (value != NULL)
+        sqlite3_result_value(context, value);
 }
 
 const nd_table_spec nd_search_function = {
