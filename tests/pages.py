@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import subprocess
 import sys
@@ -87,6 +88,24 @@ def served(path: Path, *options: str) -> Iterator[tuple[str, Any]]:
             server.wait(20)
 
 
+@functools.cache
+def templates() -> Any:
+    """Datasette's templates, compiled once for all tests."""
+    from jinja2 import BytecodeCache
+
+    held: dict[str, bytes] = {}
+
+    class Compiled(BytecodeCache):
+        def load_bytecode(self, bucket: Any) -> None:
+            if bucket.key in held:
+                bucket.bytecode_from_string(held[bucket.key])
+
+        def dump_bytecode(self, bucket: Any) -> None:
+            held[bucket.key] = bucket.bytecode_to_string()
+
+    return Compiled()
+
+
 def get(path: Path | list[Path], *addresses: str, metadata: Any = None, **sent: Any) -> Any:
     """The responses of a Datasette with these files: of one address, or a list of them. sent: as the client's `post` takes it."""
     files = [path] if isinstance(path, Path) else path
@@ -95,6 +114,7 @@ def get(path: Path | list[Path], *addresses: str, metadata: Any = None, **sent: 
 
     async def ask() -> list[Any]:
         datasette = Datasette([str(one) for one in files], metadata=metadata)
+        datasette.jinja_env.bytecode_cache = templates()
         client = datasette.client
         found = [await (client.post(address, **sent) if sent else client.get(address)) for address in addresses]
         for db in datasette.databases.values():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,15 @@ def cluster_keys(index: Index) -> list[tuple[Any, ...]]:
 def clusters_of(index: Index) -> set[frozenset[Any]]:
     """The clusters as sets of keys."""
     return {frozenset(one.keys) for one in index.clusters()}
+
+
+def shared(sets: Sequence[Iterable[Any]]) -> Counter[tuple[int, int]]:
+    """How many members each two of some sets have in common, of those that have any."""
+    holders: dict[Any, list[int]] = {}
+    for number, members in enumerate(sets):
+        for member in members:
+            holders.setdefault(member, []).append(number)
+    return Counter(pair for numbers in holders.values() for pair in combinations(numbers, 2))
 
 
 def jaccard(a: set[Any], b: set[Any]) -> float:

@@ -343,7 +343,7 @@ def test_integers_of_every_width(sign: str, bits: int) -> None:
 def test_a_key_that_comes_twice(length: int) -> None:
     """It is refused with its row, and nothing is stored; so is a key that the index has."""
     with Index(":memory:", SETS, text=WORDS) as index:
-        twice = table(id=[*range(length), 1], body=[f"a b {i}" for i in range(length + 1)])
+        twice = table(id=[*range(length), 1], body=[f"a{i} b{i}" for i in range(length + 1)])
         with pytest.raises(DuplicateKeyError, match=f"record {length}: key 1 is already in the index"):
             index.add_many(twice, key="id", text="body")
         index.add(length - 1, "x y")

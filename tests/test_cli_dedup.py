@@ -10,15 +10,13 @@ import json
 import os
 import stat
 import threading
-from collections import Counter
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
 from commands import FOX, RECORDS, good, lines, refused, run
-from support import components, duplicates_in
+from support import components, duplicates_in, shared
 
 from neardup_db import DiskFullError, Index
 from neardup_db.cli import dedup as deduplicate
@@ -38,13 +36,9 @@ def sample(path: Path) -> Path:
 @functools.cache
 def exact_pairs() -> dict[tuple[str, str], float]:
     """The Jaccard similarity of all documents of the sample that share a shingle, by sets of shingles in plain Python."""
-    sets = {key: frozenset(shingles(text)) for key, text in documents()}
-    holders: dict[str, list[str]] = {}
-    for key, found in sets.items():
-        for shingle in found:
-            holders.setdefault(shingle, []).append(key)
-    common = Counter(pair for keys in holders.values() for pair in combinations(keys, 2))
-    return {(a, b): count / (len(sets[a]) + len(sets[b]) - count) for (a, b), count in common.items()}
+    keys, texts = zip(*documents(), strict=True)
+    sets = [frozenset(shingles(text)) for text in texts]
+    return {(keys[a], keys[b]): n / (len(sets[a]) + len(sets[b]) - n) for (a, b), n in shared(sets).items()}
 
 
 def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list[list[str]]]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support import shared
 
 from neardup_db.comparing import NO_SPLIT
 from neardup_db.native import ffi, lib
@@ -48,11 +49,8 @@ def jaccard_pairs(sets: Sequence[Any], threshold: float) -> list[tuple[int, int,
 
 
 def similar_sets(sets: Sequence[Any], threshold: float) -> list[tuple[int, int, float]]:
-    found = []
-    for (i, a), (j, b) in itertools.combinations(enumerate(sets), 2):
-        if a and b and len(a & b) / len(a | b) >= threshold:
-            found.append((i, j, len(a & b) / len(a | b)))
-    return found
+    alike = ((i, j, n / (len(sets[i]) + len(sets[j]) - n)) for (i, j), n in sorted(shared(sets).items()))
+    return [pair for pair in alike if pair[2] >= threshold]
 
 
 @st.composite

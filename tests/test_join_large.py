@@ -20,11 +20,10 @@ Tiers = Callable[[], Iterator[str]]
 
 
 def close_pairs(codes: Codes, distance: int) -> npt.NDArray[np.int64]:
-    """Pairs within the distance, from the Gram matrix of the bits: |a| + |b| - 2 |a and b|."""
-    bits = np.unpackbits(codes, axis=1).astype(np.float32)
-    ones = bits.sum(axis=1)
-    near = ones[:, None] + ones[None, :] - 2 * (bits @ bits.T) <= distance
-    return np.argwhere(np.triu(near, 1))
+    """Pairs within the distance, from the Gram matrix of bits as 1 and -1: equal ones less others."""
+    bits = 2 * np.unpackbits(codes, axis=1).astype(np.float32) - 1
+    pairs = np.argwhere(bits @ bits.T >= bits.shape[1] - 2 * distance)
+    return pairs[pairs[:, 0] < pairs[:, 1]]
 
 
 def planted_codes(count: int, bits: int, distance: int, seed: int) -> Codes:

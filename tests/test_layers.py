@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,14 +69,20 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+def statements(parent: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Statements below a node, and whether they are in a function."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for node in getattr(parent, name, ()):
+            yield node, inside
+            yield from statements(node, inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
 def imports_of(module: str) -> list[Import]:
     """What a module imports of the package, for type checking too."""
     tree = ast.parse(MODULES[module].read_text("utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
-    inside = {id(node) for function in functions for node in ast.walk(function)}
     package = module.split(".") if MODULES[module].stem == "__init__" else module.split(".")[:-1]
     found = []
-    for node in ast.walk(tree):
+    for node, inside in statements(tree):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom):
             if node.level:
@@ -89,7 +96,7 @@ def imports_of(module: str) -> list[Import]:
             names = [one if one in MODULES else source for one in within]
         elif isinstance(node, ast.Import):
             names = [alias.name.partition(".")[2] for alias in node.names if alias.name.split(".")[0] == PACKAGE.name]
-        found += [Import(module, name, id(node) in inside) for name in names]
+        found += [Import(module, name, inside) for name in names]
     return found
 
 

@@ -203,8 +203,8 @@ def test_a_large_load_is_told_in_its_order(tmp_path: Path, monkeypatch: pytest.M
 
     def records() -> Iterator[Any]:
         for number in range(count):
-            text = f"only {number} is like {number // 2 * 2} {number % 2 or 'x'}"
-            yield number, None if number % 1000 == 7 else text
+            words = [f"{letter}{number // 2}" for letter in "abcdefgh"]  # which only the text beside it has
+            yield number, None if number % 1000 == 7 else " ".join([*words, f"i{number}"])
 
     told = Notes()
     with Index(tmp_path / "a.db", BottomK(k=16), text=WORDS) as index:

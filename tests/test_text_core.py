@@ -216,8 +216,8 @@ def test_a_mark_behind_a_long_run_of_ascii(size: int) -> None:
 
 
 def test_bounded_cost() -> None:
-    """One letter, hundreds of thousands of marks, no spaces and the ligature that expands 18 times are only long."""
-    count = 150_000
+    """One letter, tens of thousands of marks, no spaces and the ligature that expands 18 times are only long."""
+    count = 30_000
     assert words("A" * count) == ["a" * count]
     assert chars("Ab" * (count // 2)) == ["a", "b"] * (count // 2)
     marks = "e" + "\u0301\u0316" * (count // 2)
@@ -225,7 +225,7 @@ def test_bounded_cost() -> None:
     assert words("\u0301" * count) == []
     assert words("中" * count) == ["中"] * count
     ligature = unicodedata2.normalize("NFKC", "\ufdfa")
-    assert len(words("\ufdfa" * 50_000)) == 50_000 * 3 + 1
+    assert len(words("\ufdfa" * 10_000)) == 10_000 * 3 + 1
     assert words("\ufdfa") == ligature.split(" ")
     assert words("\u200b" * count) == []
     assert len(words(" \u0301" * count)) == 0

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from commands import refused, run
-from support import jaccard
+from support import jaccard, shared
 
 import neardup_db
 from neardup_db import MinHash, TextRules, Tuning, demo, limits
@@ -178,7 +178,10 @@ def test_removed_records_are_those_of_brute_force() -> None:
     compared = 0
     for trial in neardup_db.tune(texts).trials:
         sets = [set(shingles(text, trial.rules)) for text in texts]
-        similar = {(a, b): jaccard(sets[a], sets[b]) for a, b in combinations(range(len(texts)), 2)}
+        common = shared(sets)
+        similar = {
+            (a, b): common[a, b] / (len(sets[a]) + len(sets[b]) - common[a, b]) for a, b in combinations(range(len(texts)), 2)
+        }
         for border in trial.borders:
             if border.threshold < 0.5 and border.threshold != trial.threshold:
                 assert (border.removed, border.largest, border.samples) == (None, None, ())

@@ -76,7 +76,7 @@ def read_property(name: str, column: int = 1) -> dict[int, str]:
     values: dict[int, str] = {}
     for fields in read_lines(name):
         ends = [int(end, 16) for end in fields[0].split("..")]
-        values.update((code_point, fields[column]) for code_point in range(ends[0], ends[-1] + 1))
+        values.update(dict.fromkeys(range(ends[0], ends[-1] + 1), fields[column]))
     return values
 
 
