@@ -318,10 +318,6 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
     nd_values *values, nd_keys *keys, nd_sketch *out);
 /* The sketch of a value that was made already. ND_ERROR_DAMAGED if the scheme cannot have made it. */
 int nd_scheme_sketch_value(const nd_scheme *scheme, const uint8_t *value, size_t size, nd_keys *keys, nd_sketch *out);
-/* Only the band buckets of many texts, int32[count, bands], and their token counts. The buckets of a text ascend; a text with
- * fewer repeats the last, a text without shingles has zeros. ND_ERROR_PARAMETER unless the plan is BANDS. */
-int nd_scheme_text_buckets(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
-    const size_t *sizes, size_t count, nd_values *values, nd_keys *keys, int32_t *buckets, uint64_t *token_counts);
 
 /* Outlines: the low bits of each slot of MinHash signatures, remembered by fingerprint id. Slots with different outlines are
  * different. */

@@ -448,19 +448,6 @@ def band_keys(scheme: Any, values: Values) -> Array:
     return out
 
 
-def text_buckets(scheme: Any, rules: Any, texts: list[Any] | LocatedTexts) -> tuple[Array, Array]:
-    """The buckets of texts under a banding scheme, int32[n, bands] as in `band_keys`, and their token counts, uint64[n]. A C call
-    does nearly all the work, because reacquiring the interpreter lock would block the thread each time."""
-    mine, start = thread_buffers(), 0
-    buckets, tokens = np.empty((len(texts), scheme.bands), np.int32), np.empty(len(texts), np.uint64)
-    for piece in text_batches(texts):
-        end = start + piece[2]
-        out = pointer(buckets[start:end], "int32_t[]"), pointer(tokens[start:end], "uint64_t[]")
-        check(lib.nd_scheme_text_buckets(scheme, rules, mine.text, *piece, mine.values, mine.keys, *out), "buckets of texts")
-        start = end
-    return buckets, tokens
-
-
 def set_numbers(value: bytes) -> Array:
     """The numbers in a packed set, ascending: uint64[n]."""
     numbers = np.empty(lib.nd_set_count(len(value)), np.uint64)

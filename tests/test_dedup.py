@@ -19,7 +19,7 @@ import pytest
 import zstandard
 from commands import dedup as run
 
-from neardup_db import Index, MinHash, TextRules, limits, native
+from neardup_db import Index, MinHash, TextRules, limits
 from neardup_db.cli.comparing import Buckets
 from neardup_db.cli.inputs import passes
 from neardup_db.cli.inputs.opening import open_source
@@ -140,18 +140,6 @@ def test_a_part_of_the_texts_gives_the_pairs_of_all(tmp_path: Path, kind: str, c
         index.add_many((i, made[i]) for i in order)
         expected = {(names[pair.key_a], names[pair.key_b], pair.similarity) for pair in index.pairs()}
     assert found == expected and len(found) > 5
-
-
-@pytest.mark.parametrize("scheme", [MinHash(), MinHash(threshold=0.5, exact=True)])
-def test_buckets_of_many_texts_are_those_of_their_values(scheme: MinHash) -> None:
-    """One call for a list of texts gives the keys that an index files, and the tokens; a text without a word has zeros."""
-    made = [*texts(50), "\ud800 lone", "x " * 5000]
-    rules = TextRules()
-    values = native.values_of_texts(scheme.native, rules.native, made)
-    keys, tokens = native.text_buckets(scheme.native, rules.native, made)
-    assert keys.tolist() == native.band_keys(scheme.native, values).tolist() and not keys[1].any()
-    assert tokens.tolist() == values.tokens.tolist() and tokens[1] == 0
-    assert [array.shape for array in native.text_buckets(scheme.native, rules.native, [])] == [(0, scheme.bands), (0,)]
 
 
 def test_a_long_list_of_numbers_is_read_in_parts(tmp_path: Path) -> None:

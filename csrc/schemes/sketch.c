@@ -31,19 +31,3 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
     out->token_count = values->tokens[0];
     return status;
 }
-
-int nd_scheme_text_buckets(const nd_scheme *scheme, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,
-    const size_t *sizes, size_t count, nd_values *values, nd_keys *keys, int32_t *buckets, uint64_t *token_counts)
-{
-    const size_t bands = (size_t)scheme->bands;
-    if (scheme->plan != ND_PLAN_BANDS)
-        return ND_ERROR_PARAMETER;
-    for (size_t i = 0; i < count; i++, buckets += bands) {
-        nd_sketch made;
-        ND_TRY(nd_scheme_sketch_text(scheme, rules, work, texts[i], sizes[i], values, keys, &made));
-        token_counts[i] = made.token_count;
-        for (size_t band = 0; band < bands; band++)
-            buckets[band] = made.keys != NULL ? (int32_t)made.keys[band] : 0;
-    }
-    return ND_OK;
-}

@@ -60,13 +60,13 @@ class Buckets:
         self._native = native_scheme({**scheme.settings(), "num_perm": scheme.bands * scheme.rows, "evidence": "none"})
 
     def add(self, texts: list[str] | LocatedTexts) -> None:
-        keys, tokens = native.text_buckets(self._native, self._rules.native, texts)
-        token_counts = tokens.tolist()
+        values = native.values_of_texts(self._native, self._rules.native, texts)
+        token_counts = values.tokens.tolist()
         fewest = max(1, self._rules.min_tokens)
         if min(token_counts, default=fewest) < fewest:
             self.wordless += [place for place, count in enumerate(token_counts, self._texts) if count < fewest]
         self.token_counts.count_batch(token_counts, self._rules)
-        self._keys.frombytes(keys.tobytes())
+        self._keys.frombytes(native.band_keys(self._native, values).astype(np.uint32).tobytes())
         self._texts += len(texts)
         if len(self._keys) >= limits.SORTED_KEYS:
             self._store_run()
