@@ -10,10 +10,8 @@ struct nd_nearest {
     uint64_t wanted, bound;           /* the smallest distance that holds as many as are wanted */
     uint64_t within;                  /* entries up to the bound, */
     uint64_t counts[ND_BITS_MAX + 1]; /* by their distance; beyond the bound they count no more */
-    nd_nearest_entry *entries;        /* those, and some that were within the bound when they were added */
-    size_t count, entries_capacity;
-    uint32_t *places;
-    size_t places_capacity;
+    ND_LIST(nd_nearest_entry) found;  /* those, and some that were within the bound when they were added */
+    ND_LIST(uint32_t) places;
 };
 
 nd_nearest *nd_nearest_new(void)
@@ -25,8 +23,8 @@ void nd_nearest_free(nd_nearest *nearest)
 {
     if (nearest == NULL)
         return;
-    free(nearest->entries);
-    free(nearest->places);
+    free(nearest->found.at);
+    free(nearest->places.at);
     free(nearest);
 }
 
@@ -38,7 +36,7 @@ int nd_nearest_begin(nd_nearest *nearest, const uint8_t *code, size_t code_size,
     memset(nearest->counts, 0, sizeof nearest->counts);
     nearest->wanted = wanted;
     nearest->bound = 8 * code_size;
-    nearest->within = nearest->count = 0;
+    nearest->within = nearest->found.count = 0;
     return ND_OK;
 }
 
@@ -46,15 +44,15 @@ int nd_nearest_begin(nd_nearest *nearest, const uint8_t *code, size_t code_size,
 static void drop_far(nd_nearest *nearest)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < nearest->count; i++)
-        if (nearest->entries[i].distance <= nearest->bound)
-            nearest->entries[kept++] = nearest->entries[i];
-    nearest->count = kept;
+    for (size_t i = 0; i < nearest->found.count; i++)
+        if (nearest->found.at[i].distance <= nearest->bound)
+            nearest->found.at[kept++] = nearest->found.at[i];
+    nearest->found.count = kept;
 }
 
 static void add_entry(nd_nearest *nearest, int64_t id, uint64_t distance)
 {
-    nearest->entries[nearest->count++] = (nd_nearest_entry){id, distance};
+    nearest->found.at[nearest->found.count++] = (nd_nearest_entry){id, distance};
     nearest->counts[distance]++;
     nearest->within++;
     while (nearest->within - nearest->counts[nearest->bound] >= nearest->wanted)
@@ -65,13 +63,13 @@ int nd_nearest_add(nd_nearest *nearest, const nd_entries *entries)
 {
     if (nearest->wanted == 0)
         return ND_OK;
-    if (nearest->count / 2 > nearest->within)
+    if (nearest->found.count / 2 > nearest->within)
         drop_far(nearest);
-    ND_TRY(nd_reserve(&nearest->places, &nearest->places_capacity, entries->count, sizeof *nearest->places));
-    ND_TRY(nd_reserve(&nearest->entries, &nearest->entries_capacity, nearest->count + entries->count, sizeof *nearest->entries));
-    size_t near = nd_entries_near(entries, nearest->code, nearest->bound, nearest->places);
+    ND_TRY(ND_ROOM(nearest->places, entries->count));
+    ND_TRY(ND_ROOM(nearest->found, nearest->found.count + entries->count));
+    size_t near = nd_entries_near(entries, nearest->code, nearest->bound, nearest->places.at);
     for (size_t i = 0; i < near; i++) {
-        size_t place = nearest->places[i];
+        size_t place = nearest->places.at[i];
         uint64_t distance = nd_hamming(entries->codes + place * entries->code_size, nearest->code, entries->code_size);
         if (distance <= nearest->bound)
             add_entry(nearest, nd_entries_id(entries, place), distance);
@@ -82,6 +80,6 @@ int nd_nearest_add(nd_nearest *nearest, const nd_entries *entries)
 size_t nd_nearest_entries(nd_nearest *nearest, const nd_nearest_entry **out)
 {
     drop_far(nearest);
-    *out = nearest->entries;
-    return nearest->count;
+    *out = nearest->found.at;
+    return nearest->found.count;
 }

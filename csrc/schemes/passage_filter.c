@@ -47,7 +47,7 @@ static size_t count_runs(const nd_run_filter *filter, const nd_text *work)
 static inline uint64_t hash_run(const nd_run_filter *filter, const nd_text *work, size_t at)
 {
     const size_t size = work->starts[at + filter->run] - work->starts[at] - work->joiner_size;
-    return nd_xxh3_64(work->bytes.items + work->starts[at], size, 0);
+    return nd_xxh3_64(work->bytes.at + work->starts[at], size, 0);
 }
 
 int nd_run_filter_add(nd_run_filter *filter, const nd_rules *rules, nd_text *work, const uint8_t *const *texts,

@@ -6,8 +6,8 @@
 void nd_scratch_free(nd_scratch *scratch)
 {
     free(scratch->a);
-    free(scratch->hashes);
-    free(scratch->counters);
+    free(scratch->hashes.at);
+    free(scratch->counters.at);
 }
 
 int nd_scratch_family(nd_scratch *scratch, int32_t family, uint64_t seed, size_t num_perm)
@@ -34,8 +34,8 @@ int nd_scratch_family(nd_scratch *scratch, int32_t family, uint64_t seed, size_t
 
 int nd_scratch_hashes(nd_scratch *scratch, size_t count, uint64_t **out)
 {
-    int status = nd_reserve(&scratch->hashes, &scratch->hashes_capacity, count, sizeof(uint64_t));
-    *out = scratch->hashes;
+    const int status = ND_ROOM(scratch->hashes, count);
+    *out = scratch->hashes.at;
     return status;
 }
 

@@ -14,10 +14,8 @@ typedef struct nd_scratch {
     size_t num_perm;       /* coefficients drawn for (family, seed, num_perm); 0 = none */
     size_t slots_capacity; /* of a, b and slots */
     uint32_t *a, *b, *slots;
-    uint64_t *hashes;
-    size_t hashes_capacity;
-    int64_t *counters;
-    size_t counters_capacity;
+    ND_LIST(uint64_t) hashes;
+    ND_LIST(int64_t) counters;
 } nd_scratch;
 
 void nd_scratch_free(nd_scratch *scratch);

@@ -74,7 +74,7 @@ int nd_stream_finish(nd_stream *from, size_t token_count, nd_values *values)
         return ND_OK;
     }
     if (scheme->kind == ND_SCHEME_BOTTOMK || scheme->kind == ND_SCHEME_PASSAGES) {
-        memcpy(out, from->scratch->hashes, size);
+        memcpy(out, from->scratch->hashes.at, size);
         return ND_OK;
     }
     nd_minhash_finish(scheme->family, from->scratch->num_perm, from->scratch->slots);

@@ -16,9 +16,9 @@ static int append_wide_simhash(const nd_scheme *scheme, const shingles *from, si
     uint8_t *out;
     if (bits > 8 * from->digest_size)
         return ND_ERROR_PARAMETER;
-    ND_TRY(nd_reserve(&values->scratch->counters, &values->scratch->counters_capacity, bits, sizeof(int64_t)));
+    ND_TRY(ND_ROOM(values->scratch->counters, bits));
     ND_TRY(nd_values_append(values, bits / 8, token_count, &out));
-    return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch->counters, out);
+    return nd_simhash(from->digests, from->count, from->digest_size, bits, NULL, values->scratch->counters.at, out);
 }
 
 static int append_packed(const shingles *from, size_t token_count, nd_values *values)
@@ -121,8 +121,8 @@ int nd_scheme_append_digests(const nd_scheme *scheme, const uint8_t *digests, si
     if (digest_size == 0)
         return ND_ERROR_PARAMETER;
     /* In the counters: the scratch for hashes is the sketch's. */
-    ND_TRY(nd_reserve(&values->scratch->counters, &values->scratch->counters_capacity, count, sizeof(int64_t)));
-    uint64_t *const hashes = (uint64_t *)values->scratch->counters;
+    ND_TRY(ND_ROOM(values->scratch->counters, count));
+    uint64_t *const hashes = (uint64_t *)values->scratch->counters.at;
     for (size_t i = 0; i < count; i++)
         hashes[i] = nd_load_big(digests + i * digest_size, digest_size < 8 ? digest_size : 8);
     shingles from = {.hashes = hashes, .digests = digests, .digest_size = digest_size, .count = count};

@@ -227,8 +227,8 @@ static inline uint32_t starts_in(const uint8_t *window)
 int nd_text_decode_points(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t *at)
 {
     work->points.count = 0;
-    ND_TRY(nd_code_points_reserve(&work->points, ND_POINT_BATCH));
-    uint32_t *const points = work->points.items;
+    ND_TRY(ND_ROOM(work->points, ND_POINT_BATCH));
+    uint32_t *const points = work->points.at;
     uint32_t last = ND_POINT_CUT;
     size_t count = 0, here = *at, taken = 1;
     while (here < size && taken > 0 && count + ND_WINDOW <= ND_POINT_BATCH) {

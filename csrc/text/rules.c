@@ -46,22 +46,22 @@ static int add_stopwords(nd_rules *rules, const nd_rules_spec *spec, nd_text *wo
     rules->stopword_ends = calloc(spec->stopword_count, sizeof rules->stopword_ends[0]);
     if (rules->stopword_table == NULL || rules->stopword_ends == NULL)
         return ND_ERROR_MEMORY;
-    nd_bytes bytes = {NULL, 0, 0};
+    ND_LIST(uint8_t) bytes = {NULL, 0, 0};
     size_t count = 0, at = 0;
     for (size_t i = 0; i < spec->stopword_count; i++) {
         const uint8_t *word;
         size_t size;
         int status = nd_text_normalize(work, rules, spec->stopwords + at, spec->stopword_sizes[i], &word, &size);
         if (status == ND_OK)
-            status = nd_bytes_reserve(&bytes, size + 1);
-        rules->stopword_bytes = bytes.items;
+            status = ND_ROOM(bytes, bytes.count + size + 1);
+        rules->stopword_bytes = bytes.at;
         if (status != ND_OK)
             return status;
         at += spec->stopword_sizes[i];
         const size_t place = nd_stopwords_place(rules, word, size);
         if (size == 0 || rules->stopword_table[place] != 0)
             continue;
-        memcpy(bytes.items + bytes.count, word, size);
+        memcpy(bytes.at + bytes.count, word, size);
         bytes.count += size;
         rules->stopword_ends[count++] = bytes.count;
         rules->stopword_table[place] = (uint32_t)count;

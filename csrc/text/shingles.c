@@ -12,7 +12,7 @@ size_t nd_text_token_count(const nd_text *work)
 static inline const uint8_t *slice(const nd_text *work, size_t first, size_t last, size_t *size)
 {
     *size = work->starts[last] - work->starts[first] - work->joiner_size;
-    return work->bytes.items + work->starts[first];
+    return work->bytes.at + work->starts[first];
 }
 
 void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, size_t *size)
@@ -59,10 +59,10 @@ static int hash_digests(nd_text *work, const nd_rules *rules, size_t count, size
 {
     const size_t digest_size = nd_hash_size(rules->spec.hash);
     const int wide = digest_size > sizeof work->hashes[0];
-    ND_TRY(wide ? nd_reserve(&work->digests, &work->digests_capacity, count * digest_size, 1) : ND_OK);
+    ND_TRY(wide ? ND_ROOM(work->digests, count * digest_size) : ND_OK);
     for (size_t i = 0; i < count; i++) {
         uint8_t small[ND_DIGEST_MAX];
-        uint8_t *const digest = wide ? work->digests + i * digest_size : small;
+        uint8_t *const digest = wide ? work->digests.at + i * digest_size : small;
         size_t size;
         const uint8_t *const bytes = slice(work, i, i + tokens, &size);
         nd_hash_bytes(rules->spec.hash, rules->spec.hash_seed, bytes, size, digest);
@@ -80,9 +80,9 @@ int nd_text_hash(nd_text *work, const nd_rules *rules)
     ND_TRY(nd_reserve(&work->hashes, &work->hashes_capacity, count + 1, sizeof work->hashes[0]));
     if (rules->spec.hash != ND_HASH_XXH3_64)
         return hash_digests(work, rules, count, tokens);
-    ND_TRY(nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING));
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + ND_TEXT_PADDING));
     const nd_shingles shingles = {
-        .bytes = work->bytes.items,
+        .bytes = work->bytes.at,
         .starts = work->starts,
         .count = count,
         .tokens = tokens,
@@ -101,7 +101,7 @@ int nd_text_drain_part(nd_text *work, const nd_rules *rules)
     ND_TRY(nd_text_hash(work, rules));
     ND_TRY(work->drain->take(work->drain->context, work->hashes, tokens - kept));
     const uint32_t first = work->starts[tokens - kept], shift = first - ND_TEXT_PADDING;
-    memmove(work->bytes.items + ND_TEXT_PADDING, work->bytes.items + first, work->bytes.count - first);
+    memmove(work->bytes.at + ND_TEXT_PADDING, work->bytes.at + first, work->bytes.count - first);
     work->bytes.count -= shift;
     for (size_t i = 0; i <= kept; i++)
         work->starts[i] = work->starts[tokens - kept + i] - shift;
@@ -117,5 +117,5 @@ const uint64_t *nd_text_hashes(const nd_text *work)
 
 const uint8_t *nd_text_digests(const nd_text *work)
 {
-    return work->digest_size > 0 ? work->digests : NULL;
+    return work->digest_size > 0 ? work->digests.at : NULL;
 }

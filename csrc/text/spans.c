@@ -60,11 +60,11 @@ static void swap_points(nd_text *work)
 static int decode(nd_text *work, const uint8_t *text, size_t size)
 {
     work->points.count = 0;
-    ND_TRY(nd_code_points_reserve(&work->points, size));
-    uint32_t *out = work->points.items;
+    ND_TRY(ND_ROOM(work->points, size));
+    uint32_t *out = work->points.at;
     for (size_t at = 0; at < size;)
         *out++ = nd_utf8_next(text, size, &at);
-    work->points.count = (size_t)(out - work->points.items);
+    work->points.count = (size_t)(out - work->points.at);
     return ND_OK;
 }
 
@@ -74,18 +74,17 @@ static int normalize(nd_text *work, int32_t form)
     const nd_code_points *const points = &work->points;
     if (form == ND_NORMALIZE_NONE || points->count == 0)
         return ND_OK;
-    const size_t prefix = nd_unicode_normal_prefix(form, points->items, points->count);
+    const size_t prefix = nd_unicode_normal_prefix(form, points->at, points->count);
     if (prefix == points->count)
         return ND_OK;
     size_t room = (points->count - prefix) + 64;
     for (;;) {
-        work->spare.count = 0;
-        ND_TRY(nd_code_points_reserve(&work->spare, prefix + room));
+        ND_TRY(ND_ROOM(work->spare, prefix + room));
         size_t needed;
-        int status = nd_unicode_normalize(form, points->items + prefix, points->count - prefix, work->spare.items + prefix,
+        int status = nd_unicode_normalize(form, points->at + prefix, points->count - prefix, work->spare.at + prefix,
             work->spare.capacity - prefix, &needed);
         if (status == ND_OK) {
-            memcpy(work->spare.items, points->items, prefix * sizeof points->items[0]);
+            memcpy(work->spare.at, points->at, prefix * sizeof points->at[0]);
             work->spare.count = prefix + needed;
             swap_points(work);
             return ND_OK;
@@ -100,26 +99,24 @@ static int normalize(nd_text *work, int32_t form)
 static int map_case(nd_text *work, int32_t fold, int *changed)
 {
     const size_t count = work->points.count;
-    work->spare.count = 0;
-    ND_TRY(nd_code_points_reserve(&work->spare, count + 64));
+    ND_TRY(ND_ROOM(work->spare, count + 64));
     const int folded = fold == ND_CASE_FOLD;
     uint32_t difference = 0;
     size_t out = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint32_t code_point = work->points.items[i];
+        const uint32_t code_point = work->points.at[i];
         const uint32_t single = nd_unicode_case_single(folded, code_point);
         if (single != 0 || code_point == 0) {
             difference |= single ^ code_point;
-            work->spare.items[out++] = single;
+            work->spare.at[out++] = single;
             continue;
         }
         uint32_t mapped[3];
         const size_t length = nd_unicode_case(fold, code_point, mapped);
         difference = 1;
-        work->spare.count = out;
-        ND_TRY(nd_code_points_reserve(&work->spare, length + (count - i)));
+        ND_TRY(ND_ROOM(work->spare, out + length + (count - i)));
         for (size_t j = 0; j < length; j++)
-            work->spare.items[out++] = mapped[j];
+            work->spare.at[out++] = mapped[j];
     }
     work->spare.count = out;
     swap_points(work);
@@ -132,8 +129,8 @@ static int strip_accents(nd_text *work)
     ND_TRY(normalize(work, ND_NORMALIZE_NFD));
     size_t kept = 0;
     for (size_t i = 0; i < work->points.count; i++) {
-        work->points.items[kept] = work->points.items[i];
-        kept += !(nd_record_flags(nd_unicode_record(work->points.items[i])) & ND_CP_ACCENT);
+        work->points.at[kept] = work->points.at[i];
+        kept += !(nd_record_flags(nd_unicode_record(work->points.at[i])) & ND_CP_ACCENT);
     }
     work->points.count = kept;
     return normalize(work, ND_NORMALIZE_NFC);
@@ -152,7 +149,7 @@ static int process_span(nd_text *work, const nd_rules *rules, const uint8_t *tex
         ND_TRY(normalize(work, spec->normalize));
     if (spec->strip_accents)
         ND_TRY(strip_accents(work));
-    return sink->code_points(work, rules, work->points.items, work->points.count);
+    return sink->code_points(work, rules, work->points.at, work->points.count);
 }
 
 /* From `at` on, the quick ways: moves *at as far as they go. */
@@ -172,7 +169,7 @@ static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *tex
     if (rules->spec.strip_accents)
         return ND_OK;
     ND_TRY(nd_text_decode_points(work, rules, text, size, at));
-    return *at != start ? sink->code_points(work, rules, work->points.items, work->points.count) : ND_OK;
+    return *at != start ? sink->code_points(work, rules, work->points.at, work->points.count) : ND_OK;
 }
 
 /* After a piece of the text that ends at `at`; *asked: where the watch was asked last. */

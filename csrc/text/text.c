@@ -33,12 +33,12 @@ void nd_text_free(nd_text *work)
 {
     if (work == NULL)
         return;
-    free(work->bytes.items);
+    free(work->bytes.at);
     free(work->starts);
-    free(work->points.items);
-    free(work->spare.items);
+    free(work->points.at);
+    free(work->spare.at);
     free(work->hashes);
-    free(work->digests);
+    free(work->digests.at);
     free(work);
 }
 
@@ -57,23 +57,23 @@ int nd_text_begin(nd_text *work, const nd_rules *rules, size_t size)
     work->points.count = work->spare.count = 0;
     work->joiner_size = rules->spec.joiner_size;
     memset(&work->state, 0, sizeof work->state);
-    work->bytes.items = shrink(work->bytes.items, &work->bytes.capacity, 1, size);
+    work->bytes.at = shrink(work->bytes.at, &work->bytes.capacity, 1, size);
     work->starts = shrink(work->starts, &work->starts_capacity, sizeof work->starts[0], size);
-    work->points.items = shrink(work->points.items, &work->points.capacity, sizeof work->points.items[0], size);
-    work->spare.items = shrink(work->spare.items, &work->spare.capacity, sizeof work->spare.items[0], size);
+    work->points.at = shrink(work->points.at, &work->points.capacity, sizeof work->points.at[0], size);
+    work->spare.at = shrink(work->spare.at, &work->spare.capacity, sizeof work->spare.at[0], size);
     work->hashes = shrink(work->hashes, &work->hashes_capacity, sizeof work->hashes[0], size);
-    work->digests = shrink(work->digests, &work->digests_capacity, 1, size);
+    work->digests.at = shrink(work->digests.at, &work->digests.capacity, 1, size);
     ND_TRY(nd_tokens_reserve(work, 1));
-    ND_TRY(nd_bytes_reserve(&work->bytes, ND_TEXT_PADDING));
-    memset(work->bytes.items, 0, ND_TEXT_PADDING);
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + ND_TEXT_PADDING));
+    memset(work->bytes.at, 0, ND_TEXT_PADDING);
     work->bytes.count = work->starts[0] = ND_TEXT_PADDING;
     return ND_OK;
 }
 
 static int bytes_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    ND_TRY(nd_bytes_reserve(&work->bytes, size));
-    uint8_t *const out = work->bytes.items + work->bytes.count;
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + size));
+    uint8_t *const out = work->bytes.at + work->bytes.count;
     for (size_t i = 0; i < size; i++)
         out[i] = rules->ascii_case[text[i]];
     work->bytes.count += size;
@@ -83,11 +83,11 @@ static int bytes_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
 static int bytes_code_points(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
 {
     (void)rules;
-    ND_TRY(nd_bytes_reserve(&work->bytes, 4 * count));
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + 4 * count));
     for (size_t i = 0; i < count; i++) {
         const uint32_t code_point = points[i] & ND_POINT_VALUE;
         if (!(nd_record_flags(nd_unicode_record(code_point)) & ND_CP_IGNORABLE))
-            work->bytes.count += nd_utf8_put(code_point, work->bytes.items + work->bytes.count);
+            work->bytes.count += nd_utf8_put(code_point, work->bytes.at + work->bytes.count);
     }
     return ND_OK;
 }
@@ -100,7 +100,7 @@ int nd_text_normalize(nd_text *work, const nd_rules *rules, const uint8_t *text,
     *out_size = 0;
     ND_TRY(nd_text_begin(work, rules, size));
     ND_TRY(nd_text_each_span(work, rules, text, size, &sink));
-    *out = work->bytes.items + ND_TEXT_PADDING;
+    *out = work->bytes.at + ND_TEXT_PADDING;
     *out_size = work->bytes.count - ND_TEXT_PADDING;
     return ND_OK;
 }
@@ -136,8 +136,8 @@ static int put_tokens(nd_text *work, const nd_rules *rules, const uint8_t *bytes
     for (size_t i = 0; i < count; bytes += sizes[i++]) {
         if (sizes[i] > UINT32_MAX || joiner_size > UINT32_MAX)
             return ND_ERROR_CAPACITY;
-        ND_TRY(nd_bytes_reserve(&work->bytes, sizes[i] + joiner_size + 1));
-        uint8_t *const out = work->bytes.items + work->bytes.count;
+        ND_TRY(ND_ROOM(work->bytes, work->bytes.count + sizes[i] + joiner_size + 1));
+        uint8_t *const out = work->bytes.at + work->bytes.count;
         if (sizes[i] > 0)
             memcpy(out, bytes, sizes[i]);
         if (joiner_size > 0)

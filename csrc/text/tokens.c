@@ -19,16 +19,16 @@ int nd_token_close(nd_text *work, const nd_rules *rules, size_t room)
     if (!nd_token_is_open(work))
         return ND_OK;
     const size_t start = work->starts[work->token_count];
-    if (rules->stopword_count > 0 && nd_rules_is_stopword(rules, work->bytes.items + start, work->bytes.count - start)) {
+    if (rules->stopword_count > 0 && nd_rules_is_stopword(rules, work->bytes.at + start, work->bytes.count - start)) {
         work->bytes.count = start;
         work->first_dropped = work->token_count < work->first_dropped ? work->token_count : work->first_dropped;
         return ND_OK;
     }
     const size_t joiner_size = rules->spec.joiner_size;
-    ND_TRY(nd_bytes_reserve(&work->bytes, joiner_size + room));
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + joiner_size + room));
     ND_TRY(nd_tokens_reserve(work, 1));
     if (joiner_size > 0)
-        memcpy(work->bytes.items + work->bytes.count, rules->joiner, joiner_size);
+        memcpy(work->bytes.at + work->bytes.count, rules->joiner, joiner_size);
     work->bytes.count += joiner_size;
     if (work->bytes.count > UINT32_MAX)
         return ND_ERROR_CAPACITY;
@@ -38,7 +38,7 @@ int nd_token_close(nd_text *work, const nd_rules *rules, size_t room)
 
 static inline void put(nd_text *work, uint32_t code_point)
 {
-    work->bytes.count += nd_utf8_put(code_point, work->bytes.items + work->bytes.count);
+    work->bytes.count += nd_utf8_put(code_point, work->bytes.at + work->bytes.count);
 }
 
 /* ---- graphemes -------------------------------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static inline int classify(nd_token_state *state, uint32_t record)
 /* With stop words or a long joiner: each token is closed by the function that knows them. */
 static int words_code_points_any(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
 {
-    int status = nd_bytes_reserve(&work->bytes, 4 * count);
+    int status = ND_ROOM(work->bytes, work->bytes.count + 4 * count);
     for (size_t i = 0; status == ND_OK && i < count; i++) {
         const uint32_t code_point = points[i] & ND_POINT_VALUE;
         const uint32_t record = nd_unicode_record(code_point);
@@ -144,11 +144,11 @@ static int is_plain(const nd_rules *rules)
 /* Makes room for the words of `size` bytes. */
 static int kernel_begin(nd_text *work, const nd_rules *rules, size_t size, nd_ascii_words *words)
 {
-    ND_TRY(nd_bytes_reserve(&work->bytes, size + size / 2 + 1 + ND_TEXT_PADDING));
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + size + size / 2 + 1 + ND_TEXT_PADDING));
     ND_TRY(nd_tokens_reserve(work, size / 2 + 1 + ND_STARTS_PADDING));
     *words = (nd_ascii_words){
-        .bytes = work->bytes.items,
-        .out = work->bytes.items + work->bytes.count,
+        .bytes = work->bytes.at,
+        .out = work->bytes.at + work->bytes.count,
         .starts = work->starts + work->token_count + 1,
         .in_word = nd_token_is_open(work),
         .joiner = rules->joiner[0],
@@ -159,7 +159,7 @@ static int kernel_begin(nd_text *work, const nd_rules *rules, size_t size, nd_as
 
 static int kernel_end(nd_text *work, const nd_ascii_words *words)
 {
-    work->bytes.count = (size_t)(words->out - work->bytes.items);
+    work->bytes.count = (size_t)(words->out - work->bytes.at);
     work->token_count = (size_t)(words->starts - work->starts) - 1;
     return work->bytes.count > UINT32_MAX ? ND_ERROR_CAPACITY : ND_OK;
 }
@@ -203,9 +203,9 @@ static int words_code_points(nd_text *work, const nd_rules *rules, const uint32_
     const size_t joiner_size = rules->spec.joiner_size;
     if (rules->stopword_count > 0 || joiner_size > SMALL_JOINER)
         return words_code_points_any(work, rules, points, count);
-    ND_TRY(nd_bytes_reserve(&work->bytes, (count + 1) * (4 + joiner_size) + SMALL_JOINER));
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + (count + 1) * (4 + joiner_size) + SMALL_JOINER));
     ND_TRY(nd_tokens_reserve(work, count + 1));
-    writer to = {work->bytes.items, work->bytes.items + work->bytes.count, work->starts + work->token_count, joiner_size, {0}};
+    writer to = {work->bytes.at, work->bytes.at + work->bytes.count, work->starts + work->token_count, joiner_size, {0}};
     if (joiner_size > 0)
         memcpy(to.joiner, rules->joiner, joiner_size);
     nd_token_state *const state = &work->state;
@@ -258,11 +258,11 @@ static int words_mixed(nd_text *work, const nd_rules *rules, const uint8_t *text
 /* With stop words or another joiner: each token is closed by the function that knows them. */
 static int words_ascii_any(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
-    int status = nd_bytes_reserve(&work->bytes, size);
+    int status = ND_ROOM(work->bytes, work->bytes.count + size);
     for (size_t i = 0; status == ND_OK && i < size; i++) {
         const uint8_t letter = rules->ascii_word[text[i]];
         if (letter != 0)
-            work->bytes.items[work->bytes.count++] = letter;
+            work->bytes.at[work->bytes.count++] = letter;
         else
             status = nd_token_close(work, rules, size - i);
     }
@@ -327,7 +327,7 @@ static inline int take_character(nd_text *work, const nd_rules *rules, uint32_t 
 
 static int chars_code_points(nd_text *work, const nd_rules *rules, const uint32_t *points, size_t count)
 {
-    int status = nd_bytes_reserve(&work->bytes, CHARACTER_ROOM(count));
+    int status = ND_ROOM(work->bytes, work->bytes.count + CHARACTER_ROOM(count));
     for (size_t i = 0; status == ND_OK && i < count; i++)
         status = take_character(work, rules, points[i] & ND_POINT_VALUE, CHARACTER_ROOM(count - i));
     return status;
@@ -337,14 +337,14 @@ static int chars_code_points(nd_text *work, const nd_rules *rules, const uint32_
 static int chars_ascii_plain(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size)
 {
     const size_t joiner_size = rules->spec.joiner_size;
-    ND_TRY(nd_bytes_reserve(&work->bytes, (size + 1) * (joiner_size + 1) + SMALL_JOINER));
+    ND_TRY(ND_ROOM(work->bytes, work->bytes.count + (size + 1) * (joiner_size + 1) + SMALL_JOINER));
     ND_TRY(nd_tokens_reserve(work, size + 1));
     uint8_t joiner[SMALL_JOINER] = {0};
     if (joiner_size > 0)
         memcpy(joiner, rules->joiner, joiner_size);
     const int spaces = rules->spec.nonword == ND_NONWORD_SPACE;
     int space = work->state.space;
-    uint8_t *const bytes = work->bytes.items;
+    uint8_t *const bytes = work->bytes.at;
     uint8_t *out = bytes + work->bytes.count;
     uint32_t *start = work->starts + work->token_count;
     for (size_t i = 0; i < size; i++) {
@@ -373,7 +373,7 @@ static int chars_ascii(nd_text *work, const nd_rules *rules, const uint8_t *text
     nd_token_state *const state = &work->state;
     const int plain = rules->stopword_count == 0 && rules->spec.joiner_size <= SMALL_JOINER &&
                       rules->spec.nonword != ND_NONWORD_KEEP;
-    int status = nd_bytes_reserve(&work->bytes, CHARACTER_ROOM(size));
+    int status = ND_ROOM(work->bytes, work->bytes.count + CHARACTER_ROOM(size));
     for (size_t i = 0; status == ND_OK && i < size; i++) {
         if (plain && nd_token_is_open(work) && state->grapheme.last == ND_GCB_OTHER) {
             state->in = rules->ascii_word[text[size - 1]] ? ND_IN_WORD : ND_IN_NOTHING;

@@ -55,30 +55,6 @@ size_t nd_stopwords_place(const nd_rules *rules, const uint8_t *token, size_t si
 /* 1 if the token is a stop word. Only to be asked where there are some. */
 int nd_rules_is_stopword(const nd_rules *rules, const uint8_t *token, size_t size);
 
-/* ---- growing buffers -------------------------------------------------------------------------------------------------- */
-
-typedef struct nd_bytes {
-    uint8_t *items;
-    size_t count;
-    size_t capacity;
-} nd_bytes;
-
-typedef struct nd_code_points {
-    uint32_t *items;
-    size_t count;
-    size_t capacity;
-} nd_code_points;
-
-static inline int nd_bytes_reserve(nd_bytes *bytes, size_t more)
-{
-    return nd_reserve(&bytes->items, &bytes->capacity, bytes->count + more, 1);
-}
-
-static inline int nd_code_points_reserve(nd_code_points *points, size_t more)
-{
-    return nd_reserve(&points->items, &points->capacity, points->count + more, sizeof points->items[0]);
-}
-
 /* ---- workspace -------------------------------------------------------------------------------------------------------- */
 
 /* What the last code point was to the rule for words. */
@@ -101,11 +77,13 @@ typedef struct nd_token_state {
     int space;           /* CHARS with ND_NONWORD_SPACE: characters of no word since then */
 } nd_token_state;
 
+typedef ND_LIST(uint32_t) nd_code_points;
+
 /* Tokens: token i is bytes[starts[i] .. starts[i + 1] - joiner_size), the joiner stands behind each. So a shingle of k tokens is
  * one slice. While a text is read, starts[token_count] .. bytes.count is the token that is being written. ND_TEXT_PADDING bytes
  * stand before the first token, so that the kernels may read around it. */
 struct nd_text {
-    nd_bytes bytes;
+    ND_LIST(uint8_t) bytes;
     uint32_t *starts;
     size_t starts_capacity;
     size_t token_count;
@@ -116,8 +94,7 @@ struct nd_text {
     nd_code_points spare;
     uint64_t *hashes;
     size_t hashes_capacity;
-    uint8_t *digests;
-    size_t digests_capacity;
+    ND_LIST(uint8_t) digests;
     size_t digest_size;           /* 0: no digests */
     const struct nd_drain *drain; /* of nd_text_drain, NULL elsewhere */
     size_t drained;               /* tokens that are not here any more */
