@@ -26,4 +26,12 @@
 #include <avx512vpopcntdqvlintrin.h>
 #endif
 
+/* GCC 12 was seen to widen a mask, spill what it got by a store of one byte, and read that back as eight: the mask goes into a
+ * general register before it is widened, by an instruction that is none. */
+static inline uint32_t nd_number_of_mask(__mmask8 mask)
+{
+    __asm__("" : "+r"(mask));
+    return mask;
+}
+
 #endif

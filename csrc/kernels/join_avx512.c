@@ -27,13 +27,9 @@ ND_INLINE words64 sums(words64 counters)
     return counters;
 }
 
-/* The mask as a number. GCC 12 was seen to widen a mask, spill what it got by a store of one byte, and read that back as eight: the
- * mask goes into a general register before it is widened, by an instruction that is none. */
 ND_INLINE uint32_t up_to(words64 a, words64 b)
 {
-    __mmask8 mask = _mm512_cmple_epu64_mask((__m512i)a, (__m512i)b);
-    __asm__("" : "+r"(mask));
-    return mask;
+    return nd_number_of_mask(_mm512_cmple_epu64_mask((__m512i)a, (__m512i)b));
 }
 
 ND_INLINE words64 smaller(words64 a, words64 b)

@@ -284,112 +284,28 @@ ND_TARGET_AVX2 static size_t words_of(nd_ascii_words *words, const nd_letters *l
 
 /* ---- hashes of shingles --------------------------------------------------------------------------------------------------- */
 
-/* Low half XOR high half of four 128-bit products, from the four products of their 32-bit halves. */
-ND_TARGET_AVX2 static inline __m256i multiply_fold(__m256i a, __m256i b)
-{
-    const __m256i low_half = _mm256_set1_epi64x(0xFFFFFFFF);
-    const __m256i a_high = _mm256_srli_epi64(a, 32), b_high = _mm256_srli_epi64(b, 32);
-    const __m256i low_low = _mm256_mul_epu32(a, b), high_low = _mm256_mul_epu32(a_high, b);
-    const __m256i low_high = _mm256_mul_epu32(a, b_high), high_high = _mm256_mul_epu32(a_high, b_high);
-    const __m256i middle = _mm256_add_epi64(
-        _mm256_add_epi64(_mm256_srli_epi64(low_low, 32), _mm256_and_si256(high_low, low_half)), low_high);
-    const __m256i high = _mm256_add_epi64(_mm256_add_epi64(high_high, _mm256_srli_epi64(high_low, 32)),
-        _mm256_srli_epi64(middle, 32));
-    return _mm256_xor_si256(high, _mm256_blend_epi32(low_low, _mm256_slli_epi64(middle, 32), 0xAA));
-}
+#define ND_TIER ND_TARGET_AVX2
+#define ND_WIDTH 32
+#define ND_MASK __m256i
+#define ND_ABOVE(words, number) _mm256_cmpgt_epi64((__m256i)(words), _mm256_set1_epi64x(number))
+#define ND_CHOOSE(mask, a, b) (words64) _mm256_blendv_epi8((__m256i)(b), (__m256i)(a), mask)
+#define ND_LANES(mask) (uint32_t) _mm256_movemask_pd((__m256d)(mask))
+#define ND_HALF_PRODUCT(a, b) (words64) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+#define ND_HALVES(low, high) (words64) _mm256_blend_epi32((__m256i)(low), (__m256i)(high), 0xAA)
+#define ND_SWAPPED(words, order) (words64) _mm256_shuffle_epi8((__m256i)(words), _mm256_broadcastsi128_si256(order))
+#include "kernels/registers.h"
 
-/* a * b modulo 2^64, b the same in all lanes. */
-ND_TARGET_AVX2 static inline __m256i multiply_low(__m256i a, uint64_t b)
-{
-    const __m256i low = _mm256_set1_epi64x((long long)b), high = _mm256_set1_epi64x((long long)(b >> 32));
-    const __m256i cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), low), _mm256_mul_epu32(a, high));
-    return _mm256_add_epi64(_mm256_mul_epu32(a, low), _mm256_slli_epi64(cross, 32));
-}
-
-/* The 16 bytes at each of four addresses: their first halves in *first, their second halves in *second. */
-ND_TARGET_AVX2 static inline void load_16(const uint8_t *bytes, const uint32_t *at, ptrdiff_t shift, __m256i *first,
-    __m256i *second)
+ND_INLINE void load_16(const uint8_t *bytes, const uint32_t *at, ptrdiff_t shift, words64 *first, words64 *second)
 {
 #define AT(i) _mm_loadu_si128((const __m128i *)(bytes + at[i] + shift))
     const __m256i even = _mm256_inserti128_si256(_mm256_castsi128_si256(AT(0)), AT(2), 1);
     const __m256i odd = _mm256_inserti128_si256(_mm256_castsi128_si256(AT(1)), AT(3), 1);
 #undef AT
-    *first = _mm256_unpacklo_epi64(even, odd);
-    *second = _mm256_unpackhi_epi64(even, odd);
+    *first = (words64)_mm256_unpacklo_epi64(even, odd);
+    *second = (words64)_mm256_unpackhi_epi64(even, odd);
 }
 
-typedef struct keys {
-    __m256i short_first, short_last;
-    __m256i mix[8]; /* secret[8 i] with the seed added or subtracted */
-} keys;
-
-ND_TARGET_AVX2 static inline keys make_keys(uint64_t seed)
-{
-    const uint8_t *const secret = nd_xxh3_secret;
-    keys made;
-    made.short_first = _mm256_set1_epi64x((long long)((nd_read64(secret + 24) ^ nd_read64(secret + 32)) + seed));
-    made.short_last = _mm256_set1_epi64x((long long)((nd_read64(secret + 40) ^ nd_read64(secret + 48)) - seed));
-    for (size_t i = 0; i < 8; i++)
-        made.mix[i] = _mm256_set1_epi64x((long long)(nd_read64(secret + 8 * i) + (i % 2 == 0 ? seed : 0 - seed)));
-    return made;
-}
-
-ND_TARGET_AVX2 static inline __m256i mix(const keys *with, size_t place, __m256i first, __m256i second)
-{
-    return multiply_fold(_mm256_xor_si256(first, with->mix[2 * place]), _mm256_xor_si256(second, with->mix[2 * place + 1]));
-}
-
-/* XXH3-64 of four shingles of 9 to 64 bytes, as in text_avx512.c; *others: the lanes of other sizes, whose hashes are to
- * be made again. */
-ND_TARGET_AVX2 static inline __m256i hash_four(const nd_shingles *shingles, const keys *with, size_t i, int *others)
-{
-    const __m256i swap = _mm256_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14,
-        13, 12, 11, 10, 9, 8);
-    const uint8_t *const bytes = shingles->bytes;
-    const uint32_t *const starts = shingles->starts + i, *const ends = starts + shingles->tokens;
-    const ptrdiff_t behind = -(ptrdiff_t)shingles->joiner_size;
-    const __m128i spans = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)ends), _mm_loadu_si128((const __m128i *)starts));
-    const __m256i sizes = _mm256_cvtepu32_epi64(_mm_sub_epi32(spans, _mm_set1_epi32((int)(uint32_t)shingles->joiner_size)));
-    const __m256i above_16 = _mm256_cmpgt_epi64(sizes, _mm256_set1_epi64x(16));
-    const __m256i above_32 = _mm256_cmpgt_epi64(sizes, _mm256_set1_epi64x(32));
-    const __m256i outside = _mm256_or_si256(_mm256_cmpgt_epi64(_mm256_set1_epi64x(9), sizes),
-        _mm256_cmpgt_epi64(sizes, _mm256_set1_epi64x(64)));
-    *others = _mm256_movemask_pd(_mm256_castsi256_pd(outside));
-    __m256i first, second, third, last;
-    load_16(bytes, starts, 0, &first, &second);
-    load_16(bytes, ends, behind - 16, &third, &last);
-    const __m256i a = _mm256_xor_si256(first, _mm256_blendv_epi8(with->short_first, with->mix[0], above_16));
-    const __m256i b = _mm256_xor_si256(_mm256_blendv_epi8(last, second, above_16),
-        _mm256_blendv_epi8(with->short_last, with->mix[1], above_16));
-    const __m256i short_sum = _mm256_add_epi64(_mm256_add_epi64(sizes, _mm256_shuffle_epi8(a, swap)), b);
-    __m256i hash = _mm256_blendv_epi8(short_sum, multiply_low(sizes, ND_PRIME64_1), above_16);
-    hash = _mm256_add_epi64(hash, multiply_fold(a, b));
-    hash = _mm256_add_epi64(hash, _mm256_and_si256(above_16, mix(with, 1, third, last)));
-    if (!_mm256_testz_si256(above_32, above_32)) {
-        load_16(bytes, starts, 16, &first, &second);
-        load_16(bytes, ends, behind - 32, &third, &last);
-        hash = _mm256_add_epi64(hash, _mm256_and_si256(above_32, mix(with, 2, first, second)));
-        hash = _mm256_add_epi64(hash, _mm256_and_si256(above_32, mix(with, 3, third, last)));
-    }
-    hash = multiply_low(_mm256_xor_si256(hash, _mm256_srli_epi64(hash, 37)), ND_PRIME_MIX1);
-    return _mm256_xor_si256(hash, _mm256_srli_epi64(hash, 32));
-}
-
-ND_TARGET_AVX2 static void hash_shingles(const nd_shingles *shingles, uint64_t *hashes)
-{
-    const keys with = make_keys(shingles->seed);
-    size_t i = 0;
-    for (; i + 4 <= shingles->count; i += 4) {
-        int others;
-        _mm256_storeu_si256((__m256i *)(hashes + i), hash_four(shingles, &with, i, &others));
-        for (; others != 0; others &= others - 1) {
-            const size_t lane = (size_t)__builtin_ctz((unsigned)others);
-            hashes[i + lane] = nd_shingle_hash(shingles, i + lane);
-        }
-    }
-    for (; i < shingles->count; i++)
-        hashes[i] = nd_shingle_hash(shingles, i);
-}
+#include "kernels/text_loops.h"
 
 const nd_kernels nd_kernels_text_avx2 = {
     .name = "avx2",
