@@ -153,14 +153,11 @@ class OutcomeFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._read: deque[Problem] = deque()
-        """Record places in reading order. A place without a reason was read."""
-        self._told: list[str] = []
-        """Lines not yet written."""
+        self._read: deque[Problem] = deque()  # record places in reading order; a place without a reason was read
+        self._told: list[str] = []  # lines not yet written
         self._file: IO[bytes]
         self._committed = 0
-        self._is_incomplete = False
-        """Writing failed, so committed records are missing from the file."""
+        self._is_incomplete = False  # writing failed, so committed records are missing from the file
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

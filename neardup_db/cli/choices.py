@@ -30,8 +30,7 @@ from .wording import told_as
 ADDED_FIELDS = ("cluster", "duplicate_of", "similarity", "against")
 """The fields that --mark writes; the last one only with --against."""
 
-_LOOKED_AT = 100
-"""The number of JSON records checked for a field."""
+_LOOKED_AT = 100  # JSON records checked for a field
 
 
 class KeepRule(NamedTuple):
@@ -92,8 +91,7 @@ def check_fields(source: Source, keep: KeepRule, group: str | None, added: Seque
 class Choice:
     def __init__(self, keep: KeepRule, source: Source) -> None:
         self._keep, self._source = keep, source
-        self._values: dict[int, Any] = {}
-        """The compared value by record number; records without a value are missing."""
+        self._values: dict[int, Any] = {}  # the compared value by record number; records without a value are missing
 
     def observe(self, record: InputRecord) -> None:
         """Store the value of a record that may have a near-duplicate."""

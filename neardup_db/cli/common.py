@@ -287,8 +287,7 @@ _files = (
 _size = click.option("--max-record-mb", type=NumberRange(0.001, 1000), default=64.0, help="A larger record is an error.")
 input_options = Options(*_fields, *_files, _size)
 """Options of commands that read records; `read_options` makes ReadOptions of them."""
-stream_options = Options(*_fields, _size)
-"""The same for a command that reads a stream and continues after an invalid record."""
+stream_options = Options(*_fields, _size)  # the same for a command that reads a stream and continues after an invalid record
 
 text_options = Options(
     click.option("--tokens", type=click.Choice(["words", "chars"]), help="Token unit.  [default: words]"),

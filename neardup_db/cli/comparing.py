@@ -51,8 +51,7 @@ class Buckets:
         self._rules = rules
         self._bands = scheme.bands
         self._texts = 0
-        self._keys = array("I")
-        """Buckets of the latest texts, not yet in a run."""
+        self._keys = array("I")  # buckets of the latest texts, not yet in a run
         self._runs = Numbers(folder)
         self._bounds: list[Any] = []
         """For each run, where the SORTED_RANGES bucket ranges begin in `_runs`, and the end of the last."""
@@ -119,8 +118,7 @@ class Buckets:
             yield part
 
 
-OF_DATABASE = (DiskFullError, apsw.FullError)
-"""Exceptions raised by an index on a full disk."""
+OF_DATABASE = (DiskFullError, apsw.FullError)  # exceptions raised by an index on a full disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from .output import bytes_text, count_text, escaped
 THRESHOLD = 0.8
 SHOWN_CLUSTERS, COMPARED_CLUSTERS, SHOWN_CHANGES = 8, 3, 5
 WIDTH = 80
-ASKED = "Jude 1 (KJVPCE)"
-"""The query is this document's text with another beginning."""
+ASKED = "Jude 1 (KJVPCE)"  # the query is this document's text with another beginning
 
 
 @common.command()

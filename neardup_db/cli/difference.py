@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..show.difference import Part, differences
 
-LONGEST = 60
-"""The characters shown of a difference."""
+LONGEST = 60  # the characters shown of a difference
 
 
 def changes(first: str, second: str, most: int, around: int = 3) -> list[str]:

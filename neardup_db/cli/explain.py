@@ -19,8 +19,7 @@ from .inputs.files import STDOUT
 from .output import aligned, as_json_value, count_text, escaped
 from .outputs import check_output, write_page
 
-MOST = 12
-"""The maximum number of differences, of shingles, and of shared candidate rows, printed."""
+MOST = 12  # the maximum number of differences, of shingles, and of shared candidate rows, printed
 
 
 

@@ -21,8 +21,7 @@ from .feed import report_result
 from .output import FIRST_PROBLEMS, escaped, print_note
 from .wording import in_command_terms, told_as
 
-COMMIT_EVERY = 20_000
-"""Rows in a transaction, chosen so that the application waits at most about two seconds."""
+COMMIT_EVERY = 20_000  # rows in a transaction, chosen so that the application waits at most about two seconds
 
 
 @common.command()

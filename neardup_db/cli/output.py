@@ -201,5 +201,4 @@ def note_problems(name: str, invalid: int, total: int, problems: Sequence[object
         )
 
 
-FIRST_PROBLEMS = 5
-"""The number of skipped records listed on standard error."""
+FIRST_PROBLEMS = 5  # the number of skipped records listed on standard error

@@ -24,8 +24,7 @@ from .output import escaped, note_problems
 from .outputs import scratch_folder
 from .wording import told_as
 
-_DATABASE = b"SQLite format 3\0"
-"""The first bytes of a SQLite database."""
+_DATABASE = b"SQLite format 3\0"  # the first bytes of a SQLite database
 
 
 @common.command()

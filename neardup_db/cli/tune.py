@@ -22,8 +22,7 @@ from .output import as_json_value, count_text, escaped, note_problems
 from .outputs import check_output, scratch_folder, write_page
 from .progress import Meter
 
-SHOWN_CHANGES, COMPARED = 3, 20_000
-"""The number of differences printed, and the characters compared of a text."""
+SHOWN_CHANGES, COMPARED = 3, 20_000  # the number of differences printed, and the characters compared of a text
 
 
 @common.command()

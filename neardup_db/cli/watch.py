@@ -32,8 +32,7 @@ from .output import add_afterword, as_json_value, count_text, emit_json, print_n
 from .outputs import scratch_folder
 from .wording import in_command_terms
 
-MARKS = ("duplicate_of", "similarity")
-"""The fields that --mark adds."""
+MARKS = ("duplicate_of", "similarity")  # the fields that --mark adds
 
 
 @dataclass
@@ -122,8 +121,7 @@ class Passing:
         self.counts = Counts()
         self._index, self._mark = index, mark
         self._open: contextlib.ExitStack | None = None
-        self._taken: list[tuple[InputRecord, dict[str, Any]]] = []
-        """The records of the transaction to pass on, with their marks."""
+        self._taken: list[tuple[InputRecord, dict[str, Any]]] = []  # the records of the transaction to pass on, with their marks
         self._stored = 0
         self._add: AddFields | None = None
 
@@ -210,16 +208,12 @@ def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool)
     print_note(f"{count_text(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")
 
 
-_FIRST_LINE = 1 << 16
-"""Bytes of the first line inspected to detect the format."""
+_FIRST_LINE = 1 << 16  # bytes of the first line inspected to detect the format
 
 _FORMATS = ("jsonl", "csv", "tsv", "lines")
 
-_READ_BYTES, _READ_AHEAD = 1 << 16, 4
-"""The size of a read, and the reads that the thread may be ahead of the consumer."""
-
-_LOOK_AGAIN_S = 0.1
-"""The longest wait in seconds before signal handlers run: on Windows a signal does not interrupt a wait."""
+_READ_BYTES, _READ_AHEAD = 1 << 16, 4  # the size of a read, and the reads that the thread may be ahead of the consumer
+_LOOK_AGAIN_S = 0.1  # the longest wait in seconds before signal handlers run: on Windows a signal does not interrupt a wait
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
@@ -238,8 +232,7 @@ class Arrivals:
         self._before_waiting = before_waiting
         self._converter = None if encoding == UTF8 else Converter(encoding, self.name)
         self._held = bytearray()
-        self._seen = 0
-        """The length of the buffered prefix without a line end."""
+        self._seen = 0  # the length of the buffered prefix without a line end
         self._ended = self._stopped = self._closed = False
         threading.Thread(target=self._fetch, args=(descriptor,), name="neardup-standard-input", daemon=True).start()
 

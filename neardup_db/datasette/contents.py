@@ -19,25 +19,15 @@ from ..store.layout.schema import sql_text
 from ..values import Key, Part
 from .foreign import Cursor, load_functions, open_index, similarities
 
-CLUSTERS, MOST_CLUSTERS = 20, 1000
-"""Clusters in an index page's table: by default, and at most."""
+CLUSTERS, MOST_CLUSTERS = 20, 1000  # clusters in an index page's table: by default, and at most
 
 VISIBLE = sql_text("visible")
 
-MEMBERS = 20
-"""Documents on one page of a cluster."""
-
-MATCHES, MOST_MATCHES = 20, 200
-"""Matches shown by a search: by default, and at most."""
-
-COMPARED = 400_000
-"""Characters compared for one page; later documents are shown without differences."""
-
-LONGEST_COMPARED = 2_000_000
-"""The maximum text length for a comparison, and the number of characters read."""
-
-GROUPS = 200
-"""The maximum number of groups in the search form."""
+MEMBERS = 20  # documents on one page of a cluster
+MATCHES, MOST_MATCHES = 20, 200  # matches shown by a search: by default, and at most
+COMPARED = 400_000  # characters compared for one page; later documents are shown without differences
+LONGEST_COMPARED = 2_000_000  # the maximum text length for a comparison, and the number of characters read
+GROUPS = 200  # the maximum number of groups in the search form
 
 LONGEST_TEXT, LONGEST_METADATA, BEGINNING = 20_000, 2_000, 100
 """Characters shown of a text, of metadata, and of a text in a table."""

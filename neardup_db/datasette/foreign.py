@@ -18,11 +18,8 @@ from ..store.layout import schema
 from ..store.layout.sketches import Sketch
 from ..store.query.documents import DocumentRow
 
-TIME_LIMIT_S = 10.0
-"""The default time limit for the statements of one page, in seconds."""
-
-Cursor = Any
-"""A cursor of sqlite3 or pysqlite3 that returns plain tuples."""
+TIME_LIMIT_S = 10.0  # the default time limit for the statements of one page, in seconds
+Cursor = Any  # a cursor of sqlite3 or pysqlite3 that returns plain tuples
 
 
 def load_functions(connection: Any) -> str | None:

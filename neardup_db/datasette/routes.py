@@ -22,11 +22,8 @@ from . import contents
 from .contents import MAX_NUMBER, Problem
 from .foreign import TIME_LIMIT_S, Cursor, index_names, reading
 
-PLUGIN = "neardup-db"
-"""The plugin's name in Datasette's configuration."""
-
-MOST_BYTES = 16 << 20
-"""The maximum size of a form."""
+PLUGIN = "neardup-db"  # the plugin's name in Datasette's configuration
+MOST_BYTES = 16 << 20  # the maximum size of a form
 
 TABLES = ("setting", "document", "fingerprint", "match", "group")
 """The tables shown by the pages; a visitor needs permission to see all of them."""

@@ -11,8 +11,7 @@ from .sql import F, errors, protocol
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ROWS = 256
-"""Enough rows to reach the cores of all executors."""
+_ROWS = 256  # enough rows to reach the cores of all executors
 
 
 def require_package(spark: SparkSession, version: str) -> None:

@@ -14,8 +14,7 @@ from .sql import F, sql
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_WHOLE = -1
-"""The slice number of an undivided bucket."""
+_WHOLE = -1  # the slice number of an undivided bucket
 
 
 class Preference(NamedTuple):

@@ -13,8 +13,7 @@ BOM = codecs.BOM_UTF8
 
 _CONVERTED_BYTES = 1 << 18
 
-_HEAD_BYTES = 64
-"""The number of bytes inspected to recognise UTF-16 without a byte order mark."""
+_HEAD_BYTES = 64  # the number of bytes inspected to recognise UTF-16 without a byte order mark
 
 
 def encoding_of(name: str) -> str:
@@ -60,8 +59,7 @@ def refuse_utf16(head: bytes, file: str) -> None:
             raise FileError(f"{file}: this looks like UTF-16 without a byte order mark: add --encoding {encoding}")
 
 
-HEAD_BYTES = 4096
-"""The number of bytes read for detection."""
+HEAD_BYTES = 4096  # the number of bytes read for detection
 
 _PICTURES = (
     ("PNG", 0, b"\x89PNG\r\n\x1a\n"), ("JPEG", 0, b"\xff\xd8\xff"), ("GIF", 0, b"GIF87a"), ("GIF", 0, b"GIF89a"),
@@ -80,8 +78,7 @@ _OTHERS = (
 _CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 """Control characters that text files do not use: all except backspace, tab, line ends, form feed and escape."""
 
-_FEW = 8
-"""The number of control characters accepted in any text."""
+_FEW = 8  # the number of control characters accepted in any text
 
 _SHARE = 16
 """A file is binary if more than one byte in this many is a control character. In random or packed data it is one in ten."""

@@ -19,25 +19,18 @@ from ...errors import ParameterError
 
 PACKED_SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 
-STDIN = STDOUT = Path("-")
-"""The command-line name of standard input and standard output."""
+STDIN = STDOUT = Path("-")  # the command-line name of standard input and standard output
 
 _BUFFER_BYTES = 1 << 18
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""Compression by magic bytes, which are not valid UTF-8."""
-
-_OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
-"""Unsupported compression formats."""
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # compression by magic bytes, which are not valid UTF-8
+_OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}  # unsupported compression formats
 
 _ZSTD_BYTES = 512
 """Compressed bytes read at a time; 4 of them may expand to 128 KB, so all of them to 16 MB, held twice while they are joined."""
 
-_ZSTD_WINDOW_BYTES = 1 << 27
-"""The window limit that zstd applies by default."""
-
-_HEAD_BYTES = 64
-"""The number of leading bytes that identify the file type."""
+_ZSTD_WINDOW_BYTES = 1 << 27  # the window limit that zstd applies by default
+_HEAD_BYTES = 64  # the number of leading bytes that identify the file type
 
 
 class FileError(ParameterError):

@@ -31,10 +31,8 @@ class TextSource(RecordSource, Copied):
 
     def pieces(self) -> Iterator[Piece]:
         """Read all texts. Records are not kept, so that their memory stays in the CPU cache."""
-        self._places = Numbers(self._folder)
-        """Line, start and size of each record."""
-        self._firsts: dict[Path, int] = {}
-        """The position of the first record of each file that has records."""
+        self._places = Numbers(self._folder)  # line, start and size of each record
+        self._firsts: dict[Path, int] = {}  # the position of the first record of each file that has records
         texts: list[str] = []
         places = array("Q")
         size_bytes = 0

@@ -43,8 +43,7 @@ _SUFFIXES = {
     ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
 
-NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}
-"""Formats whose records have no fields."""
+NAMELESS = {"lines": "lines of text", "folder": "texts of a folder"}  # formats whose records have no fields
 
 
 def format_of(path: Path) -> str | None:
@@ -81,8 +80,7 @@ class RecordSource(Source):
     def _start(self) -> None:
         super()._start()
         self.header = b""
-        self._columns: dict[Path, Sequence[str]] = {}
-        """The column names of each CSV or TSV file."""
+        self._columns: dict[Path, Sequence[str]] = {}  # the column names of each CSV or TSV file
         self._number = 0
         self._called = self.name
         self._input: InputFile | None = None

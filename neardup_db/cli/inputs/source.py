@@ -21,8 +21,7 @@ from .files import FileError, Inputs, state_of
 if TYPE_CHECKING:  # slow to import
     from ..progress import Meter
 
-END = object()
-"""Returned after the last line or row."""
+END = object()  # returned after the last line or row
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +239,7 @@ class Source(ABC):
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self.on_left_out: Callable[[Problem], object] = lambda problem: None
         self._named = {file.path: file for file in inputs.files}
-        self._states: dict[Path, tuple[int, int]] = {}
-        """The state of each file when it was opened."""
+        self._states: dict[Path, tuple[int, int]] = {}  # the state of each file when it was opened
         self._start()
 
     def _start(self) -> None:
@@ -297,8 +295,7 @@ class Copied(Source):
     _batches: Callable[[Any], Iterator[Any]]
     """Yields batches of selected records, each of one file, whose `path` the first item has."""
 
-    _copy: Callable[..., None]
-    """Writes batches to one output, in the form of the first path given."""
+    _copy: Callable[..., None]  # writes batches to one output, in the form of the first path given
 
     def write(
         self,

@@ -15,8 +15,7 @@ from typing import Any
 from ... import limits
 from .files import FileError, packing_by_content
 
-TABLE_FORMATS = ("parquet", "arrow")
-"""Table formats. "arrow" is Arrow IPC, as file or stream."""
+TABLE_FORMATS = ("parquet", "arrow")  # "arrow" is Arrow IPC, as file or stream
 
 _READ_BYTES = 1 << 20
 _IPC_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
@@ -33,8 +32,7 @@ def pyarrow_for(name: str) -> Any:
     return pyarrow
 
 
-Wanted = Callable[[int, int], bool]
-"""A function that says whether any row in a range of row numbers is selected."""
+Wanted = Callable[[int, int], bool]  # a function that says whether any row in a range of row numbers is selected
 
 
 class TableFile:
