@@ -14,8 +14,8 @@ from ..outputs import open_output
 from .edits import Edit, adding_fields, marking
 from .encodings import BOM
 from .files import FileError, InputFile, Inputs, packing_of
-from .records import RecordSource
-from .source import ChangedError, Copied, InputRecord, Marks, Piece, Place, ReadOptions, RecordError
+from .records import Place, RecordSource
+from .source import ChangedError, Copied, InputRecord, Marks, Piece, ReadOptions, RecordError
 
 if TYPE_CHECKING:  # slow to import
     from ..progress import Meter

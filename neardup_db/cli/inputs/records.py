@@ -9,29 +9,23 @@ import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
+from ... import limits
 from .encodings import BOM, HEAD_BYTES, known_kind, refuse_utf16, why_not_text
 from .files import FileError, InputFile, Inputs
 from .source import (
     ABSENT,
-    END,
     ChangedError,
     InputRecord,
-    LineFile,
-    Lines,
-    Place,
     Problem,
     ReadOptions,
     RecordError,
-    Rows,
     Source,
     clean_key,
     field_value,
     integer_key,
     joined_names,
-    kind,
-    pop_field,
     too_long,
 )
 
@@ -60,6 +54,80 @@ def _suffix(path: Path) -> str:
     while suffixes and suffixes[-1] in (".gz", ".zst"):
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
+
+
+END = object()  # returned after the last line or row
+
+
+class LineFile(Protocol):
+    name: str
+
+    def head(self, most: int) -> bytes: ...
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its line end, at most `limit` bytes; b"" at the end."""
+        ...
+
+
+class Lines:
+    """Length-limited lines of a file. `number` is the line number of the last line, from 1; `start` and `end` are its byte
+    offsets."""
+
+    def __init__(self, file: LineFile, limit: int) -> None:
+        self.file, self.limit = file, limit
+        self.number = self.start = self.end = 0
+
+    def next_line(self) -> Any:
+        line = self.file.readline(self.limit + 1)
+        if not line:
+            return END
+        self.number += 1
+        self.start = self.end
+        self.end += len(line)
+        if len(line) <= self.limit:
+            return line
+        while line and not line.endswith(b"\n"):
+            line = self.file.readline(limits.LINE_BYTES)
+            self.end += len(line)
+        raise RecordError(Problem(self.file.name, self.number, None, too_long(self.limit)))
+
+
+class Rows:
+    """CSV rows. `raw`, `line` and `start` are the bytes, first line and byte offset of the last row."""
+
+    def __init__(
+        self, lines: Lines, delimiter: str, decode: Callable[[bytes], str], error: Callable[[int, str], RecordError]
+    ) -> None:
+        self.lines, self._decode, self._error = lines, decode, error
+        self.raw = bytearray()
+        self.line, self.start = 1, 0
+        self._reader = csv.reader(iter(self._next_text, END), delimiter=delimiter, strict=True)
+
+    def next_row(self) -> Any:
+        """The next row as a list of strings (empty for a blank line), or END. After an error the reader goes on with the next
+        line."""
+        self.raw.clear()
+        self.line, self.start = self.lines.number + 1, self.lines.end
+        try:
+            return next(self._reader, END)
+        except csv.Error as error:
+            raise self._error(self.line, f"not a valid row ({error})") from error
+
+    def _next_text(self) -> Any:
+        line = self.lines.next_line()
+        if line is END:
+            return END
+        self.raw += line
+        if len(self.raw) > self.lines.limit:
+            raise self._error(self.line, too_long(self.lines.limit))
+        return self._decode(line)
+
+
+class Place(NamedTuple):
+    """The position of a record. line: its first line (1 for a text file); start: its byte offset in the decompressed file."""
+
+    line: int
+    start: int
 
 
 class RecordSource(Source):
@@ -184,7 +252,7 @@ class RecordSource(Source):
         except RecursionError as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
-            raise self._error(place.line, f"a JSON object is needed, this is {kind(value)}: one {{...}} a line")
+            raise self._error(place.line, f"a JSON object is needed, this is {_kind(value)}: one {{...}} a line")
         record = self._record(value, line, place)
         self.replaced = min(self.replaced, before + 1)  # count a line once
         return record
@@ -275,14 +343,14 @@ class RecordSource(Source):
 
     def _text(self, fields: dict[str, Any], line: int) -> str:
         names = self.options.text_fields
-        values = [pop_field(fields, name) for name in names]
+        values = [_pop_field(fields, name) for name in names]
         if self.options.integer_texts:
             values = [str(value) if type(value) is int else value for value in values]
         if all(value is None for value in values):
             raise self._error(line, f"no field {' or '.join(map(repr, names))}; it has {joined_names(fields)}; {_REMEDY}")
         for name, value in zip(names, values, strict=True):
             if value is not None and not isinstance(value, str):
-                raise self._error(line, f"field {name!r} must be text, it is {kind(value)}")
+                raise self._error(line, f"field {name!r} must be text, it is {_kind(value)}")
         return "\n".join(value or "" for value in values)
 
     def _key(self, fields: dict[str, Any], line: int) -> str | int | None:
@@ -293,7 +361,7 @@ class RecordSource(Source):
                 break
         else:
             name = self.options.id_field or ""
-            value = pop_field(fields, name) if name else None
+            value = _pop_field(fields, name) if name else None
         if value == "" and self.format in ("csv", "tsv"):  # CSV has no null
             value, name = None, ""
         if type(value) is str and not self.options.integer_keys:
@@ -307,7 +375,7 @@ class RecordSource(Source):
                 raise self._error(line, "no id, as --key-type int needs; name its field with --id-field, or use --key-type text")
             return None
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise self._error(line, f"field {name!r} must be text or an integer, it is {kind(value)}")
+            raise self._error(line, f"field {name!r} must be text or an integer, it is {_kind(value)}")
         if not self.options.integer_keys:
             return value if self.options.typed_ids else str(value)
         try:
@@ -331,6 +399,22 @@ class RecordSource(Source):
         except RecordError as error:
             self.skip_record(error)
             return None
+
+
+def _pop_field(fields: dict[str, Any], name: str) -> Any:
+    """Remove a field and return its value, None if it is missing. Names work as in `field_value`."""
+    if name in fields:
+        return fields.pop(name)
+    *path, last = name.split(".")
+    inner: Any = fields
+    for step in path:
+        inner = inner.get(step) if isinstance(inner, dict) else None
+    return inner.pop(last, None) if isinstance(inner, dict) else None
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
 _JSON = json.JSONDecoder()

@@ -1,14 +1,13 @@
-"""The base class of record sources, the reading options, the record type, its fields, and the lines that records stand in."""
+"""The base classes of record sources, the reading options, the record type and its fields."""
 
 from __future__ import annotations
 
-import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import limits
 from ...arrays import np
@@ -20,9 +19,6 @@ from .files import FileError, Inputs, state_of
 
 if TYPE_CHECKING:  # slow to import
     from ..progress import Meter
-
-END = object()  # returned after the last line or row
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -45,92 +41,8 @@ class RecordError(FileError):
         self.problem = problem
 
 
-class LineFile(Protocol):
-    name: str
-
-    def head(self, most: int) -> bytes: ...
-
-    def readline(self, limit: int) -> bytes:
-        """The next line with its line end, at most `limit` bytes; b"" at the end."""
-        ...
-
-
-class Lines:
-    """Length-limited lines of a file. `number` is the line number of the last line, from 1; `start` and `end` are its byte
-    offsets."""
-
-    def __init__(self, file: LineFile, limit: int) -> None:
-        self.file, self.limit = file, limit
-        self.number = self.start = self.end = 0
-
-    def next_line(self) -> Any:
-        line = self.file.readline(self.limit + 1)
-        if not line:
-            return END
-        self.number += 1
-        self.start = self.end
-        self.end += len(line)
-        if len(line) <= self.limit:
-            return line
-        while line and not line.endswith(b"\n"):
-            line = self.file.readline(limits.LINE_BYTES)
-            self.end += len(line)
-        raise RecordError(Problem(self.file.name, self.number, None, too_long(self.limit)))
-
-
-class Rows:
-    """CSV rows. `raw`, `line` and `start` are the bytes, first line and byte offset of the last row."""
-
-    def __init__(
-        self, lines: Lines, delimiter: str, decode: Callable[[bytes], str], error: Callable[[int, str], RecordError]
-    ) -> None:
-        self.lines, self._decode, self._error = lines, decode, error
-        self.raw = bytearray()
-        self.line, self.start = 1, 0
-        self._reader = csv.reader(self._texts(), delimiter=delimiter, strict=True)
-        self._broken: RecordError | None = None
-
-    def next_row(self) -> Any:
-        """The next row as a list of strings (empty for a blank line), or END."""
-        self.raw.clear()
-        self.line, self.start = self.lines.number + 1, self.lines.end
-        try:
-            return next(self._reader)
-        except (StopIteration, csv.Error) as error:
-            if self._broken is not None:
-                broken, self._broken = self._broken, None
-                self._reader = csv.reader(self._texts(), self._reader.dialect)
-                raise broken from None
-            if isinstance(error, StopIteration):
-                return END
-            raise self._error(self.line, f"not a valid row ({error})") from error
-
-    def _texts(self) -> Iterator[str]:
-        """A too long line ends the iteration, because a generator cannot continue after an exception."""
-        while True:
-            try:
-                line = self.lines.next_line()
-            except RecordError as error:
-                self._broken = error
-                return
-            if line is END:
-                return
-            self.raw += line
-            if len(self.raw) > self.lines.limit:
-                self._broken = self._error(self.line, too_long(self.lines.limit))
-                return
-            yield self._decode(line)
-
-
 def too_long(limit: int) -> str:
     return f"longer than {limit:,} bytes; raise the limit with --max-record-mb"
-
-
-class Place(NamedTuple):
-    """The position of a record. line: its first line (1 for a text file); start: its byte offset in the decompressed file."""
-
-    line: int
-    start: int
 
 
 class ChangedError(FileError):
@@ -142,7 +54,7 @@ class InputRecord(NamedTuple):
 
     key: the record's id, or file and line without one ("posts.jsonl:17"); named: True for a key of file and line; raw: the bytes
     of the record with its line end (a folder's text: the file's bytes; a table row: empty); number: 1, 2, ... in input order,
-    usable records only; line, start: as in `Place`; fields: the other fields; path: its file.
+    usable records only; line, start: as in `records.Place`; fields: the other fields; path: its file.
     """
 
     key: str | int
@@ -374,30 +286,6 @@ def field_value(fields: dict[str, Any], name: str) -> Any:
             return ABSENT
         value = value[step]
     return value
-
-
-def pop_field(fields: dict[str, Any], name: str) -> Any:
-    """Remove a field and return its value, None if it is missing. Names work as in `field_value`.
-
-    >>> from neardup_db.cli.inputs.source import pop_field
-    >>> record = {"doc": {"body": "a", "n": 1}, "doc.n": 2}
-    >>> pop_field(record, "doc.body"), pop_field(record, "doc.n"), pop_field(record, "doc.no"), record
-    ('a', 2, None, {'doc': {'n': 1}})
-    """
-    if name in fields:
-        return fields.pop(name)
-    *path, last = name.split(".")
-    inner: Any = fields
-    for step in path:
-        inner = inner.get(step)
-        if not isinstance(inner, dict):
-            return None
-    return inner.pop(last, None)
-
-
-def kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
 def joined_names(names: Any) -> str:
