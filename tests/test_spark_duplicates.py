@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from neardup_db import MinHash, NearDupError, TextRules
 from neardup_db.schemes.base import values_of
-from neardup_db.spark.duplicates import decide
+from neardup_db.spark.tasks import decide
 
 SCHEME = MinHash(threshold=0.5, bands=40, rows=1, exact=True)
 """Texts of five words meet in a band nearly always if they match."""
@@ -35,7 +35,7 @@ def batches(rows: list[Row], cuts: list[int]) -> Iterator[pa.RecordBatch]:
 
 
 def decided(rows: list[Row], cuts: list[int]) -> list[tuple[Any, ...]]:
-    made = decide(SCHEME, "int64", batches(rows, cuts))
+    made = decide(SCHEME, batches(rows, cuts))
     return [tuple(row.values()) for batch in made for row in batch.to_pylist()]
 
 

@@ -14,10 +14,9 @@ from ..native import lib, text_of
 from ..parameters import check_choice, check_flag, check_integer, check_kind, quoted
 from ..schemes import MinHash
 from ..text import TextRules
-from .duplicates import duplicates
 from .executors import require_package
 from .given import check_frame, documents_of, remove_keys, whole_row
-from .near import KEEPS, Job, all_days, batches_by_bytes, clusters, matches, require_distinct, saved, sketched, union
+from .near import KEEPS, Job, all_days, batches_by_bytes, clusters, duplicates, matches, require_distinct, saved, sketched, union
 from .tables import Tables
 
 if TYPE_CHECKING:

@@ -8,17 +8,15 @@ its jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import limits
 from ..errors import NearDupError
-from ..store.clustering.edges import UnionFind
 from .sql import F
 from .tables import Tables
+from .tasks import stars
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 LARGER, SMALLER = "larger", "smaller"
@@ -93,21 +91,6 @@ def small_star(edges: DataFrame) -> DataFrame:
 def stars_of_few(edges: DataFrame) -> DataFrame:
     """Each vertex with the smallest of its component, by one task that holds all edges; the smallest has no row."""
     kind = edges.schema[LARGER].dataType.simpleString()
-
-    def stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        found = UnionFind()
-        types: Any = ()
-        for batch in batches:
-            types = batch.schema
-            for larger, smaller in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                found.union(larger, smaller)
-        leaves = [(key, centre) for keys in found.sets() for centre in [min(keys)] for key in keys if key != centre]
-        if leaves:
-            columns = zip(zip(*leaves, strict=True), types, strict=True)
-            yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=types)
-
     return edges.coalesce(1).mapInArrow(stars, f"{LARGER} {kind}, {SMALLER} {kind}")
 
 

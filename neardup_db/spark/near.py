@@ -1,4 +1,4 @@
-"""The steps from texts to clusters. Each step writes its result to Parquet."""
+"""The steps from texts to clusters or duplicates. Each step writes its result to Parquet."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from ..text import TextRules
 from . import meeting
 from .components import components, labels_of
 from .executors import root_cause
-from .sketching import sketch
-from .sql import F, errors, protocol
+from .sql import F, errors, protocol, sql
 from .tables import Tables, read_parquet
-from .verifying import GROUP, arrow_type, compare, connect
+from .tasks import compare, connect, decide, sketch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,6 +110,18 @@ def _saved(spark: SparkSession, folder: str, name: str, columns: Sequence[str]) 
     return frame
 
 
+def all_days(frames: Sequence[DataFrame]) -> DataFrame:
+    """The fingerprints of several days with day numbers. Raises ParameterError if the key types differ."""
+    kinds = {frame.schema["key"].dataType.simpleString() for frame in frames}
+    if len(kinds) > 1:
+        raise ParameterError(f"the keys of some days are {' and '.join(sorted(kinds))}: give keys of one type")
+    return union(frame.select("key", *_FINGERPRINTS, F.lit(day).alias("day")) for day, frame in enumerate(frames))
+
+
+def union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda whole, frame: whole.unionByName(frame), frames)
+
+
 def require_distinct(keys: DataFrame) -> None:
     """Raises DuplicateKeyError for repeated keys; this shuffles only the keys."""
     repeated = keys.groupBy("key").agg(F.count(F.lit(1)).alias("n")).where("n > 1").limit(3).collect()
@@ -158,11 +169,16 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, job: Job) 
     return Matches(found, edges, led)
 
 
+_GROUP = ["bucket", "slice", "size", "asks", "known", "key", "value"]
+"""Columns of group rows, ordered by bucket, slice and asks, so that groups are contiguous. size: the number of rows in the group;
+asks: whether a document is compared with those before it; known: the label of its component, or null."""
+
+
 def _verified(groups: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
-    rows = groups.join(values, "key").select(*GROUP)
+    rows = groups.join(values, "key").select(*_GROUP)
     together = rows.repartition("bucket", "slice").sortWithinPartitions("bucket", "slice", "asks", "key")
     kind = groups.schema["key"].dataType.simpleString()
-    return together.mapInArrow(partial(connect, scheme, arrow_type(kind)), f"key_a {kind}, key_b {kind}, similarity double")
+    return together.mapInArrow(partial(connect, scheme), f"key_a {kind}, key_b {kind}, similarity double")
 
 
 # ---- clusters ---------------------------------------------------------------------------------------------------------------
@@ -182,12 +198,14 @@ def clusters(tables: Tables, documents: DataFrame, edges: DataFrame, job: Job, e
     answer = answer.select("key", "cluster", "representative", "similarity")
     counted = {"clustered": F.count(F.col("cluster")), "measured": F.count(F.col("similarity"))}
     frame, counts = tables.write(answer, "clusters", path=job.path("clusters"), **counted)
-    if counts != {"rows": expected, "clustered": figures["rows"], "measured": figures["rows"]}:
-        raise NearDupError(
-            f"{expected:,} documents came in and {counts['rows']:,} went out, {counts['clustered']:,} of {figures['rows']:,} in "
-            f"clusters and {counts['measured']:,} compared: a table was lost or changed between two steps; no result was given"
-        )
+    _require({"rows": expected, "clustered": figures["rows"], "measured": figures["rows"]}, counts)
     return frame
+
+
+def _require(expected: dict[str, int], found: dict[str, int]) -> None:
+    if found != expected:
+        counts = ", ".join(f"{found[name]:,} of {count:,} {name}" for name, count in expected.items())
+        raise NearDupError(f"{counts}: a table was lost or changed between two steps; no result was given")
 
 
 def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
@@ -199,13 +217,38 @@ def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> Data
     return both.mapInArrow(partial(compare, scheme), f"key {kind}, similarity double")
 
 
-def all_days(frames: Sequence[DataFrame]) -> DataFrame:
-    """The fingerprints of several days with day numbers. Raises ParameterError if the key types differ."""
-    kinds = {frame.schema["key"].dataType.simpleString() for frame in frames}
-    if len(kinds) > 1:
-        raise ParameterError(f"the keys of some days are {' and '.join(sorted(kinds))}: give keys of one type")
-    return union(frame.select("key", *_FINGERPRINTS, F.lit(day).alias("day")) for day, frame in enumerate(frames))
+# ---- duplicates --------------------------------------------------------------------------------------------------------------
+
+_ROWS = ["label", "size", "key", "value"]
+"""Input columns of a task, ordered by label and preference. size: the number of rows in the component."""
 
 
-def union(frames: Iterable[DataFrame]) -> DataFrame:
-    return reduce(lambda whole, frame: whole.unionByName(frame), frames)
+def duplicates(tables: Tables, documents: DataFrame, found: Matches, job: Job) -> DataFrame:
+    """(key, duplicate_of, similarity) of today's documents in components, written. duplicate_of is null for a kept document.
+
+    The preferred one of documents with equal values decides for all, so only its value is sent to the executors.
+    """
+    labels = labels_of(components(tables, found.edges, "components", job.max_rounds))
+    is_new, is_leader = F.col("day") == job.today, F.col("leader") == F.col("key")
+    component = sql.Window.partitionBy("label")
+    members = found.leaders.select("key", "day", "token_count", "leader").join(labels, "key")
+    members = members.withColumn("any", F.max(is_new).over(component)).where("any").drop("any")
+    members = members.withColumn("size", F.sum(is_leader.cast("long")).over(component))
+    compared = is_leader & (F.col("size") > 1)
+    members, figures = tables.write(
+        members, "members", new=F.count(F.when(is_new, True)), compared=F.count(F.when(compared, True))
+    )
+    rows = members.where(compared).join(documents.select("key", "value"), "key").repartition("label")
+    rows = rows.sortWithinPartitions("label", meeting.preference(job.keep).order).select(*_ROWS)
+    kind = rows.schema["key"].dataType.simpleString()
+    verdicts = rows.mapInArrow(partial(decide, job.scheme), f"key {kind}, duplicate_of {kind}, similarity double")
+    decided, counts = tables.write(verdicts, "decided")
+    _require({"rows": figures["compared"]}, counts)
+    verdicts = decided.withColumnRenamed("key", "leader").withColumnRenamed("duplicate_of", "of_leader")
+    new = members.where(is_new).join(verdicts, "leader", "left")
+    duplicate_of = F.coalesce("of_leader", F.when(~is_leader, F.col("leader"))).alias("duplicate_of")
+    similarity = F.when(F.col("size") == 1, 1.0).otherwise(F.col("similarity")).alias("similarity")
+    answer = new.select("key", duplicate_of, similarity)
+    frame, counts = tables.write(answer, "duplicates", path=job.path("duplicates"), measured=F.count(F.col("similarity")))
+    _require({"rows": figures["new"], "measured": figures["new"]}, counts)
+    return frame

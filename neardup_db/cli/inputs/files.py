@@ -150,28 +150,27 @@ class InputFile:
         return 0 if self._raw.closed else self._raw.tell()
 
     def head(self, most: int) -> bytes:
-        try:
-            return cast(bytes, self._stream.peek(most)[:most])
-        except Exception as error:
-            self._raise_damage(error)
-            raise
+        return self._checked(self._stream.peek, most)[:most]
 
     def readline(self, limit: int) -> bytes:
         """The next line with its line end, at most `limit` bytes; b"" at the end of the file."""
-        try:
+        try:  # the call of _checked would cost more than that of readline
             return self._readline(limit)
         except Exception as error:
             self._raise_damage(error)
             raise
 
     def read(self, size: int) -> bytes:
+        data = self._checked(self._stream.read, size)
+        self._read_bytes += len(data)
+        return data
+
+    def _checked(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
-            data = cast(bytes, self._stream.read(size))
+            return read(size)
         except Exception as error:
             self._raise_damage(error)
             raise
-        self._read_bytes += len(data)
-        return data
 
     def read_from(self, start: int, size: int) -> bytes:
         """At most `size` bytes from `start`, which must not be before the end of the last read, because compressed data is read
@@ -193,15 +192,12 @@ class InputFile:
         if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
             raise FileError(f"{self.name}: not zstd data, or damaged ({error}); unpack it or copy the file again") from error
 
-    def close(self) -> None:
-        self._stream.close()
-        self._raw.close()
-
     def __enter__(self) -> InputFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self._stream.close()
+        self._raw.close()
 
 
 def state_of(status: os.stat_result) -> tuple[int, int]:

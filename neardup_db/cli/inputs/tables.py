@@ -327,16 +327,19 @@ class TableSource(Copied):
         self, batches: Iterable[Any], like: Path, output: Path, target: Path, meter: Meter, marks: Marks | None, edit: None
     ) -> None:
         schema = self.schema if marks is None else self._marked_schema(marks)
-        with self.opened(like) as file, self._writable(), contextlib.closing(file.output(output, schema)) as table:
-            for rows, here in batches:
-                columns = list(rows.batch.columns)
-                if not here.all():
-                    columns = [_chosen(self.pa, column, here) for column in columns]
-                if marks is not None:
-                    columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
-                if len(columns[0]):
-                    table.write_batch(self.pa.RecordBatch.from_arrays(columns, schema=schema))
-                meter.advance(self.position)
+        try:
+            with self.opened(like) as file, contextlib.closing(file.output(output, schema)) as table:
+                for rows, here in batches:
+                    columns = list(rows.batch.columns)
+                    if not here.all():
+                        columns = [_chosen(self.pa, column, here) for column in columns]
+                    if marks is not None:
+                        columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
+                    if len(columns[0]):
+                        table.write_batch(self.pa.RecordBatch.from_arrays(columns, schema=schema))
+                    meter.advance(self.position)
+        except self.pa.ArrowException as error:  # system errors belong to the output
+            raise FileError(f"{self.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
 
     def _row_mask(self, of_records: Any) -> Any:
         left_out = self.left_out
@@ -374,14 +377,6 @@ class TableSource(Copied):
                 f"fill the column {'.'.join(self.id_column or ())!r}, or name another with --id-field"
             )
         return [pa.array(values, schema.field(name).type) for name, values in columns.items()]
-
-    @contextlib.contextmanager
-    def _writable(self) -> Iterator[None]:
-        """System errors belong to the output."""
-        try:
-            yield
-        except self.pa.ArrowException as error:
-            raise FileError(f"{self.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
 
 
 def _column_of(array: Any) -> arrow.Column:
