@@ -16,11 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from .. import limits, native
 from ..arrays import np
-from ..errors import DiskFullError, ShortTextsWarning
+from ..errors import ShortTextsWarning
 from ..index import Index
 from ..located import LocatedTexts
 from ..native import trim_memory
@@ -116,9 +114,6 @@ class Buckets:
             part = np.concatenate([self._runs.numbers_between(run[low], run[high]) for run in bounds.tolist()])
             part.sort()
             yield part
-
-
-OF_DATABASE = (DiskFullError, apsw.FullError)  # exceptions raised by an index on a full disk
 
 
 @dataclass(frozen=True, slots=True)

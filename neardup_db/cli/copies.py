@@ -64,12 +64,7 @@ class Copy(NamedTuple):
 
 @contextlib.contextmanager
 def copied(
-    paths: Sequence[Path],
-    reading: ReadOptions,
-    options: dict[str, Any],
-    others: Mapping[str, Path | None],
-    kept: Sequence[Path],
-    errors: tuple[type[Exception], ...] = (OSError,),
+    paths: Sequence[Path], reading: ReadOptions, options: dict[str, Any], others: Mapping[str, Path | None], kept: Sequence[Path]
 ) -> Iterator[Copy]:
     """The input of `paths`, opened after all outputs were checked. options: the `output_options` are removed; others: more output
     files by option; kept: more paths that no output may replace."""
@@ -87,7 +82,7 @@ def copied(
         check_output(path, force, (*paths, *kept), folder=None if path == output else False)
         if path != output and format_of(path) in TABLE_FORMATS:
             raise ParameterError(f"{path}: {' and '.join(others)} are written as JSON lines, CSV or TSV; name such a file")
-    with scratch_folder(tmp or _folder_beside(output), errors) as folder:
+    with scratch_folder(tmp or _folder_beside(output)) as folder:
         source = open_source(paths, reading, folder)
         for path in files:
             check_apart(path, source.files)

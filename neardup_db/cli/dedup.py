@@ -21,7 +21,7 @@ from ..system import is_reader_gone
 from . import common, indexes
 from .choices import ADDED_FIELDS, KeepOption, check_fields, open_against
 from .common import Results
-from .comparing import OF_DATABASE, Comparison, Plan
+from .comparing import Comparison, Plan
 from .copies import RunCounts, copied, output_options
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.opening import paths_named
@@ -80,7 +80,7 @@ def dedup(
     if not against and (measure is not None or common.is_option_given("against_name")):
         raise click.UsageError("--measure and --against-name require --against")
     others = {"--pairs": options["pairs"], "--clusters": options["clusters"]}
-    with copied(paths_named(sources), reading, options, others, against, (OSError, *OF_DATABASE)) as copy:
+    with copied(paths_named(sources), reading, options, others, against) as copy:
         source = copy.source
         check_fields(source, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = copy.folder if mark else None

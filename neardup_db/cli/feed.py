@@ -46,7 +46,6 @@ def feed(
             told = _add(index, source, piece, [arguments(record) for record in piece], options)
         committed(len(piece))
         report = sum_of_reports(report, told, meter.records)
-        meter.record_bytes += sum(record.size_bytes for record in piece)
         meter.advance(source.position, len(piece), report.matched)
     return report
 

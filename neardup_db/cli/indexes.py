@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import click
 
-from ..errors import ParameterError, ShortTextsWarning
+from ..errors import DiskFullError, ParameterError, ShortTextsWarning
 from ..index import Index
 from ..parameters import check_key
 from ..schemes import MinHash, Scheme
@@ -68,12 +70,15 @@ def open_or_create(path: Path, scheme: Scheme | None = None, **settings: Any) ->
 
 @contextlib.contextmanager
 def scratch_index(folder: Path, scheme: Scheme, rules: TextRules | None, **settings: Any) -> Iterator[Index]:
-    """A temporary index in a folder, without the safety of a stored one."""
+    """A temporary index in a folder, without the safety of a stored one. A full disk raises OSError, as other files do."""
     with (
         contextlib.closing(open_scratch(str(folder / "index.db"))) as connection,
         Index(connection, scheme, text=rules, record_matches=False, **settings) as index,
     ):
-        yield index
+        try:
+            yield index
+        except (DiskFullError, apsw.FullError) as error:
+            raise OSError(errno.ENOSPC, str(error)) from error
 
 
 def new_index_settings(options: dict[str, Any]) -> dict[str, Any]:

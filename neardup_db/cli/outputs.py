@@ -149,21 +149,20 @@ def write_page(path: Path, html: str) -> None:
         print_note(f"wrote {path}")
 
 
-def room_for(path: Path, errors: tuple[type[Exception], ...] = (OSError,)) -> contextlib.AbstractContextManager[None]:
+def room_for(path: Path) -> contextlib.AbstractContextManager[None]:
     place = "standard output" if path == STDOUT else path if is_stream(path) else path.absolute().parent
-    return room_in(place, "name an output on another one", errors)
+    return room_in(place, "name an output on another one")
 
 
 @contextlib.contextmanager
-def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+def room_in(place: Path | str, remedy: str) -> Iterator[None]:
     try:
         yield
-    except errors as error:
-        if isinstance(error, OSError):
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            if error.filename is not None:
-                place = Path(os.fsdecode(error.filename)).absolute().parent
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        if error.filename is not None:
+            place = Path(os.fsdecode(error.filename)).absolute().parent
         full = NearDupError(f"{place}: no room is left: make room on its disk, or {remedy}")
         if before := afterword(error):
             add_afterword(full, before.removeprefix("; "))
@@ -171,12 +170,12 @@ def room_in(place: Path | str, remedy: str, errors: tuple[type[Exception], ...] 
 
 
 @contextlib.contextmanager
-def scratch_folder(place: Path | None = None, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[Path]:
+def scratch_folder(place: Path | None = None) -> Iterator[Path]:
     """A new folder for temporary files, in `place` of --tmp or where Python makes them."""
     option, prefix = ("the variable TMPDIR", "neardup-") if place is None else ("--tmp", ".neardup-")
     remedy = f"name a folder for temporary files on another one with {option}"
     with (
-        room_in(place or Path(tempfile.gettempdir()), remedy, errors),
+        room_in(place or Path(tempfile.gettempdir()), remedy),
         tempfile.TemporaryDirectory(prefix=prefix, dir=place) as folder,
     ):
         yield Path(folder)

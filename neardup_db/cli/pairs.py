@@ -15,7 +15,7 @@ import click
 from ..values import Pair
 from . import common, indexes
 from .common import Results
-from .comparing import OF_DATABASE, Comparison, Plan
+from .comparing import Comparison, Plan
 from .copies import Copy, RunCounts
 from .inputs.files import STDIN, is_stream
 from .inputs.opening import open_source
@@ -81,7 +81,7 @@ def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]
 def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
     rules, reading = common.text_rules(options), common.read_options(options, typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
-    with scratch_folder(errors=(OSError, *OF_DATABASE)) as folder, contextlib.ExitStack() as stack:
+    with scratch_folder() as folder, contextlib.ExitStack() as stack:
         source = stack.enter_context(contextlib.closing(open_source(paths, reading, folder)))
         counts = RunCounts()
         with told_as(), indexes.warnings_as_notes():

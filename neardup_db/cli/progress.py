@@ -27,7 +27,6 @@ class Meter:
         self._task = self._progress.add_task(title, total=max(total_bytes, 1), rates="")
         self._started = self._drawn = time.monotonic()
         self.records = 0
-        self.record_bytes = 0
 
     def __enter__(self) -> Meter:
         if not self._progress.disable:
