@@ -164,7 +164,7 @@ def test_search_options(tmp_path: Path) -> None:
     assert keys_of(search(path, measure="containment", threshold="0.9")) == ["a", "long"]
     for sent, reason in (
         ({"threshold": "0.1"}, "threshold=0.1 is below 0.4"),
-        ({"threshold": "<i>"}, "threshold=&#x27;&lt;i&gt;&#x27; is not a number"),
+        ({"threshold": "<i>"}, "threshold=&#x27;&lt;i&gt;&#x27;: give a number"),
         ({"limit": "-1"}, "limit=&#x27;-1&#x27; is not a whole number"),
         ({"group": "77"}, "group=77 is not a group"),
     ):

@@ -17,7 +17,7 @@ from typing import Any
 from datasette import hookimpl
 
 from .foreign import load_functions
-from .routes import ROUTES, has_indexes
+from .routes import ROUTES, names_in
 
 
 @hookimpl
@@ -40,8 +40,7 @@ def menu_links(datasette: Any) -> list[dict[str, str]]:
 @hookimpl
 def database_actions(datasette: Any, database: str) -> Callable[[], Awaitable[list[dict[str, str]]]]:
     async def links() -> list[dict[str, str]]:
-        if not await has_indexes(datasette.get_database(database)):
-            return []
-        return [{"href": datasette.urls.path("/-/neardup"), "label": "Near-duplicates"}]
+        found: list[dict[str, str]] = menu_links(datasette) if await names_in(datasette.get_database(database)) else []
+        return found
 
     return links

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +37,10 @@ MAX_NUMBER = (1 << 63) - 1
 
 
 class Problem(Exception):
-    """An error page. The argument is the reason, which is shown."""
+    """An error page."""
 
-    title, status = "Not found", 404
-
-
-class TooLarge(Problem):
-    title, status = "Too large", 413
+    def __init__(self, reason: str, title: str = "Not found", status: int = 404) -> None:
+        super().__init__(reason, title, status)
 
 
 def value_html(value: object) -> Markup:
@@ -283,8 +281,10 @@ def search(db: Cursor, name: str, sent: Mapping[str, str] | None) -> dict[str, A
 def _answer(db: Cursor, name: str, index: Index, sent: Mapping[str, str]) -> tuple[list[Entry], str | None]:
     subject = sent.get("text", "").replace("\r\n", "\n")  # browsers submit \r\n at line ends
     options: dict[str, Any] = {"limit": min(_integer(sent, "limit", MATCHES), MOST_MATCHES), "group": _group(db, name, sent)}
-    if sent.get("threshold", "").strip():
-        options["threshold"] = _fraction(sent["threshold"])
+    if threshold := sent.get("threshold", "").strip():
+        options["threshold"] = threshold  # a text is refused like a number out of range
+        with suppress(ValueError):
+            options["threshold"] = float(threshold)
     if index.scheme.takes_text:
         if sent.get("measure") == "containment":
             options["measure"] = "containment"
@@ -319,10 +319,3 @@ def _integer(sent: Mapping[str, str], name: str, fallback: int) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise ParameterError(f"{name}={text!r} is not a whole number of 0 or more")
     return int(text)
-
-
-def _fraction(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ParameterError(f"threshold={text!r} is not a number from 0 to 1") from error

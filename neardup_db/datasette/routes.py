@@ -105,16 +105,15 @@ class Visit:
         return _number(self.request.args.get(name), fallback, most)
 
     async def form(self) -> dict[str, str]:
-        """The submitted form. Raises TooLarge, whatever the headers say of its size."""
+        """The submitted form. Raises Problem for one that is too large, whatever the headers say of its size."""
         body, more = bytearray(), True
         while more:
             message = await self.request.receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > MOST_BYTES:
-                raise contents.TooLarge(
-                    f"The form is larger than {MOST_BYTES >> 20} MB: search for such a text with neardup query."
-                )
+                why = f"The form is larger than {MOST_BYTES >> 20} MB: search for such a text with neardup query."
+                raise Problem(why, "Too large", 413)
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, errors="replace"))
 
     async def read(self, ask: Callable[[Cursor, str], Any]) -> Any:
@@ -158,22 +157,19 @@ def page(show: Callable[[Visit], Awaitable[Any]]) -> Page:
         try:
             return await show(visit)
         except Problem as error:
-            title, status, problem = error.title, error.status, str(error)
+            problem = error
         except ParameterError as error:
-            title, status, problem = "Wrong value", 400, str(error)
+            problem = Problem(str(error), "Wrong value", 400)
         except NearDupError as error:
             cannot = "This could not be written" if show.__name__ == "decide_page" else "This index cannot be read"
-            title, status, problem = cannot, 500, str(error)
-        return await visit.render("neardup_problem.html", {"title": title, "problem": problem}, status)
+            problem = Problem(str(error), cannot, 500)
+        reason, title, status = problem.args
+        return await visit.render("neardup_problem.html", {"title": title, "problem": reason}, status)
 
     return route
 
 
-async def has_indexes(db: Any) -> bool:
-    return bool(await _names(db))
-
-
-async def _names(db: Any) -> list[str]:
+async def names_in(db: Any) -> list[str]:
     def in_thread(connection: Any) -> list[str]:
         with reading(connection) as cursor:
             return index_names(cursor)
@@ -191,7 +187,7 @@ async def indexes(visit: Visit) -> Any:
         if name == "_internal" or not await visit.may_see(name):
             continue
         try:
-            names = await _names(db)
+            names = await names_in(db)
         except NearDupError as error:
             problems.append(f"{name}: {error}")
             continue
