@@ -55,13 +55,7 @@ class Contamination(RunCounts):
 @common.text_options
 @common.input_options
 def decontaminate(
-    sources: tuple[Path, ...],
-    tests: tuple[Path, ...],
-    test_fields: tuple[str, ...],
-    drop: str,
-    report: Path | None,
-    shortest: int,
-    **options: Any,
+    sources: tuple[Path, ...], tests: tuple[Path, ...], test_fields: tuple[str, ...], drop: str, shortest: int, **options: Any
 ) -> Results:
     """A passage is a run of --shortest words in a row; case, punctuation and Unicode forms do not matter. No such record is
     missed, and none is dropped without one. Only TEST is indexed, in a temporary file: TRAIN streams past it and may have any
@@ -74,7 +68,7 @@ def decontaminate(
     """
     rules = common.text_rules(options) or TextRules()
     reading = common.read_options(options, one_header=True, typed_ids=True)
-    paths, test_paths = paths_named(sources), paths_named(tests)
+    paths, test_paths, report = paths_named(sources), paths_named(tests), options["report"]
     if STDIN in paths and STDIN in test_paths:
         raise click.UsageError("Only one of TRAIN and --test can be standard input (-): name a file for the other")
     with copied(paths, reading, options, {"--report": report}, test_paths) as copy:

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from ..index import Index
-from ..parameters import Measure
 from ..show.explanation import shared_rows_text, still_connected, verdict
 from ..values import MatchExplanation, flat_rows
 from . import common, indexes
@@ -22,7 +21,6 @@ from .outputs import check_output, write_page
 MOST = 12  # the maximum number of differences, of shingles, and of shared candidate rows, printed
 
 
-
 @common.index_command()
 @click.argument("subject", metavar="TEXT | KEY KEY", nargs=-1, required=True)
 @click.option("--threshold", type=float, help="With TEXT: minimum similarity, at or above the index's threshold.")
@@ -32,18 +30,7 @@ MOST = 12  # the maximum number of differences, of shingles, and of shared candi
 @common.html_options
 @common.key_type_option
 @click.option("--group", metavar="NAME", help="With TEXT: the group to search, as in neardup query.")
-def explain(
-    index: Index,
-    subject: tuple[str, ...],
-    threshold: float | None,
-    measure: Measure | None,
-    text_a: Path | None,
-    text_b: Path | None,
-    html: Path | None,
-    force: bool,
-    key_type: str,
-    group: str | None,
-) -> Results:
+def explain(index: Index, subject: tuple[str, ...], html: Path | None, force: bool, key_type: str, **options: Any) -> Results:
     """With TEXT (or - for standard input): the query plan, the rows that each step reads and the time it takes. With two KEYs:
     the verdict and similarity, the candidate rows and shingles in both, and the words that differ. --html shows both texts.
 
@@ -55,9 +42,10 @@ def explain(
     """
     if len(subject) > 2:
         raise click.UsageError("Give either TEXT, in quotation marks, or two KEYs")
-    if len(subject) == 2 and (threshold is not None or measure is not None or group is not None):
+    threshold, measure, group, *files = (options[name] for name in ("threshold", "measure", "group", "text_a", "text_b"))
+    if len(subject) == 2 and (threshold, measure, group) != (None, None, None):
         raise click.UsageError("--threshold, --measure and --group go with TEXT, not with two KEYs")
-    if len(subject) == 1 and (text_a or text_b or html):
+    if len(subject) == 1 and any((*files, html)):
         raise click.UsageError("--text-a, --text-b and --html go with two KEYs, not with TEXT")
     if html == STDOUT and common.is_json():
         raise click.UsageError("--json and --html - both write to standard output; name a file for the page")
@@ -70,8 +58,8 @@ def explain(
     if html is not None:
         check_output(html, force, indexes.index_files())
     first, second = (common.parse_key(key, key_type) for key in subject)
-    texts = [None if path is None else path.read_bytes() for path in (text_a, text_b)]
-    match = index.explain_match(first, second, text_a=texts[0], text_b=texts[1])
+    text_a, text_b = (None if path is None else path.read_bytes() for path in files)
+    match = index.explain_match(first, second, text_a=text_a, text_b=text_b)
     if html is not None:
         write_page(html, match.html())
     yield {**as_json_value(match), "jaccard": match.jaccard}, _match_lines(match) if html is None else ()

@@ -97,9 +97,7 @@ def _shown(passage: Passage, text: str | None, against: Key | None = None) -> tu
 @click.option("--tmp", type=common.existing_folder, help="Folder for the temporary index.")
 @common.text_options
 @common.input_options
-def boilerplate(
-    sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, **options: Any
-) -> Results:
+def boilerplate(sources: tuple[Path, ...], shortest: int, at_least: int, limit: int, tmp: Path | None, **options: Any) -> Results:
     """These are footers, licences and the like; the most frequent come first. IN as for neardup dedup. Copies of a text count
     once. Each line has the number of texts, the number of tokens, the record that has the passage first, and the passage. With
     --json each passage is an object. Exit code 1 if there is none. A temporary index of all records is made: about as large as

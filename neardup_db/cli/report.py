@@ -28,16 +28,7 @@ _share, _above_0 = common.NumberRange(0, 1), common.NumberRange(0, 1, min_open=T
 @click.option("--title", help="Title of the report.  [default: the name of the file]")
 @click.option("--force", is_flag=True, help="Replace outputs that exist.")
 @common.name_option
-def report(
-    index_path: Path,
-    output: Path | None,
-    svg: Path | None,
-    clusters: int,
-    members: int,
-    title: str | None,
-    force: bool,
-    name: str,
-) -> None:
+def report(index_path: Path, output: Path | None, svg: Path | None, force: bool, name: str, **options: Any) -> None:
     """The report has key figures, charts (similarity of matches, cluster sizes, duplicates over time, recall), and the largest
     clusters, with stored texts side by side with the earliest one. The file needs no other file and runs no script. --svg omits
     charts without data.
@@ -58,7 +49,8 @@ def report(
             if path is not None:
                 check_output(path, force, indexes.index_files())
         if output is not None:
-            write_page(output, report_page(index, title or index_path.name, clusters, members))
+            title = options["title"] or index_path.name
+            write_page(output, report_page(index, title, options["clusters"], options["members"]))
         for path, drawing in drawings.items():
             write_page(path, drawing)
 

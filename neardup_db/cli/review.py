@@ -68,9 +68,7 @@ def _decide(decide: Callable[..., int], keys: tuple[str, ...], key_type: str, to
 @click.option("--note", metavar="TEXT", help="A note for the list.")
 @click.option("--list", "listing", is_flag=True, help="Print the allowed texts instead.")
 @common.key_type_option
-def allow(
-    index: Index, text: str | None, key: str | None, note: str | None, listing: bool, key_type: str
-) -> Results:
+def allow(index: Index, text: str | None, key: str | None, note: str | None, listing: bool, key_type: str) -> Results:
     """Use it for greetings, footers and automatic replies. Stored documents like TEXT leave their clusters, and new ones are
     stored without a match. INDEX stores the fingerprint of TEXT, and TEXT itself only if it stores texts. The list has number,
     time, note and text. Exit code 1 if the list is empty.

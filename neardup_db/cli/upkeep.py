@@ -97,9 +97,7 @@ def rebuild(index: Index, compact: bool, **options: Any) -> Results:
     neardup rebuild articles.db --threshold 0.9 --compact
     neardup rebuild articles.db --scheme simhash --max-distance 5
     """
-    index.rebuild(
-        scheme=common.scheme_of(options, index.scheme), text=common.text_rules(options, index.text_rules), **options
-    )
+    index.rebuild(scheme=common.scheme_of(options, index.scheme), text=common.text_rules(options, index.text_rules), **options)
     if compact:
         index.compact()
     documents, size = len(index), indexes.index_files()[0].stat().st_size

@@ -7,7 +7,7 @@ An index with the same settings has identical fingerprints, buckets and verdicts
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ParameterError
 from ..native import lib, text_of
@@ -66,7 +66,8 @@ def near_duplicates(
     The work is complete on return. Raises ParameterError, DuplicateKeyError for a repeated key, MismatchError if earlier days
     have other settings, and NearDupError if a step returns unexpected rows or max_rounds is too low.
     """
-    job = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
+    others = {"keep": keep, "earlier": earlier, "save": save, "work_dir": work_dir, "max_rounds": max_rounds}
+    job = _checked(scheme, rules, exact, **others)
     return _answer(df, key, text, job, "clusters")
 
 
@@ -101,7 +102,8 @@ def deduplicate(
     task is bounded by the kept rows of one cluster.
     """
     check_flag("connected", connected)
-    job = _checked(scheme, rules, exact, keep, earlier, save, work_dir, max_rounds)
+    others = {"keep": keep, "earlier": earlier, "save": save, "work_dir": work_dir, "max_rounds": max_rounds}
+    job = _checked(scheme, rules, exact, **others)
     check_frame(df)
     if key is None:  # columns that share a name are refused now, before the work
         _ = df.select(whole_row(df)).schema
@@ -136,27 +138,19 @@ def _answer(df: DataFrame, key: str | None, text: str, job: Job, name: Literal["
     return answer
 
 
-def _checked(
-    scheme: MinHash | None,
-    rules: TextRules | None,
-    exact: bool,
-    keep: str,
-    earlier: Sequence[str],
-    save: str | None,
-    work_dir: str | None,
-    max_rounds: int,
-) -> Job:
+def _checked(scheme: MinHash | None, rules: TextRules | None, exact: bool, **others: Any) -> Job:
     check_flag("exact", exact)
+    earlier = others["earlier"]
     if not isinstance(earlier, (list, tuple)) or not all(isinstance(folder, str) for folder in earlier):
         raise ParameterError(f"earlier={quoted(earlier)}: give a list of folders, each a str")
-    for name, folder in (("save", save), ("work_dir", work_dir)):
-        check_kind(name, folder, str, "a folder as a str, or None")
-    check_choice("keep", keep, KEEPS)
-    check_integer("max_rounds", max_rounds, 1)
+    for name in ("save", "work_dir"):
+        check_kind(name, others[name], str, "a folder as a str, or None")
+    check_choice("keep", others["keep"], KEEPS)
+    check_integer("max_rounds", others["max_rounds"], 1)
     check_kind("rules", rules, TextRules, "TextRules, or None")
     check_kind("scheme", scheme, MinHash, "a MinHash, e.g. MinHash(threshold=0.8)")
     scheme, rules = scheme or MinHash(), rules or TextRules()
     if scheme.given.get("exact", exact) != exact:
         raise ParameterError(f"exact={exact}, but the scheme is {scheme!r}: say it once, or the same")
     rules.settings()  # raises ParameterError for functions that executors cannot import
-    return Job(scheme.with_exact(exact), rules, keep, earlier, save, work_dir, max_rounds)
+    return Job(scheme.with_exact(exact), rules, **others)
