@@ -78,7 +78,8 @@ def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) 
         given = options["expires_in"]
         expiry = check_expiry(None, common.parse_duration("--expires-in", given) if given else None)
     path = options["outcomes"]
-    outcomes = None if path is None else outcome_file(path, options["force"], index_path, paths_named(sources))
+    if path is not None:
+        _check_outcomes(path, options["force"], index_path, paths_named(sources))
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
         source = open_source(sources, replace(reading, other_fields=None if options["metadata"] else ()), folder)
@@ -86,8 +87,7 @@ def add(index_path: Path, sources: tuple[Path, ...], name: str, **options: Any) 
             check_apart(path, source.files)
         index = stack.enter_context(indexes.open_or_create(index_path, scheme, text=rules, name=name, **known))
         meter = stack.enter_context(Meter("Add", source.size_bytes))
-        if outcomes is not None:
-            stack.enter_context(outcomes.writing())
+        outcomes = None if path is None else stack.enter_context(OutcomeFile(path).writing())
         report, wordless = _add(index, source, meter, options, expiry, outcomes)
         nothing = without_words(index.text_rules, index.scheme)
     seconds, skipped = time.monotonic() - started, report.skipped + source.skipped
@@ -147,6 +147,9 @@ def _lines(report: AddReport, records: int, skipped: int, wordless: int, nothing
     yield speed
 
 
+_OUTCOME = ("key", "outcome", "match", "similarity", "distance", "reason", "file", "line")
+
+
 class OutcomeFile:
     """Records each outcome as it happens and writes the outcomes of committed records. A record that could not be read has a line
     in its input position, too."""
@@ -160,13 +163,13 @@ class OutcomeFile:
         self._is_incomplete = False  # writing failed, so committed records are missing from the file
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[OutcomeFile]:
         """After an error the file holds the committed records, if any."""
         error: BaseException | None = None
         try:
             with written(self._path) as self._file:
                 try:
-                    yield
+                    yield self
                     self._write_unread()
                     self.write(0)
                 except BaseException as raised:
@@ -206,19 +209,12 @@ class OutcomeFile:
             self._write_line(place, place.key, "skipped", None, place.reason)
 
     def _write_line(self, place: Problem, key: Key | None, outcome: Outcome, match: Match | None, reason: str | None) -> None:
-        found = (None, None, None) if match is None else (as_json_value(match.key), match.similarity, match.distance)
-        line = {
-            "key": as_json_value(key),
-            "outcome": outcome,
-            **dict(zip(("match", "similarity", "distance"), found, strict=True)),
-            "reason": reason,
-            "file": place.file,
-            "line": place.line,
-        }
-        self._told.append(json_line(line) + "\n")
+        other, *score = (None, None, None) if match is None else (match.key, match.similarity, match.distance)
+        values = (as_json_value(key), outcome, as_json_value(other), *score, reason, place.file, place.line)
+        self._told.append(json_line(dict(zip(_OUTCOME, values, strict=True))) + "\n")
 
 
-def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Path]) -> OutcomeFile:
+def _check_outcomes(path: Path, force: bool, index_path: Path, inputs: Iterable[Path]) -> None:
     if path == STDOUT or is_stream(path):
         raise ParameterError(f"--outcomes {path}: outcomes are written when they are committed; name a file")
     if real_path(path) == real_path(index_path):
@@ -226,4 +222,3 @@ def outcome_file(path: Path, force: bool, index_path: Path, inputs: Iterable[Pat
     check_output(path, force, inputs)
     if format_of(path) not in (None, "jsonl"):
         raise ParameterError(f"{path}: outcomes are written as JSON lines; name a .jsonl file")
-    return OutcomeFile(path)

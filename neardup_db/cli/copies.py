@@ -104,9 +104,10 @@ def _check_kinds(source: Source, paths: Sequence[Path], output: Path, shards: bo
     """Records are copied unchanged, so the output needs the input's format."""
     if source.format == "folder" and len(paths) > 1:
         raise ParameterError(f"{source.name}: a folder of texts cannot be combined with other inputs, as it is copied")
-    if source.format == "folder" and (output == STDOUT or is_stream(output)):
+    streams = output == STDOUT or is_stream(output)
+    if streams and source.format == "folder":
         raise ParameterError(f"a folder of texts cannot go to {output}; name an output folder")
-    if source.format in TABLE_FORMATS and (output == STDOUT or is_stream(output)):
+    if streams and source.format in TABLE_FORMATS:
         raise ParameterError(f"a table cannot go to {output}, where a part of it could look whole; name an output file")
     if output == STDOUT:
         return

@@ -65,11 +65,8 @@ _READING = {
 _ACTING_PRAGMAS = {"incremental_vacuum", "optimize", "shrink_memory", "wal_checkpoint"}
 """Pragmas that have an effect without a value."""
 
-_ASKING_PRAGMAS = {
-    "foreign_key_check", "foreign_key_list", "index_info", "index_list", "index_xinfo", "integrity_check", "quick_check",
-    "table_info", "table_list", "table_xinfo",
-}  # fmt: skip
-"""Pragmas whose value is the subject of a report."""
+_ASKING_PRAGMAS = ("_check", "_info", "_list", "_xinfo")
+"""The ends of pragmas whose value is the subject of a report, as in table_info."""
 
 
 @contextlib.contextmanager
@@ -79,7 +76,7 @@ def _reading_only(connection: Any) -> Iterator[None]:
     def allow(action: int, name: str | None, value: str | None, database: str | None, inner: str | None) -> int:
         if action == apsw.SQLITE_PRAGMA:
             pragma = (name or "").lower()
-            allowed = pragma in _ASKING_PRAGMAS or (value is None and pragma not in _ACTING_PRAGMAS)
+            allowed = pragma.endswith(_ASKING_PRAGMAS) or (value is None and pragma not in _ACTING_PRAGMAS)
         else:
             allowed = action in _READING
         return apsw.SQLITE_OK if allowed else apsw.SQLITE_DENY

@@ -114,7 +114,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     _report(counts, source, time.monotonic() - started, as_json)
 
 
-class Passing:
+class Passing(contextlib.AbstractContextManager["Passing"]):
     """Records that have arrived together form a transaction and are passed on after the commit."""
 
     def __init__(self, index: Index, mark: bool) -> None:
@@ -188,9 +188,6 @@ class Passing:
         if self._mark:
             header, self._add = adding_fields(self._source, MARKS)
         self._output.write(header)
-
-    def __enter__(self) -> Passing:
-        return self
 
     def __exit__(self, *error: Any) -> None:
         if self._open is not None:

@@ -120,7 +120,7 @@ class _ZstdReader(io.RawIOBase):
             self._frame = None
 
 
-class InputFile:
+class InputFile(contextlib.AbstractContextManager["InputFile"]):
     """An open file, decompressed while it is read. `size_bytes`: its size on disk; `state`: its size and modification time when
     opened; `position`: the bytes read on disk."""
 
@@ -191,9 +191,6 @@ class InputFile:
             raise FileError(f"{self.name}: the packed data is damaged or ends early ({error}); copy the file again") from error
         if type(error).__module__.partition(".")[0] in ("zstandard", "zstd"):
             raise FileError(f"{self.name}: not zstd data, or damaged ({error}); unpack it or copy the file again") from error
-
-    def __enter__(self) -> InputFile:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._stream.close()
