@@ -75,8 +75,8 @@ class TableSource(Copied):
         first: Any = None
         for path in self.files:
             with self.opened(path) as table:
-                _decode_names(self.pa, table.schema)
-                first = table.schema if first is None else first
+                if first is None:
+                    first, self._paths = table.schema, _paths(self.pa, table.schema)
                 self._require_equal(first, table.schema, path)
                 if isinstance(table, ParquetFile):
                     table.require_readable()
@@ -93,12 +93,11 @@ class TableSource(Copied):
         )
 
     def _column(self, name: str, fits: Callable[[Any, Any], bool], kinds: str, option: str) -> list[str]:
-        way = _column_path(self.pa, list(self.schema), name)
-        if way is None:
+        if name not in self._paths:
             raise FileError(f"{self.name}: no column {name!r}; it has {self._column_names()}. {_REMEDY}")
+        way, kind = self._paths[name]
         if self.schema.names.count(way[0]) > 1:
             raise FileError(f"{self.name}: {self.schema.names.count(way[0])} columns are called {way[0]!r}: rename all but one")
-        kind = self.type_of(way)
         if not fits(self.pa, kind):
             raise FileError(
                 f"{self.name}: the column {name!r} is {kind}, not {kinds}; the columns are {self._column_names()}. Cast it, or "
@@ -115,12 +114,6 @@ class TableSource(Copied):
                     return None
                 return self._column(name, _is_key, "strings or integers", "--id-field")
         return None
-
-    def type_of(self, way: Sequence[str]) -> Any:
-        kind = self.schema.field(way[0]).type
-        for name in way[1:]:
-            kind = kind.field(name).type
-        return kind
 
     def _column_names(self) -> str:
         shown = [f"{field.name!r} ({field.type})" for field in list(self.schema)[:12]]
@@ -357,7 +350,7 @@ class TableSource(Copied):
     def _marked_schema(self, marks: Marks) -> Any:
         """Integer ids keep their type; other ids are text."""
         pa = self.pa
-        kind = pa.string() if self.id_column is None else self.type_of(self.id_column)
+        kind = pa.string() if self.id_column is None else self._paths[".".join(self.id_column)][1]
         kinds = {"cluster": pa.int64(), "similarity": pa.float64()}
         if pa.types.is_integer(kind):
             kinds["duplicate_of"] = kind
@@ -396,26 +389,17 @@ def _comparable(pa: Any, column: Any) -> Any:
     return column
 
 
-def _decode_names(pa: Any, fields: Any) -> None:
-    for field in fields:
-        str(field.name)
-        kind = _storage(pa, field.type)
-        _decode_names(pa, [kind.field(i) for i in range(kind.num_fields)])
-
-
-def _column_path(pa: Any, fields: Sequence[Any], name: str) -> list[str] | None:
-    """The names that lead to a field: the full name has priority, then dots lead into structs. None if there is no such field."""
-    names = [field.name for field in fields]
-    if name in names:
-        return [name]
-    for i, letter in enumerate(name):
-        if letter == "." and name[:i] in names:
-            kind = fields[names.index(name[:i])].type
-            if pa.types.is_struct(kind):
-                rest = _column_path(pa, [kind.field(k) for k in range(kind.num_fields)], name[i + 1 :])
-                if rest is not None:
-                    return [name[:i], *rest]
-    return None
+def _paths(pa: Any, schema: Any) -> dict[str, tuple[list[str], Any]]:
+    """By the name of each field, the names that lead to it and its type. Dots lead into structs, unless a field has the full
+    name."""
+    found: dict[str, tuple[list[str], Any]] = {}
+    level = [([field.name], field.type) for field in schema]
+    while level:
+        for way, kind in level:
+            found.setdefault(".".join(way), (way, kind))
+        structs = [(way, map(kind.field, range(kind.num_fields))) for way, kind in level if pa.types.is_struct(kind)]
+        level = [([*way, member.name], member.type) for way, members in structs for member in members]
+    return found
 
 
 def _storage(pa: Any, kind: Any) -> Any:
