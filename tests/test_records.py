@@ -180,6 +180,6 @@ def test_a_mark_that_arrives_alone_is_not_the_whole_stream(format_: str) -> None
             os.close(writing)
 
     with contextlib.closing(Arrivals(reading, send)) as arrivals:
-        source = StreamSource(arrivals, ReadOptions(format=format_), "stdin", lambda problem: None)
+        source = StreamSource(arrivals, ReadOptions(format=format_), "stdin")
         assert "one two three" in [*source][-1].text
     os.close(reading)

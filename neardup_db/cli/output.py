@@ -67,25 +67,16 @@ def prepare_streams() -> None:
         else:
             stream.reconfigure(encoding="utf-8", errors=lenient, newline="\n")
     if sys.stdin is None:
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(_ClosedInput()), encoding="utf-8")
+        sys.stdin = _ClosedInput()
 
 
 _FAILING = ("strict", "surrogateescape", "surrogatepass")
 """Error handlers that raise an exception for a character that the encoding lacks."""
 
 
-class _ClosedInput(io.RawIOBase):
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self.fileno()
-
-    def fileno(self) -> int:
+class _ClosedInput:
+    def __getattr__(self, name: str) -> Any:
         raise ParameterError("standard input is closed: redirect it from a file, or from /dev/null")
-
-    def isatty(self) -> bool:
-        return self.fileno() < 0
 
 
 def leave_stdout() -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ import click
 from .. import limits
 from ..errors import ParameterError
 from ..index import Index
-from ..values import Key
+from ..values import MOST_PROBLEMS, Key
 from . import common, indexes
 from .app import handled_signals
 from .inputs.edits import AddFields, adding_fields, require_fields
 from .inputs.encodings import BOM, UTF8, Converter
 from .inputs.files import STDIN, FileError, Inputs, NamedFile
 from .inputs.records import RecordSource
-from .inputs.source import InputRecord, Problem, ReadOptions, RecordError
+from .inputs.source import InputRecord, ReadOptions, RecordError
 from .output import add_afterword, as_json_value, count_text, emit_json, print_note
 from .outputs import scratch_folder
 from .wording import in_command_terms
@@ -37,14 +37,12 @@ MARKS = ("duplicate_of", "similarity")  # the fields that --mark adds
 
 @dataclass
 class Counts:
-    """passed_on: new; duplicates: of a record in the window; known: with an id in the window; skipped: invalid."""
+    """passed_on: new; duplicates: of a record in the window; known: with an id in the window."""
 
     records: int = 0
     passed_on: int = 0
     duplicates: int = 0
     known: int = 0
-    skipped: int = 0
-    problems: list[Problem] = field(default_factory=list)
 
 
 @common.command(has_json=False)
@@ -107,11 +105,10 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
                 signal.signal(other, handler)
 
         stack.enter_context(handled_signals(_ENDING, stop, lambda handler: handler != signal.SIG_IGN))
-        source = StreamSource(arrivals, reading, key, lambda problem: print_note(f"{problem}; skipped"))
+        source = StreamSource(arrivals, reading, key)
+        source.on_left_out = lambda problem: print_note(f"{problem}; skipped") if source.skipped <= MOST_PROBLEMS else None
         passing.run(source)
-    counts = passing.counts
-    counts.skipped, counts.problems = source.skipped, source.problems
-    _report(counts, source, time.monotonic() - started, as_json)
+    _report(passing.counts, source, time.monotonic() - started, as_json)
 
 
 class Passing(contextlib.AbstractContextManager["Passing"]):
@@ -198,10 +195,11 @@ def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool)
     if source.replaced:
         print_note(f"{source.name}: {count_text(source.replaced, 'line')} with invalid UTF-8, read as U+FFFD")
     if as_json:
-        emit_json({**as_json_value(asdict(counts)), "seconds": seconds}, err=True)
+        found = {**asdict(counts), "skipped": source.skipped, "problems": source.problems, "seconds": seconds}
+        emit_json(as_json_value(found), err=True)
         return
     parts = [count_text(counts.duplicates, "near-duplicate")]
-    parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{counts.skipped:,} skipped"] * (counts.skipped > 0)
+    parts += [f"{counts.known:,} of a known id"] * (counts.known > 0) + [f"{source.skipped:,} skipped"] * (source.skipped > 0)
     print_note(f"{count_text(counts.records, 'record')} in {seconds:.1f} s: {counts.passed_on:,} new, {', '.join(parts)}")
 
 
@@ -287,13 +285,13 @@ class Arrivals:
 
 
 class StreamSource(RecordSource):
-    """The records of standard input, which can be read once. `report` is called with each skipped record, up to MOST_PROBLEMS.
-    Without a format, a first line that starts with a brace selects JSON lines, otherwise lines of text."""
+    """The records of standard input, which can be read once. Without a format, a first line that starts with a brace selects JSON
+    lines, otherwise lines of text."""
 
-    def __init__(self, arrivals: Arrivals, options: ReadOptions, key: str, report: Callable[[Problem], None]) -> None:
+    def __init__(self, arrivals: Arrivals, options: ReadOptions, key: str) -> None:
         if options.format is not None and options.format not in _FORMATS:
             raise FileError(f"standard input: {options.format} cannot be read as a stream: give --format {'|'.join(_FORMATS)}")
-        self._arrivals, self._report = arrivals, report
+        self._arrivals = arrivals
         format_ = options.format
         if format_ is None:
             is_json = arrivals.head(_FIRST_LINE).removeprefix(BOM).lstrip(b" \t").startswith(b"{")
@@ -305,9 +303,3 @@ class StreamSource(RecordSource):
     def __iter__(self) -> Iterator[InputRecord]:
         self._require_text(self._arrivals)
         return self._records_of(self._arrivals)
-
-    def add_problem(self, problem: Problem) -> None:
-        count = len(self.problems)
-        super().add_problem(problem)
-        if len(self.problems) > count:
-            self._report(problem)

@@ -18,7 +18,7 @@ from ..show.escape import escape, shortened
 from ..show.figures import collect, largest, moment
 from ..store.layout.schema import sql_text
 from ..values import Key, Part
-from .foreign import Cursor, load_functions, open_index, similarities
+from .foreign import Cursor, open_index, similarities
 
 CLUSTERS, MOST_CLUSTERS = 20, 1000  # clusters in an index page's table: by default, and at most
 
@@ -109,9 +109,6 @@ def allowed(db: Cursor, name: str) -> list[tuple[int, str, str, str]]:
 
 def form(db: Cursor, name: str) -> dict[str, Any]:
     """`problem`: why the index cannot be searched, or None."""
-    problem = load_functions(db.connection)
-    if problem:
-        return {"problem": problem}
     try:
         with open_index(db, name) as index:
             scheme = index.scheme
@@ -185,8 +182,6 @@ def _entries(db: Cursor, name: str, ids: Iterable[int]) -> dict[int, Entry]:
 def _measure(db: Cursor, name: str, head_id: int, others: list[Entry]) -> None:
     """Sets the similarities to a document by the index's own rule. They stay None if the text rules are unknown or the SQL
     functions cannot be loaded."""
-    if load_functions(db.connection):
-        return
     try:
         with open_index(db, name) as index:
             measured = similarities(index, head_id, [entry.id for entry in others])

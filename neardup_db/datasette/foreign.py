@@ -9,14 +9,13 @@ from typing import Any
 
 from datasette.utils import sqlite_timelimit
 
-from ..errors import NearDupError, ParameterError
+from ..errors import MismatchError, NearDupError, ParameterError
 from ..index import Index
 from ..parameters import is_index_name
 from ..show.figures import plain_rows
 from ..store.database.open import load
 from ..store.layout import schema
 from ..store.layout.sketches import Sketch
-from ..store.query.documents import DocumentRow
 
 TIME_LIMIT_S = 10.0  # the default time limit for the statements of one page, in seconds
 Cursor = Any  # a cursor of sqlite3 or pysqlite3 that returns plain tuples
@@ -63,27 +62,24 @@ def index_names(db: Cursor) -> list[str]:
 
 
 def open_index(db: Cursor, name: str) -> Index:
-    """The index of this name. Raises FormatError, MismatchError or CorruptIndexError, and ParameterError if the connection cannot
-    load the SQL functions."""
+    """The index of this name. Raises FormatError, CorruptIndexError, and MismatchError also if the connection cannot load the SQL
+    functions."""
+    if reason := load_functions(db.connection):
+        raise MismatchError(reason)
     return Index(db.connection, name=name, read_only=True)
 
 
 def similarities(index: Index, document_id: int, other_ids: list[int]) -> dict[int, tuple[float | None, int | None]]:
     """(similarity, distance) of a document to each of the others, by the index's own measure; (None, None) for a text without
     shingles."""
-    store, search = index._store, index._readers.own.search
-
-    def row(number: int) -> DocumentRow:
-        sql = store.sql("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE id = ?")
-        return DocumentRow(*(store.db.row(sql, (number,)) or (number, 0, None, None)))
-
-    head = row(document_id)
+    search = index._readers.own.search
+    head, *others = search.documents.rows_by_id([document_id, *other_ids])
     measured: dict[int, tuple[float | None, int | None]] = {}
     sketches: dict[int, Sketch] = {}  # usually only one document's
-    for number in other_ids:
-        measured[number] = (None, None)
-        a, b = search.closest(head, row(number))
+    for other in others:
+        measured[other.id] = (None, None)
+        a, b = search.closest(head, other)
         if a is not None and b is not None:
             sketch = sketches.get(a) or sketches.setdefault(a, search.stored_sketch(a))
-            measured[number] = search.compared(sketch, search.stored_sketch(b))
+            measured[other.id] = search.compared(sketch, search.stored_sketch(b))
     return measured

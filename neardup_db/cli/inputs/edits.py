@@ -13,10 +13,7 @@ from .files import FileError
 from .records import RecordSource
 from .source import Source
 
-Edit = Callable[[Sequence[int]], Callable[[int, bytes], bytes]]
-"""Takes the record numbers of a batch, and returns a function from a position in the batch and a record's bytes to the bytes to
-write. That function raises ValueError for a record that it refuses."""
-
+Edit = Callable[[int, bytes], bytes]  # takes a record's number and bytes, returns the bytes to write
 AddFields = Callable[[bytes, Mapping[str, Any]], bytes]
 
 
@@ -37,17 +34,7 @@ def changing(source: Source, changed: Any, change: Callable[[str], str]) -> Edit
         line = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
         return line + b"\n" * raw.endswith(b"\n")
 
-    return lambda numbers: lambda i, raw: with_text(raw) if changed[numbers[i] - 1] else raw
-
-
-def marking(add: AddFields, columns: Callable[[Sequence[int]], Mapping[str, Sequence[Any]]]) -> Edit:
-    """Records get the fields that `columns` returns for their numbers."""
-
-    def edit(numbers: Sequence[int]) -> Callable[[int, bytes], bytes]:
-        table = columns(numbers)
-        return lambda i, raw: add(raw, {name: values[i] for name, values in table.items()})
-
-    return edit
+    return lambda number, raw: with_text(raw) if changed[number - 1] else raw
 
 
 def require_fields(source: RecordSource) -> None:

@@ -61,19 +61,15 @@ def refuse_utf16(head: bytes, file: str) -> None:
 
 HEAD_BYTES = 4096  # the number of bytes read for detection
 
-_PICTURES = (
+_KINDS = (
     ("PNG", 0, b"\x89PNG\r\n\x1a\n"), ("JPEG", 0, b"\xff\xd8\xff"), ("GIF", 0, b"GIF87a"), ("GIF", 0, b"GIF89a"),
     ("TIFF", 0, b"II*\0"), ("TIFF", 0, b"MM\0*"), ("WebP", 8, b"WEBPVP8"), ("BMP", 6, b"\0\0\0\0\x36\0\0\0"),
     ("AVIF", 4, b"ftypavif"), ("HEIF", 4, b"ftyphei"), ("HEIF", 4, b"ftypmif1"),
-)  # fmt: skip
-_OTHERS = (
-    ("a PDF document", 0, b"%PDF-"),
-    ("a ZIP archive (as .docx, .xlsx and .epub are)", 0, b"PK\x03\x04"),
-    ("an Office document", 0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
-    ("an SQLite database", 0, b"SQLite format 3\0"),
+    ("a PDF document", 0, b"%PDF-"), ("a ZIP archive (as .docx, .xlsx and .epub are)", 0, b"PK\x03\x04"),
+    ("an Office document", 0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), ("an SQLite database", 0, b"SQLite format 3\0"),
     ("a program", 0, b"\x7fELF"),
-)
-"""Formats by the bytes at an offset."""
+)  # fmt: skip
+"""Formats by the bytes at an offset; one word names a kind of picture."""
 
 _CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 """Control characters that text files do not use: all except backspace, tab, line ends, form feed and escape."""
@@ -97,10 +93,7 @@ def why_not_text(head: bytes) -> str | None:
 
 def known_kind(head: bytes) -> str | None:
     """The same for formats with a signature that no text has in any encoding."""
-    for kind, offset, signature in _PICTURES:
-        if head.startswith(signature, offset):
-            return f"this is a {kind} picture, not text: compare pictures by their codes, as docs/how-to/pictures.md shows"
-    for kind, offset, signature in _OTHERS:
-        if head.startswith(signature, offset):
-            return f"this is {kind}, not text: extract its text first"
-    return None
+    kind = next((kind for kind, offset, signature in _KINDS if head.startswith(signature, offset)), None)
+    if kind is None or " " in kind:
+        return kind and f"this is {kind}, not text: extract its text first"
+    return f"this is a {kind} picture, not text: compare pictures by their codes, as docs/how-to/pictures.md shows"

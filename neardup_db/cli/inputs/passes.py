@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ... import limits
 from ...arrays import np
 from ..outputs import open_output
-from .edits import Edit, adding_fields, marking
+from .edits import Edit, adding_fields
 from .encodings import BOM
 from .files import FileError, InputFile, Inputs, packing_of
 from .records import Place, RecordSource
@@ -76,29 +76,29 @@ class TextSource(RecordSource, Copied):
     def _copy(
         self, batches: Iterable[Any], like: Path, output: Path, target: Path, meter: Meter, marks: Marks | None, edit: Edit | None
     ) -> None:
-        last = self.header
-        if marks is not None:
-            last, add = adding_fields(self, list(marks.columns([])))
-            edit = marking(add, marks.columns)
-        is_later, before = False, None
+        last, add = (self.header, None) if marks is None else adding_fields(self, list(marks.columns([])))
+        before = None
         with open_output(output, packing_of(target)) as file:
             file.write(last)
             for opened, numbers, found in batches:
-                change = None if edit is None else edit(numbers)
-                for i, (line, start, size) in enumerate(_runs(found) if change is None else found.tolist()):
+                columns = {} if marks is None else marks.columns(numbers)
+                for i, (line, start, size) in enumerate(_runs(found) if marks is None and edit is None else found.tolist()):
                     raw = opened.read_from(start, size)
                     if len(raw) < size:
                         raise ChangedError(f"{opened.name} became shorter while it was read")
-                    if is_later and start == 0:
+                    if before is not None and start == 0:
                         raw = raw.removeprefix(BOM)
                     if opened is not before and last and not last.endswith(b"\n"):  # the last line of a file may have none
                         file.write(b"\n")
                     try:
-                        last = raw if change is None else change(i, raw)
+                        if add is not None:
+                            raw = add(raw, {name: values[i] for name, values in columns.items()})
+                        elif edit is not None:
+                            raw = edit(numbers[i], raw)
                     except ValueError as error:
                         raise FileError(f"{opened.name}, line {line}: {error}") from error
-                    file.write(last)
-                    is_later, before = True, opened
+                    file.write(raw)
+                    last, before = raw, opened
                     meter.advance(self.position)
 
     def close(self) -> None:
