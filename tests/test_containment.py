@@ -99,8 +99,8 @@ def test_bottom_k_gives_exactly_what_its_estimate_says(k: int) -> None:
         for _ in range(60):
             chosen = source.sample(words, source.choice([1, 2, 3, k, 30, 80]))
             asked = set(hashes(chosen)[:k])
+            scored = [(n, containment_estimate(asked, other, k)) for n, other in stored.items()]
             for threshold in (1.0, 0.9, 0.8, 2 / 3, 0.5, 1 / 7, 1e-9):
-                scored = [(n, containment_estimate(asked, other, k)) for n, other in stored.items()]
                 expected = [(n, share) for n, share in scored if share is not None and share >= threshold]
                 answer = contained(index, " ".join(chosen), threshold)
                 assert answer == sorted(expected, key=lambda one: (-one[1], one[0]))

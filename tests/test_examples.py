@@ -154,6 +154,7 @@ DIE = """
 import os, signal, sys
 from functools import reduce
 from pathlib import Path
+sys.path.insert(0, sys.argv.pop(1))
 import daily_crawl
 
 owner, _, name = sys.argv[1].rpartition(".")
@@ -204,13 +205,12 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("place", DEATHS)
-def test_a_day_that_was_killed_is_run_again(days: Any, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_that_was_killed_is_run_again(days: Any, place: str, tmp_path: Path) -> None:
     """Killed anywhere, a day has its whole output or none; run again, counts, output and index are those of one that was not, and
     the same lines are refused."""
     example, first, whole = days
     index, path = Path(shutil.copy(first, tmp_path / "crawl.db")), day_file(tmp_path, 0, rows(300))
-    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
-    run(sys.executable, "-c", DIE, *DEATHS[place], index, path, folder=tmp_path, status=-signal.SIGKILL)
+    run(*interpreter(), "-c", DIE, EXAMPLES, *DEATHS[place], index, path, folder=tmp_path, status=-signal.SIGKILL)
     unique = path.with_suffix(".unique.jsonl")
     assert not unique.exists() or unique.read_bytes() == whole[1]
     end = second_day(example, index, path)

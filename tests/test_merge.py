@@ -46,7 +46,7 @@ def test_parts_in_any_order_are_one_index(
     if cut == "small":
         request.getfixturevalue("small_limits")
     case, chance = CASES[name], random.Random(name + cut)
-    made = [(number, content, chance.choice([None, None, "g", 7])) for number, content in enumerate(contents(case, 45, 3))]
+    made = [(number, content, chance.choice([None, None, "g", 7])) for number, content in enumerate(contents(case, 30, 3))]
     options: dict[str, Any] = {"text": case.rules, "store_text": case.store_text}
     parts = []
     for number in range(3):

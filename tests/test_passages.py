@@ -452,10 +452,10 @@ def test_texts_that_share_almost_a_passage_match_by_the_word_before_it(threshold
     """Of a phrase one word shorter than a passage, those texts are a cluster that have the same word before it, in any load."""
     phrase = " ".join(f"phrase{word}" for word in range(24))
     records = [
-        (number, f"{' '.join(f'w{number}x{word}' for word in range(60))} word{number % 37} {phrase}") for number in range(600)
+        (number, f"{' '.join(f'w{number}x{word}' for word in range(60))} word{number % 37} {phrase}") for number in range(300)
     ]
     with Index(":memory:", Passages(threshold=threshold)) as index:
         for load in range(loads):
             index.add_many(records[load::loads])
-        assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [list(range(word, 600, 37)) for word in range(37)]
+        assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [list(range(word, 300, 37)) for word in range(37)]
         assert index.check().problems == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import gzip
 import json
 import re
@@ -27,6 +28,7 @@ LINKED = sorted({*PAGES, *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md"
 
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+HOST = re.compile(r"https?://([^/\s:\"')>`]+)")
 HOSTS = {"127.0.0.1", "arrow.apache.org", "datasette.io", "example.com", "keepachangelog.com", "pyinstaller.org", "semver.org"}
 """All that the pages name with an address."""
 
@@ -41,6 +43,7 @@ def without_blocks(page: Path) -> str:
     return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     """What stands after # in links to the headings of a page, as code hosts and the site make it."""
     found: Counter[str] = Counter()
@@ -113,45 +116,46 @@ def test_shell_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert pyarrow.parquet.read_table("new.parquet")["id"].to_pylist() == ["p1"]
 
 
-@pytest.mark.parametrize("page", LINKED, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
     """Relative links of a page name a file that is there and, after #, a heading of it; other addresses are of known hosts."""
-    links = LINK.findall(without_blocks(page))
-    assert set(re.findall(r"https?://([^/\s:\"')>`]+)", page.read_text("utf-8"))) <= HOSTS
     broken = []
-    for link in links:
-        if not re.match(r"[a-z]+:", link):
-            path, _, anchor = link.partition("#")
-            target = page.parent / path if path else page
-            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
-                broken.append(link)
+    for page in LINKED:
+        broken += [(page, host) for host in set(HOST.findall(page.read_text("utf-8"))) - HOSTS]
+        for link in LINK.findall(without_blocks(page)):
+            if not re.match(r"[a-z]+:", link):
+                path, _, anchor = link.partition("#")
+                target = page.parent / path if path else page
+                if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+                    broken.append((page, link))
     assert broken == []
 
 
-@pytest.mark.parametrize("page", LINKED, ids=name_of)
-def test_lists_are_lists_everywhere(page: Path) -> None:
+def test_lists_are_lists_everywhere() -> None:
     """Code hosts and the site see the same lists: one begins after an empty line, and what belongs to an item has four spaces."""
     item = re.compile(r"([-*]|\d+\.) ")
-    wrong, before = [], ""
-    for line in without_blocks(page).splitlines():
-        runs_on = item.match(line) and before and not item.match(before) and not before.startswith(" ")
-        if runs_on or (not before and re.match(r" {1,3}\S", line)):
-            wrong.append(line)
-        before = line
+    wrong = []
+    for page in LINKED:
+        before = ""
+        for line in without_blocks(page).splitlines():
+            runs_on = item.match(line) and before and not item.match(before) and not before.startswith(" ")
+            if runs_on or (not before and re.match(r" {1,3}\S", line)):
+                wrong.append((page, line))
+            before = line
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", LINKED, ids=name_of)
-def test_tables_are_whole(page: Path) -> None:
+def test_tables_are_whole() -> None:
     """Every run of rows has a heading and as many cells in each row, so that no row falls out of its table."""
-    lines, wrong = ["", *without_blocks(page).splitlines(), ""], []
-    for number, line in enumerate(lines):
-        if line.startswith("|"):
-            above, below = lines[number - 1], lines[number + 1]
-            cells, under = (len(re.findall(r"(?<!\\)\|", row)) for row in (line, below))
-            begins = not above.startswith("|")
-            if (begins and not re.fullmatch(r"\|[-:| ]+\|", below)) or (below.startswith("|") and cells != under):
-                wrong.append(line)
+    wrong = []
+    for page in LINKED:
+        lines = ["", *without_blocks(page).splitlines(), ""]
+        for number, line in enumerate(lines):
+            if line.startswith("|"):
+                above, below = lines[number - 1], lines[number + 1]
+                cells, under = (len(re.findall(r"(?<!\\)\|", row)) for row in (line, below))
+                begins = not above.startswith("|")
+                if (begins and not re.fullmatch(r"\|[-:| ]+\|", below)) or (below.startswith("|") and cells != under):
+                    wrong.append((page, line))
     assert wrong == []
 
 
