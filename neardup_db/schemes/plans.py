@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 from ..errors import ParameterError
@@ -47,29 +48,29 @@ def block_bounds(bits: int, blocks: int) -> list[int]:
 def hamming_plan(bits: int, max_distance: int, expected: int, *, with_blocks: bool = True) -> Plan:
     """The cheapest plan that finds every code within max_distance."""
     expected = max(expected, EXPECTED_MIN)
-    plans = [_scan_plan(bits, expected)]
-    for blocks in range(max_distance + 1, min(bits, lib.ND_BLOCKS_MAX) + 1 if with_blocks else 0):
-        cost = block_cost(bits, blocks, max_distance, expected)
-        if cost is None:
-            break
-        plans.append(Plan("blocks", blocks, cost))
-    plans += _chunk_plans(bits, max_distance, expected)
+    blocks = range(max_distance + 1, min(bits, lib.ND_BLOCKS_MAX) + 1 if with_blocks else 0)
+    chunks = range(-(-bits // lib.ND_CHUNK_BITS_MAX), min(bits // 4, lib.ND_CHUNKS_MAX) + 1)
+    plans = [
+        Plan("scan", 0, expected * _entry_ns(bits) * SCAN_PREFERENCE + ROW_NS),
+        *(Plan("blocks", parts, _block_cost(bits, parts, max_distance, expected)) for parts in blocks),
+        *(Plan("chunks", parts, _chunk_cost(bits, parts, max_distance, expected)) for parts in chunks),
+    ]
     return min(plans, key=lambda plan: plan.cost)
 
 
-def block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> float | None:
-    """Cost of block tables: C(m, m - d) ranges and rows, and the codes that share each table's prefix. None: too many tables."""
+def _block_cost(bits: int, blocks: int, max_distance: int, expected: int) -> float:
+    """Cost of block tables: C(m, m - d) ranges and rows, and the codes that share each table's prefix."""
     tables = math.comb(blocks, max_distance)
     if tables > lib.ND_TABLES_MAX:
-        return None
+        return math.inf
     # The tables' prefixes differ by a bit a block at most: the mean prefix stands for them all.
     prefix_bits = bits * (blocks - max_distance) / blocks
     candidates = tables * expected * 2.0**-prefix_bits * SKEW
     return float(tables * (BUCKET_NS + ROW_NS) + candidates * _entry_ns(bits))
 
 
-def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> float | None:
-    """Cost of chunk tables: a probe for each value within a chunk's radius, a row a chunk. None: too many probes."""
+def _chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> float:
+    """Cost of chunk tables: a probe for each value within a chunk's radius, a row a chunk."""
     bounds, (radius, wide) = block_bounds(bits, chunks), (max_distance // chunks, max_distance % chunks + 1)
     cost, probes = chunks * ROW_NS, 0
     for chunk in range(chunks):
@@ -78,23 +79,13 @@ def chunk_cost(bits: int, chunks: int, max_distance: int, expected: int) -> floa
         values = sum(math.comb(width, flips) for flips in range(min(reach, width) + 1))
         probes += values
         if width > lib.ND_CHUNK_BITS_MAX or probes > lib.ND_PROBES_MAX:
-            return None
+            return math.inf
         cost += values * (BUCKET_NS + expected * 2.0**-width * SKEW * _entry_ns(bits))
     return cost
 
 
 def _entry_ns(bits: int) -> float:
     return (bits // 8 + ENTRY_ID_BYTES) * ENTRY_BYTE_NS
-
-
-def _scan_plan(bits: int, expected: int) -> Plan:
-    return Plan("scan", 0, expected * _entry_ns(bits) * SCAN_PREFERENCE + ROW_NS)
-
-
-def _chunk_plans(bits: int, max_distance: int, expected: int) -> list[Plan]:
-    fewest, most = -(-bits // lib.ND_CHUNK_BITS_MAX), min(bits // 4, lib.ND_CHUNKS_MAX)
-    costs = {chunks: chunk_cost(bits, chunks, max_distance, expected) for chunks in range(fewest, most + 1)}
-    return [Plan("chunks", chunks, cost) for chunks, cost in costs.items() if cost is not None]
 
 
 def sample_distance(bits: int, threshold: float, recall: float) -> int:
@@ -133,14 +124,14 @@ def band_probability(similarity: float, bands: int, rows: int) -> float:
 def cheapest_bands(
     threshold: float, num_perm: int, recall: float, expected: int, bands: int | None = None, rows: int | None = None
 ) -> tuple[int, int]:
-    """(bands, rows) of least `band_cost` among those with bands * rows <= num_perm that keep the recall at the threshold.
-
-    One of the two may be given. ParameterError where none keeps the recall.
-    """
+    """(bands, rows) of least `band_cost` among those with bands * rows <= num_perm that keep the recall at the threshold, or
+    ParameterError. One of the two may be given."""
     possible = []
     for height in range(1, num_perm + 1) if rows is None else (rows,):
         most = num_perm // height
-        count = _fewest_bands(threshold, height, most, recall) if bands is None else bands
+        # the fewest bands that keep the recall, which grows with them; `most` if none do
+        fewest = bisect_left(range(1, most), recall, key=functools.partial(band_probability, threshold, rows=height)) + 1
+        count = fewest if bands is None else bands
         if 0 < count <= most and band_probability(threshold, count, height) >= recall:
             possible.append((band_cost(threshold, count, height, max(expected, EXPECTED_MIN)), count, height))
     if possible:
@@ -152,15 +143,6 @@ def cheapest_bands(
         f"recall={recall} cannot be reached at threshold={threshold} with num_perm={num_perm}: bands={count}, rows={height} "
         f"reach {reachable:.6f}; raise num_perm or the threshold, or ask for recall={math.floor(reachable * 1e4) / 1e4}"
     )
-
-
-def _fewest_bands(threshold: float, rows: int, most: int, recall: float) -> int:
-    """The fewest bands of this many rows that reach the recall, which grows with the bands; 1 or `most` if none do."""
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if band_probability(threshold, middle, rows) >= recall else (middle + 1, high)
-    return low
 
 
 def band_cost(threshold: float, bands: int, rows: int, expected: int) -> float:
