@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from . import limits
@@ -11,16 +11,6 @@ from .located import LocatedTexts
 from .native import Values, check, copied, ffi, lib, new, owned, pointer, text_batches, workspace
 
 NO_SPLIT = 2**64 - 1  # the `split` argument of a join within one collection
-
-
-def is_value(scheme: Any, value: bytes) -> bool:
-    return bool(lib.nd_scheme_value_check(scheme, value, len(value)) == lib.ND_OK)
-
-
-def are_values(scheme: Any, values: Values) -> bool:
-    check, good, at = lib.nd_scheme_value_check, lib.ND_OK, ffi.from_buffer("uint8_t[]", values.data)
-    ends = values.ends.tolist()
-    return all(check(scheme, at + start, end - start) == good for start, end in zip([0, *ends], ends, strict=False))
 
 
 def similarity(scheme: Any, a: bytes, b: bytes) -> tuple[float, int | None]:
@@ -37,23 +27,21 @@ def matches_any(scheme: Any, value: bytes, others: Values) -> bool:
     return bool(like[0])
 
 
-def pairs(run: Callable[[Any], int]) -> Array:
-    """The pairs that run(nd_pairs *) lists: int64[m, 2]."""
-    handle = new("pairs")
-    check(run(handle), "all pairs")
-    return _ids(handle)
+def _pairs(handle: Any, split: int | None = None) -> Array:
+    ids = copied(handle.ids, 2 * handle.count, np.int64).reshape(-1, 2)
+    return ids if split is None else ids - np.array([0, split])
 
 
-def _ids(handle: Any) -> Array:
-    return copied(handle.ids, 2 * handle.count, np.int64).reshape(-1, 2)
-
-
-def _with_similarities(handle: Any) -> tuple[Array, Array]:
-    return _ids(handle), copied(handle.similarities, handle.count, np.float64)
+def code_pairs(codes: Array, count: int, split: int | None, bits: int, distance: int) -> Array:
+    """The pairs of codes within a distance, int64[m, 2]. codes: uint8, at least one. split: as for `set_pairs`."""
+    handle, data = new("pairs"), pointer(codes, "uint8_t[]")
+    check(lib.nd_find_all(data, count, NO_SPLIT if split is None else split, bits, distance, handle), "all pairs")
+    return _pairs(handle, split)
 
 
 def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, most: int) -> Iterator[tuple[Array, Array]]:
-    """The pairs of similar sets, in batches of about `most`. split: only pairs of a set before this position and one after it."""
+    """The pairs of similar sets and their similarities, in batches of about `most`. split: only pairs of a set before this
+    position and one from there on, whose numbers then count from there."""
     count = len(ends)
     values = values if len(values) else np.zeros(1, np.uint64)
     ends = ends if count else np.zeros(1, np.uint64)
@@ -62,7 +50,7 @@ def set_pairs(values: Array, ends: Array, split: int | None, threshold: float, m
     check(lib.nd_set_join_begin(join, *data, NO_SPLIT if split is None else split, threshold), "all pairs")
     while (status := lib.nd_set_join_next(join, most, handle)) != lib.ND_DONE:
         check(status, "all pairs")
-        yield _with_similarities(handle)
+        yield _pairs(handle, split), copied(handle.similarities, handle.count, np.float64)
 
 
 def connections(scheme: Any, values: Values, first: int, buckets: Array, items: Array, known: Array) -> tuple[Array, Array]:
@@ -74,12 +62,11 @@ def connections(scheme: Any, values: Values, first: int, buckets: Array, items: 
     handle = new("pairs")
     rows = pointer(buckets, "int64_t[]"), pointer(items, "int64_t[]"), len(buckets), pointer(known, "int64_t[]")
     check(lib.nd_scheme_connect(scheme, *values.arguments(), first, *rows, handle), "values that meet")
-    return _with_similarities(handle)
+    return _pairs(handle), copied(handle.similarities, handle.count, np.float64)
 
 
 class Deduplicator:
-    """Decides which records to keep, in the order they are added: a record is a duplicate if it matches an earlier kept record.
-    Only kept records use memory."""
+    """Decides in order which records to keep: one is a duplicate if it matches an earlier kept one. Only these use memory."""
 
     def __init__(self, scheme: Any) -> None:
         self._handle = owned(lib.nd_deduplicator_new(scheme), lib.nd_deduplicator_free)

@@ -225,8 +225,7 @@ SCHEME_CALLS = {
         "min_tokens": wrong("give an integer from 0 to 1000000 ", -1, 1_000_001, 2.0),
     },
     "fingerprints": {
-        "texts": wrong(r"give a list of texts; fingerprint\(text\) takes one", "one", b"one")
-        + wrong("give a list of texts, a numpy array or an Arrow array", 5, None)
+        "texts": wrong(r"give a list of texts, or an Arrow array; fingerprint\(text\) takes one", "one", b"one", 5, None)
         + wrong(r"^texts\[1\]=.* is of type \w+: give str", ["a", None], ["a", 1.5], ["a", ["b"]])
         + wrong(r"^texts\[3000\]=5 is of type int: give str", ["x"] * 3000 + [5])
     },

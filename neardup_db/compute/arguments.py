@@ -91,17 +91,12 @@ def joined_sets(name: str, fingerprints: Any) -> tuple[npt.NDArray[np.uint64], n
     if isinstance(fingerprints, (str, bytes)) or not hasattr(fingerprints, "__iter__"):
         raise ParameterError(f"{name}={quoted(fingerprints)}: give a list of arrays")
     if isinstance(fingerprints, np.ndarray) and fingerprints.ndim == 2 and fingerprints.dtype.kind == "u":
-        rows = np.ascontiguousarray(fingerprints, dtype=np.uint64)
-        sizes = np.full(len(rows), rows.shape[1], np.uint64)
-        arrays: Sequence[Array] = list(rows)
-        values = rows.reshape(-1)
-    else:
-        arrays = [np.empty(0, np.uint64) if item is None else item for item in fingerprints]
-        if not all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == np.uint64 for array in arrays):
-            arrays = [ascending(f"{name}[{i}]", array) for i, array in enumerate(arrays)]
-        sizes = np.fromiter(map(len, arrays), np.uint64, len(arrays))
-        values = np.concatenate(arrays) if arrays else np.empty(0, np.uint64)
-    ends = np.cumsum(sizes, dtype=np.uint64)
+        fingerprints = fingerprints.astype(np.uint64)
+    arrays = [np.empty(0, np.uint64) if item is None else item for item in fingerprints]
+    if not all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == np.uint64 for array in arrays):
+        arrays = [ascending(f"{name}[{i}]", array) for i, array in enumerate(arrays)]
+    ends = np.cumsum(np.fromiter(map(len, arrays), np.uint64, len(arrays)), dtype=np.uint64)
+    values = np.concatenate([np.empty(0, np.uint64), *arrays])
     falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
     if len(falls) and not np.isin(falls, ends).all():
         for i, array in enumerate(arrays):

@@ -153,12 +153,8 @@ def choose_bands(threshold: float, num_perm: int, recall: float) -> tuple[int, i
     >>> choose_bands(0.8, 128, 0.99)
     (12, 5)
     """
-    return plans.cheapest_bands(
-        check_fraction("threshold", threshold),
-        check_integer("num_perm", num_perm, 1, BITS_MAX),
-        check_fraction("recall", recall, include_one=False),
-        1_000_000,
-    )
+    threshold, recall = check_fraction("threshold", threshold), check_fraction("recall", recall, include_one=False)
+    return plans.cheapest_bands(threshold, check_integer("num_perm", num_perm, 1, BITS_MAX), recall, 1_000_000)
 
 
 def band_buckets(fingerprints: Any, bands: int, rows: int) -> Any:
@@ -202,17 +198,9 @@ def candidate_probability(similarity: Any, bands: int, rows: int) -> Any:
 
 
 def _permuted(code: Any, table: BlockTable, number: Any = int) -> Any:
-    moved = code ^ code
-    for start, width, at in _moves(table):
-        moved |= (code >> number(start) & number((1 << width) - 1)) << number(at)
-    return moved
-
-
-def _moves(table: BlockTable) -> list[tuple[int, int, int]]:
-    """(first bit, width, first bit in the permuted code) of each block."""
-    bounds, at, moves = plans.block_bounds(table.bits, table.blocks), table.bits, []
+    bounds, at, moved = plans.block_bounds(table.bits, table.blocks), table.bits, code ^ code
     for block in table.order:
         width = bounds[block + 1] - bounds[block]
         at -= width
-        moves.append((bounds[block], width, at))
-    return moves
+        moved |= (code >> number(bounds[block]) & number((1 << width) - 1)) << number(at)
+    return moved

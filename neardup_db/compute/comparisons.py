@@ -105,8 +105,7 @@ def jaccard_pieces(
     if others is not None:
         more, more_ends = joined_sets("others", others)
         values, ends = np.concatenate([values, more]), np.concatenate([ends, more_ends + np.uint64(len(values))])
-    for ids, similarities in comparing.set_pairs(values, ends, split, bound, most):
-        yield (ids if split is None else ids - np.array([0, split])), similarities
+    yield from comparing.set_pairs(values, ends, split, bound, most)
 
 
 def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others: Any = None) -> npt.NDArray[np.int64]:
@@ -123,19 +122,14 @@ def find_all(codes: Any, max_distance: int, blocks: int | None = None, *, others
     """
     kinds, sizes = ("uint64",), range(1, 513)
     rows = byte_rows("codes", codes, kinds, sizes)
-    split = len(rows)
-    bits = 8 * rows.shape[1]
+    split, bits = None, 8 * rows.shape[1]
     if others is not None:
         more = byte_rows("others", others, kinds, sizes)
         if more.shape[1] != rows.shape[1]:
             raise ParameterError(f"codes have {bits} bits and others {8 * more.shape[1]}: pairs are of codes of one size")
-        rows = np.concatenate([rows, more])
+        split, rows = len(rows), np.concatenate([rows, more])
     distance = check_integer("max_distance", max_distance, 0, bits, f"of {bits} bits")
     if blocks is not None:
         check_integer("blocks", blocks, distance + 1, min(bits, 64), f"above max_distance={distance}")
     flat = np.ascontiguousarray(rows).reshape(-1) if len(rows) else np.zeros(1, np.uint8)
-    data, rule = (native.pointer(flat, "uint8_t[]"), len(rows)), (bits, distance)
-    if others is None:
-        return comparing.pairs(lambda out: native.lib.nd_find_all(*data, comparing.NO_SPLIT, *rule, out))
-    ids = comparing.pairs(lambda out: native.lib.nd_find_all(*data, split, *rule, out))
-    return np.asarray(ids - np.array([0, split]))
+    return comparing.code_pairs(flat, len(rows), split, bits, distance)

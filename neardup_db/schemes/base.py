@@ -15,10 +15,10 @@ from .. import comparing, native
 from ..arrays import Array, np
 from ..arrow import is_arrow, texts_of
 from ..errors import CorruptIndexError, ParameterError
-from ..immutable import Immutable, differences, restore
+from ..immutable import Immutable, restore
 from ..native import Sketch as NativeSketch
 from ..native import Values as NativeValues
-from ..parameters import check_fraction, check_integer, check_text, check_texts, quoted
+from ..parameters import check_fraction, check_integer, check_many, check_text, check_texts, quoted
 from ..settings import integer, stored
 from ..text import TextRules
 
@@ -35,10 +35,7 @@ _NOT_IN_C = ("recall", "expected", "exact")
 
 
 class Scheme(Immutable, ABC):
-    """The parameters of a scheme, immutable and complete: the constructor chooses the parameters that the caller left out.
-
-    A subclass names its settings and defines its fingerprint.
-    """
+    """The parameters of a scheme, immutable and complete: the constructor chooses the parameters that the caller left out."""
 
     name: ClassVar[str]  # the setting 'scheme': 'simhash', 'minhash', 'bottomk', 'bitsampling', 'binarycode' or 'passages'
     takes_text: ClassVar[bool] = True  # false if the application supplies the fingerprints (`BinaryCode`)
@@ -80,16 +77,8 @@ class Scheme(Immutable, ABC):
         return rules
 
     def for_index(self, rules: TextRules) -> Scheme:
-        """This scheme with the parameters that depend on the text rules (bits from the hash).
-
-        Raises ParameterError if the two are incompatible."""
+        """This scheme with the parameters that depend on the text rules (bits from the hash); ParameterError if it cannot be."""
         return self
-
-    def mismatches(self, stored: Scheme) -> list[str]:
-        """One clause ("threshold=0.5, the file has 0.8") for each given parameter whose stored value differs."""
-        if self.name != stored.name:
-            return [f"the scheme {type(self).__name__}, the file has {type(stored).__name__}"]
-        return differences(self.given, stored)
 
     def changed(self: Self, **changes: Any) -> Self:
         """A copy with other parameters. Computed defaults that depend on these are computed again unless given."""
@@ -136,25 +125,24 @@ class Scheme(Immutable, ABC):
         return native.sketch_of_value(self.native, value, token_count)
 
     def keys_of(self, values: NativeValues) -> Any:
-        """Bucket keys of each value: int64[n, most], the last one repeated as padding. None for small values, whose keys cost
-        little."""
+        """Bucket keys of each value, int64[n, most], padded by the last; None for small values, whose keys cost little."""
         return None
 
     def is_value(self, value: bytes) -> bool:
         """True if these bytes have the length and order of a stored value."""
-        return comparing.is_value(self.native, value)
+        return bool(native.lib.nd_scheme_value_check(self.native, value, len(value)) == native.lib.ND_OK)
 
     def are_values(self, values: NativeValues) -> bool:
-        return comparing.are_values(self.native, values)
+        check, scheme, at = native.lib.nd_scheme_value_check, self.native, native.ffi.from_buffer("uint8_t[]", values.data)
+        places = pairwise([0, *values.ends.tolist()])
+        return all(check(scheme, at + start, end - start) == native.lib.ND_OK for start, end in places)
 
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
         """Iterate over codes, converting an array to stored values at once. Raises ParameterError if takes_codes is False."""
         raise self._no_codes()
 
     def code_value(self, code: Any, name: str = "code") -> bytes:
-        """The stored value of a code (bytes, int, hex, uint8 array, uint64), called `name` in messages.
-
-        Raises ParameterError if takes_codes is False."""
+        """The stored value of a code (bytes, int, hex, uint8 array, uint64), called `name` in messages."""
         raise self._no_codes()
 
     def _no_codes(self) -> ParameterError:
@@ -269,8 +257,7 @@ class Scheme(Immutable, ABC):
 
     def verification(self, measure: str | None = None) -> str:
         """The name of the sql/verify_*.sql for a query: 'bands', 'buckets', ...; measure="containment": 'prefix_containment', ...
-
-        Raises ParameterError, with the remedy, if the stored values cannot measure containment."""
+        or ParameterError, with the remedy, if the stored values cannot measure it."""
         name = native.query_of(self.native, containment=measure is not None)
         if name is None:
             raise ParameterError(f"measure='containment': {self._no_containment()}")
@@ -351,21 +338,11 @@ def _value_maker(scheme: Any, rules: TextRules) -> Callable[[str | bytes], tuple
 
 
 def list_of_texts(texts: Any) -> Sequence[Any]:
-    """Texts as a sequence, from an iterable, a one-dimensional numpy array or an Arrow array."""
+    """Texts as a sequence, from an iterable (numpy's `str_` become str) or an Arrow array."""
     if is_arrow(texts):
         return texts_of("texts", texts, None, "give one of them, e.g. table['body']")
-    if isinstance(texts, (str, bytes, bytearray)):
-        raise ParameterError(f"texts={quoted(texts)}: give a list of texts; fingerprint(text) takes one")
-    if isinstance(texts, np.ndarray):
-        if texts.ndim != 1:
-            raise ParameterError(f"texts is an array of shape {texts.shape}: give a one-dimensional one")
-        texts = texts.tolist()
-    for method in ("to_pylist", "to_list"):  # of arrays without Arrow's interface, such as those of older pandas
-        if hasattr(texts, method):
-            texts = getattr(texts, method)()
-    if not isinstance(texts, Iterable):
-        raise ParameterError(f"texts={quoted(texts)}: give a list of texts, a numpy array or an Arrow array")
-    return check_texts("texts", texts, (str, bytes, bytearray, memoryview))
+    given = check_many("texts", texts, "give a list of texts, or an Arrow array; fingerprint(text) takes one text")
+    return check_texts("texts", getattr(given, "tolist", lambda: given)(), (str, bytes, bytearray, memoryview))
 
 
 def fingerprint_array(name: str, fingerprint: Any) -> Array:

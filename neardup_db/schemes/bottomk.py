@@ -25,8 +25,7 @@ class BottomK(SetScheme):
     two largest; a fingerprint with fewer than k hashes covers everything. If text and document have fewer than k shingles, the
     estimate is exact. If the document has n times the text's shingles, m is about k / n, and the standard deviation of a
     containment c is sqrt(c (1 - c) / m): 0.1 at c = 0.8 with m = 16, that is, for n = k / 16. A document that contains the whole
-    text is estimated as 1.0. It is found unless m = 0, which has a probability of at most (1 - 1 / n)^k: below 0.01 up to n = k /
-    5.
+    text is estimated as 1.0. It is found unless m = 0, with a probability of at most (1 - 1 / n)^k: below 0.01 up to n = k / 5.
 
     `fingerprint` returns the sorted distinct hashes, uint64[at most k] (uint32 with a 32-bit hash).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, overload
+from typing import Any, ClassVar, Protocol
 
 from .. import native
 from ..arrays import Array, Bits, Bytes, Number, np
@@ -101,26 +101,16 @@ class CodeScheme(Scheme):
 
 
 class CodeRows(Sequence[bytes]):
-    """The rows of an array as stored values, computed on demand."""
+    """The rows of an array as stored values, which become Python objects on demand."""
 
-    def __init__(self, codes: Array, kind: str, size: int) -> None:
-        self._codes, self._kind, self._size = codes, kind, size
+    def __init__(self, codes: Array, size: int) -> None:
+        self._rows = np.ascontiguousarray(codes).view(f"V{size}").reshape(-1)
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return len(self._rows)
 
-    @overload
-    def __getitem__(self, place: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[bytes]: ...
-
-    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
-        if isinstance(place, int):
-            at = range(len(self))[place]
-            return self[at : at + 1][0]
-        data = self._codes[place].astype(self._kind).tobytes()
-        return [data[at : at + self._size] for at in range(0, len(data), self._size)]
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows[place].tolist()
 
     def __iter__(self) -> Iterator[bytes]:
         for start in range(0, len(self), 4096):
@@ -128,18 +118,16 @@ class CodeRows(Sequence[bytes]):
 
 
 def array_rows(codes: Array, bits: int) -> Iterable[Any]:
-    """The codes of an array: stored values at once, or single codes if each number or text needs a check.
-
-    Raises ParameterError for an array that holds no codes of so many bits."""
+    """The codes of an array: stored values at once, or single codes if each number or text needs a check."""
     kind, size, width = codes.dtype.kind, bits // 8, 8 * codes.dtype.itemsize
     if kind == "b" and codes.ndim > 1 and codes.size == len(codes) * bits:
-        return CodeRows(np.packbits(codes.reshape(len(codes), bits), axis=1), "u1", size)
+        return CodeRows(np.packbits(codes.reshape(len(codes), bits), axis=1), size)
     if codes.dtype == np.uint8 and codes.ndim == 2 and codes.shape[1] == size:
-        return CodeRows(codes, "u1", size)
+        return CodeRows(codes, size)
     if kind in "iu" and codes.ndim == 1 and width == bits:
-        return CodeRows(codes, f">{kind}{size}", size)
+        return CodeRows(codes.astype(f">{kind}{size}"), size)
     if kind == "S" and codes.ndim == 1 and width == bits:  # as single ones they lose zeros at the end
-        return CodeRows(np.frombuffer(codes.tobytes(), np.uint8).reshape(len(codes), size), "u1", size)
+        return CodeRows(codes, size)
     if codes.ndim == 1 and (not codes.size or kind in "OU" or (kind in "iu" and width > 8)):
         return codes
     given = f"codes is {codes.dtype}{list(codes.shape)}"

@@ -17,8 +17,7 @@ _SHORTEST_MIN: int = native.lib.ND_SHORTEST_MIN
 _SHORTEST_MAX: int = native.lib.ND_SHORTEST_MAX
 
 _USUAL_RUN = 8
-"""Tokens in a hashed run. Runs of eight words that two texts share by chance are rare; longer runs leave shorter windows, which
-select more of them."""
+"""Tokens in a hashed run. Two texts rarely share eight words by chance; longer runs leave shorter windows, which select more."""
 
 
 class Passages(ThresholdScheme):

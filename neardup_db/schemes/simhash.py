@@ -22,8 +22,7 @@ class SimHash(CodeScheme):
     cheapest plan, the index uses chunk tables or a scan.
 
     `fingerprint` returns uint8[bits // 8], most significant bit first. similarity = 1 - distance / bits. Three bits of 64 mean
-    nearly equal texts: a quarter of the pairs with a Jaccard similarity of 0.9 to 0.95 are that close. Use MinHash for texts that
-    differ more.
+    nearly equal texts: a quarter of the pairs of Jaccard similarity 0.9 to 0.95 are that close. Use MinHash if texts differ more.
 
     >>> scheme = SimHash(max_distance=3)
     >>> code = scheme.fingerprint("the cat sat on the mat")
