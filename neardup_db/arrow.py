@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from . import limits
-from .arrays import Array, np
+from .arrays import Array, later, np
 from .errors import NearDupError, ParameterError
 from .located import LocatedTexts
 from .parameters import quoted
 
 STREAM, ARRAY = "__arrow_c_stream__", "__arrow_c_array__"
 ON_DEVICES = "__arrow_c_device_stream__", "__arrow_c_device_array__"
+
+types = later("pyarrow.types")
 
 TEXTS = "strings, or cast it to them"
 KEYS = "strings, integers or binary, or cast it"
@@ -43,10 +45,8 @@ def is_arrow(data: Any) -> bool:
 
 
 def texts_of(name: str, data: Any, column: str | None, remedy: str) -> LocatedTexts:
-    """The texts of an array of strings, or of a table column. name: the argument; remedy: how to name a column.
-
-    Raises ParameterError for a null, a missing column or a column without strings.
-    """
+    """The texts of an array of strings, or of a table column; a null is a ParameterError. name: the argument; remedy: how to
+    name a column."""
     texts, nulls = texts_and_nulls(name, data, column, remedy)
     if nulls.any():
         raise ParameterError(f"{name}: row {int(np.argmax(nulls))} is null: fill the nulls, or leave such rows out")
@@ -73,33 +73,23 @@ def texts_and_nulls(name: str, data: Any, column: str | None, remedy: str) -> tu
 # ---- types -----------------------------------------------------------------------------------------------------------
 
 
-def _types() -> Any:
-    import pyarrow
-
-    return pyarrow.types
-
-
 def is_string(kind: Any) -> bool:
-    types = _types()
     if types.is_dictionary(kind):
         return is_string(kind.value_type)
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view, types.is_null))
 
 
 def _is_binary(kind: Any) -> bool:
-    types = _types()
     return any(test(kind) for test in (types.is_binary, types.is_large_binary, types.is_binary_view))
 
 
 def is_key(kind: Any) -> bool:
-    types = _types()
     if types.is_dictionary(kind):
         return is_key(kind.value_type)
     return is_string(kind) or types.is_integer(kind) or _is_binary(kind)
 
 
 def is_json(kind: Any) -> bool:
-    types = _types()
     if types.is_struct(kind):
         return all(is_json(kind.field(number).type) for number in range(kind.num_fields))
     if any(test(kind) for test in (types.is_dictionary, types.is_list, types.is_large_list, types.is_fixed_size_list)):
@@ -125,10 +115,8 @@ class _Exported:
 
 
 class Source:
-    """The chunks of Arrow data. On exit from the context manager, the producer's data is released.
-
-    types: the column types; for an array, one type. Raises ParameterError without pyarrow.
-    """
+    """The chunks of Arrow data, which the context manager releases. types: the column types; for an array, one type. Raises
+    ParameterError without pyarrow."""
 
     def __init__(self, name: str, data: Any) -> None:
         try:
@@ -218,13 +206,12 @@ class Column:
     """The rows of an array in a chunk. name: for messages."""
 
     def __init__(self, name: str, array: Any) -> None:
-        self._name, self._array, self._kind, types = name, array, array.type, _types()
+        self._name, self._array, self._kind = name, array, array.type
         self._is_null, self._is_binary = types.is_null(self._kind), _is_binary(self._kind)
         self._is_view = types.is_string_view(self._kind) or types.is_binary_view(self._kind)
         self._is_large = types.is_large_string(self._kind) or types.is_large_binary(self._kind)
         self._dictionary = Column(name, array.dictionary) if types.is_dictionary(array.type) else None
-        self._located: tuple[Array, Array, Array] | None = None
-        """Cached strings of the dictionary, with a null at the end."""
+        self._located: tuple[Array, Array, Array] | None = None  # strings of the dictionary, with a null at the end
 
     def __len__(self) -> int:
         return len(self._array)
@@ -235,8 +222,7 @@ class Column:
         return LocatedTexts(addresses, sizes, (self._array,)), nulls
 
     def values(self, start: int, count: int) -> list[Any]:
-        """Rows as Python values: str, bytes, int, float, bool, list, dict, None for null. Strings that are not UTF-8 stay
-        bytes."""
+        """Rows as str, bytes, int, float, bool, list, dict, None for null. Strings that are not UTF-8 stay bytes."""
         array = self._array.slice(start, count)
         if self._is_binary or is_string(self._kind):
             texts, nulls = self.texts(start, count)
@@ -244,7 +230,7 @@ class Column:
             return made if nulls is None else [None if null else one for one, null in zip(made, nulls.tolist(), strict=True)]
         if self._dictionary is not None:
             self._indices(array)  # checked
-        if array.null_count == 0 and _types().is_integer(self._kind):
+        if array.null_count == 0 and types.is_integer(self._kind):
             return array.to_numpy().tolist()
         try:
             return array.to_pylist()
@@ -297,8 +283,7 @@ class Column:
         return offsets[:-1].view(np.uintp) + np.uintp(base), sizes.view(np.uintp)
 
     def _view_strings(self, array: Any, nulls: Array | None) -> tuple[Array, Array]:
-        """The strings of a layout with 16-byte views. A short string is inline, after its size; otherwise the view gives buffer
-        and offset."""
+        """The strings of a layout with 16-byte views: size, then a short string itself, or prefix, buffer and offset."""
         _, packed, *spaces = array.buffers()
         at, count = array.offset, len(array)
         views = np.frombuffer(packed, np.int32)[4 * at : 4 * (at + count)].reshape(count, 4)  # size, prefix, buffer, offset

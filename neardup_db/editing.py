@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import EllipsisType
 from typing import Any, get_args
 
@@ -81,7 +80,7 @@ class EditMethods(AddMethods):
         [Match(key=1, similarity=1.0, distance=None)]
         """
         for name, value in (("table", table), ("key", key), ("text", text), ("group", group), ("where", where)):
-            if value is not None or name in ("table", "key", "text"):
+            if value is not None or name not in ("group", "where"):
                 check_name(name, value)
         check_choice("sync", sync, (None, *get_args(Sync)))
         self._store.db.require_open()
@@ -145,7 +144,7 @@ class EditMethods(AddMethods):
 
     # ---- changing and removing --------------------------------------------------------------------------------------
 
-    def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
+    def update(self, /, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
         """Change `metadata=` or `expires_at=` of a document; None clears the value.
 
         ttl: seconds or a timedelta, instead of `expires_at`. To change the text, add the document with if_exists="replace".
@@ -158,10 +157,7 @@ class EditMethods(AddMethods):
         ...     index.get("a1").metadata
         {'read': True}
         """
-        columns: dict[str, Callable[[Any], Any]] = {
-            "metadata": check_metadata, "expires_at": check_expiry, "ttl": partial(check_expiry, None)
-        }  # fmt: skip
-        unknown = [name for name in changes if name not in columns]
+        unknown = [name for name in changes if name not in ("metadata", "expires_at", "ttl")]
         if unknown or not changes:
             what = f"{unknown[0]!r} cannot be updated" if unknown else "nothing to update"
             remedy = "give metadata=, expires_at= or ttl=; to change a text, add it with if_exists='replace'"
@@ -169,9 +165,9 @@ class EditMethods(AddMethods):
         if "ttl" in changes and (changes["ttl"] is None or "expires_at" in changes):
             remedy = "give a time, and no expires_at=; expires_at=None clears the expiry"
             raise ParameterError(f"ttl={quoted(changes['ttl'])}: {remedy}")
-        values = {name: columns[name](value) for name, value in changes.items()}
-        if "ttl" in values:
-            values["expires_at"] = values.pop("ttl")
+        values: dict[str, Any] = {"metadata": check_metadata(changes.pop("metadata"))} if "metadata" in changes else {}
+        if changes:  # an expiry
+            values["expires_at"] = check_expiry(**changes)
         group = check_asked_group(group)
         with self._writing_documents() as (own, now):
             own.documents.update(own.document_row(key, now, group).id, values)
@@ -195,8 +191,7 @@ class EditMethods(AddMethods):
             return self._writer.remove_part(key, part, now, group)
 
     def delete_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> int:
-        """Delete documents in one transaction and return their number. Missing and repeated keys are ignored. group: as for
-        `get`.
+        """Delete documents in one transaction and return their number. Ignores missing and repeated keys. group: as for `get`.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -319,8 +314,7 @@ class EditMethods(AddMethods):
         return self._decide(undismiss, key_a, key_b)
 
     def allow(self, text: str | bytes | None = None, *, key: Key | None = None, note: str | None = None) -> int:
-        """Exempt texts like this one, such as a greeting or a footer, from matching in all groups. Returns the number of stored
-        documents that are exempt now.
+        """Exempt texts like this one, such as a footer, from matching in all groups. Returns the number of documents now exempt.
 
         `query` returns nothing for texts similar by the index's rule, `add` and `add_if_new` store them without matches, and
         stored ones are in no `matches`, `pairs()` or cluster. The index keeps the fingerprint until `disallow`, independent of
@@ -349,8 +343,7 @@ class EditMethods(AddMethods):
         return self._decide_text(work, text, key)
 
     def disallow(self, text: str | bytes | None = None, *, key: Key | None = None, id: int | None = None) -> int:
-        """Undo `allow` for each allowed text like the given one, and return their number. Stored documents that are like no other
-        allowed text match again.
+        """Undo `allow` for each allowed text like the given one, and return their number. Their stored documents match again.
 
         key: use the text of a stored document. id: the number of an allowed text, from `allowed()`. Raises KeyNotFoundError.
 
@@ -387,8 +380,7 @@ class EditMethods(AddMethods):
 
         To follow an index, another system calls this repeatedly with the latest token, which it may store; call again at once if
         `more` is true. Without `since` the result starts from the beginning, with all documents as added. The first call makes
-        the index record changes: a row for each removed document, each document in another cluster, and each changed set of
-        codes. The latest million rows are kept.
+        the index record changes: a row for each document removed, in another cluster or with other codes, the latest million.
 
         Expired documents count until `expire` removes them. Cluster numbers are those of the view `neardup_clusters`: joined
         clusters take the number of the largest (sizes are compared up to 1,000), the largest part of a split cluster keeps its
@@ -418,8 +410,7 @@ class EditMethods(AddMethods):
             return log.page(None, limit)
 
     def forget_changes(self) -> bool:
-        """Stop recording changes until `changes` is called without `since`, and invalidate all tokens. False if no changes were
-        recorded.
+        """Record no changes until `changes` is called without `since`, and invalidate all tokens. False if none were recorded.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:

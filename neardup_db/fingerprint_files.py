@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .arrays import np
-from .arrow import KEYS, Source, is_key, is_string, texts_and_nulls
+from .arrow import KEYS, Source, is_key, is_string, texts_and_nulls, types
 from .errors import CorruptIndexError, FormatError, MismatchError, ParameterError
 from .native import Values, band_keys, lib
 from .parameters import check_choice, quoted
@@ -116,8 +116,7 @@ def columns_of(scheme: Scheme, values: Values) -> dict[str, Any]:
 
 
 def _buckets(scheme: Scheme, values: Values) -> Any:
-    """The buckets of each value in the band table, as an array of lists: each bucket once, none for an empty value, null if the
-    scheme has no band table."""
+    """Each value's buckets in the band table, each once, as an array of lists: null without such a table."""
     pa = pyarrow()
     if scheme.plan != "bands":
         return pa.nulls(len(values.ends), pa.list_(pa.int64()))
@@ -136,7 +135,6 @@ def _as_indexed(scheme: Any, rules: TextRules) -> Scheme:
 
 
 def _kind_of(key_type: Any) -> str:
-    types = pyarrow().types
     kind = key_type.value_type if types.is_dictionary(key_type) else key_type
     return "string" if is_string(kind) else "int64" if types.is_integer(kind) else "binary"
 

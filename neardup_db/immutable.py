@@ -65,6 +65,16 @@ class Immutable:
             self.__dict__.setdefault(key, make())
         return self.__dict__[key]
 
+    def mismatches(self, stored: Immutable) -> list[str]:
+        """One clause ("threshold=0.5, the file has 0.8") for each given parameter whose stored value differs."""
+        if type(self) is not type(stored):
+            return [f"the scheme {type(self).__name__}, the file has {type(stored).__name__}"]
+        return [
+            f"{name}={_show(value)}, the file has {_show(getattr(stored, name))}"
+            for name, value in self.given.items()
+            if _comparable(value) != _comparable(getattr(stored, name))
+        ]
+
     def changed(self: Self, **changes: Any) -> Self:
         """A copy with other parameters, which are checked."""
         return type(self)(**{**{name: getattr(self, name) for name in self.names}, **changes})
@@ -109,15 +119,6 @@ def _show(value: Any) -> str:
     if callable(value):
         return str(getattr(value, "__qualname__", repr(value)))
     return repr(value)
-
-
-def differences(given: Mapping[str, Any], stored: Immutable) -> list[str]:
-    """One clause for each given parameter whose stored value differs."""
-    return [
-        f"{name}={_show(value)}, the file has {_show(getattr(stored, name, None))}"
-        for name, value in given.items()
-        if _comparable(value) != _comparable(getattr(stored, name, None))
-    ]
 
 
 def callable_name(function: Any) -> str | None:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -101,8 +102,7 @@ class Index(EditMethods):
     # ---- the object --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the index after the running queries of other threads. Your own connection stays open. Closing again does nothing;
-        every other call raises ClosedError.
+        """Close the index after the running queries of other threads; later calls raise ClosedError. Your connection stays open.
 
         >>> from neardup_db import Index, MinHash
         >>> index = Index(":memory:", MinHash())
@@ -130,8 +130,8 @@ class Index(EditMethods):
         if db.is_closed:
             raise ClosedError(f"{self!r} cannot be copied or sent to another process: send the path, and open it there")
         rules = store.rules if store.rules.custom else None  # the file has no functions
-        how = {"durability": self._durability, "read_only": db.read_only, "timeout": db.timeout}
-        return _reopened, (db.name, {"text": rules, "name": self.name, **how})
+        how: dict[str, Any] = {"durability": self._durability, "read_only": db.read_only, "timeout": db.timeout}
+        return partial(Index, db.name, text=rules, name=self.name, **how), ()
 
     def __repr__(self) -> str:
         name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
@@ -187,12 +187,9 @@ class Index(EditMethods):
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash(threshold=0.9)) as index:
-        ...     index.add("a1", "the quick brown fox jumps over the lazy dog")
-        ...     index.add("a2", "The quick brown fox jumps over the lazy cat!")
+        ...     matches = index.add("a1", "the quick brown fox jumps"), index.add("a2", "the quick brown fox jumps high")
         ...     index.rebuild(MinHash(threshold=0.5))
         ...     index.clusters()
-        []
-        []
         [Cluster(representative='a1', keys=('a1', 'a2'))]
         """
         changes = Choices.checked(scheme, text, store_text=store_text, record_matches=record_matches)
@@ -212,9 +209,8 @@ class Index(EditMethods):
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
         ...     matches = index.add("a1", "the quick brown fox")
-        ...     report = index.check()
-        >>> report.ok, report.problems
-        (True, ())
+        ...     index.check()
+        CheckReport(problems=(), repaired=(), notes=())
         """
         checker = Checker(self._readers.own.clusters)
         with self._alone():
@@ -236,8 +232,7 @@ class Index(EditMethods):
     def compact(self) -> int:
         """Release unused space (VACUUM) and return the number of bytes by which the file shrank.
 
-        This also erases the bytes of deleted documents and the names of empty groups. Raises NearDupError inside a transaction,
-        DiskFullError.
+        Also erases the bytes of deleted documents and names of empty groups. Raises NearDupError in a transaction, DiskFullError.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index:
@@ -283,7 +278,3 @@ class Index(EditMethods):
             if method is not None and db.connection.in_transaction:
                 raise NearDupError(f"{method}() cannot run inside a transaction: leave it first")
             yield db
-
-
-def _reopened(path: str, options: dict[str, Any]) -> Index:
-    return Index(path, **options)

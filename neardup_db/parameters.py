@@ -206,13 +206,11 @@ def check_path(given: str | bytes | os.PathLike[str]) -> str:
 
 
 def check_window(window: Any) -> WindowSize | None:
-    if isinstance(window, timedelta):
-        if window < _MS:
-            raise ParameterError(f"window={window!r}: give a timedelta of at least a millisecond, or a number of documents")
+    if window is None or isinstance(window, timedelta) and window >= _MS:
         return window
-    if window is None or isinstance(window, Integral) and not isinstance(window, bool):
-        return None if window is None else check_integer("window", window, 1, remedy="documents, or a timedelta")
-    raise ParameterError(f"window={quoted(window)}: give a timedelta, or a number of documents")
+    if isinstance(window, Integral) and not isinstance(window, bool):
+        return check_integer("window", window, 1, remedy="documents, or a timedelta")
+    raise ParameterError(f"window={quoted(window)}: give a timedelta of at least a millisecond, or a number of documents")
 
 
 # ---- documents -----------------------------------------------------------------------------------------------------------
@@ -367,7 +365,7 @@ def check_moment(moment: Any, name: str, remedy: str = _MOMENT) -> int | None:
     return round(float(seconds) * 1000)
 
 
-def check_expiry(expires_at: Any, ttl: Any = None) -> int | None:
+def check_expiry(expires_at: Any = None, ttl: Any = None) -> int | None:
     """Milliseconds. expires_at: a time, or a timedelta from now. ttl: seconds or a timedelta from now."""
     if ttl is not None:
         if expires_at is not None:
@@ -416,6 +414,4 @@ def check_asked_group(group: Any) -> Key | AnyGroup | None:
 
 
 def check_measure(measure: Any) -> Measure | None:
-    if measure is not None and not (isinstance(measure, str) and measure == "containment"):
-        raise ParameterError(f"measure={quoted(measure)}: give 'containment', or None for the measure of the index")
-    return "containment" if measure is not None else None
+    return check_choice("measure", measure, (None, "containment"))

@@ -108,7 +108,7 @@ class QueryMethods:
         []
         [Match(key='a1', similarity=1.0, distance=None)]
         """
-        return self._query(QuerySpec(check_text(text), None, threshold, max_distance, measure, limit, any, group))
+        return self._run_query(_matches, QuerySpec(check_text(text), None, threshold, max_distance, measure, limit, any, group))
 
     def query_code(
         self,
@@ -128,7 +128,7 @@ class QueryMethods:
         ...     index.query_code(0x0E), index.query_code("ff00" + "0" * 12)
         ([Match(key='a', similarity=0.984375, distance=1)], [])
         """
-        return self._query(QuerySpec(None, code, threshold, max_distance, None, limit, any, group))
+        return self._run_query(_matches, QuerySpec(None, code, threshold, max_distance, None, limit, any, group))
 
     def query_many(
         self,
@@ -144,8 +144,7 @@ class QueryMethods:
     ) -> list[list[Match]]:
         """`query` for each of many texts, all in one state of the index. Returns a list of matches for each text.
 
-        From a few dozen texts on, one join finds all matches, several times as fast as single queries. Above a thousand texts two
-        threads fingerprint them in pieces.
+        From a few dozen texts on, one join is several times as fast as single queries; two threads fingerprint above a thousand.
 
         texts: any iterable, an Arrow array of strings (pyarrow, pandas, polars), or a data frame with the column name in `text`.
         None and null are refused. Other arguments and errors as for `query`.
@@ -164,8 +163,8 @@ class QueryMethods:
             if ready is not None and ready.epoch == store.epoch:
                 return _answers(reader, question, [ready])
             beside = len(checked) >= limits.WORTH_THREADS and not store.rules.custom
-            make = partial(_sketched, store, checked)
-            return _answers(reader, question, pieces(len(checked), make, beside))
+            sketches = pieces(len(checked), lambda first, end: store.sketcher.texts(checked[first:end]), beside)
+            return _answers(reader, question, sketches)
 
     def query_codes(
         self,
@@ -198,14 +197,12 @@ class QueryMethods:
             return _answers(reader, question, pieces(len(rows), make, False))
 
     def nearest(self, wanted: Code, n: int, *, group: Key | AnyGroup | None = None) -> list[Match]:
-        """The `n` documents most similar to a text or code, best first, also beyond the index's threshold or distance; ties in
-        insertion order.
+        """The `n` documents most similar to a text or code, best first, also beyond the index's rule; ties in insertion order.
 
         wanted: a text, or a code. str and bytes are codes only in a `BinaryCode` index; elsewhere use `nearest_code`. The result
         is exact. If `n` documents match by the index's rule, codes and `BottomK` cost one query. Otherwise all fingerprints are
         read: tens of milliseconds for a million codes, seconds for a million texts (`MinHash(exact=True)`, `BottomK`). Texts
-        without a common shingle are left out. `MinHash()` without exact=True raises ParameterError, because estimates cannot rank
-        all texts.
+        without a common shingle are left out. Raises ParameterError for `MinHash()`: its estimates cannot rank all texts.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -234,9 +231,6 @@ class QueryMethods:
                 sketch = make(reader.store)
             rows = nearest(reader.search, sketch, reader.documents.group_id(group), clock.now_ms(), n)
             return reader.search.build_matches(rows)
-
-    def _query(self, question: QuerySpec) -> list[Match]:
-        return self._run_query(_matches, question)
 
     def _run_query(self, ask: Callable[..., Made], question: QuerySpec, *more: Any) -> Made:
         sketch = self._sketched(question.sketch)
@@ -267,8 +261,7 @@ class QueryMethods:
     ) -> Count:
         """The number of documents that `query` would return, with their times, without listing them.
 
-        since: count only documents added since then: an aware datetime, Unix seconds, or a timedelta before now. Other arguments
-        as for `query`.
+        since: only documents added since an aware datetime, Unix seconds, or a timedelta before now. Others: as for `query`.
 
         >>> from datetime import timedelta
         >>> from neardup_db import Index, MinHash
@@ -370,10 +363,6 @@ def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None
     Custom functions never run inside a transaction."""
     few = len(texts) <= limits.ASKED_PART or store.rules.custom
     return store.sketcher.texts(texts) if few else None
-
-
-def _sketched(store: Store, texts: Sequence[str | bytes], first: int, end: int) -> Sketches:
-    return store.sketcher.texts(texts[first:end])
 
 
 def _answers(reader: StoreReader, question: QuerySpec, pieces: Iterable[Sketches]) -> list[list[Match]]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from . import native
 from .arrays import np, npt
 from .errors import MismatchError, ParameterError
-from .immutable import Immutable, callable_name, checked, differences, restore
-from .parameters import check_callable, check_choice, quoted
+from .immutable import Immutable, callable_name, checked, restore
+from .parameters import check_callable, check_choice, check_many, quoted
 from .settings import Parameter, choice, flag, integer, invalid, seed, stored
 
 _WORDS = {name: native.words(f"text.{name}") for name in ("normalize", "case", "tokens", "nonword", "short", "hash")}
@@ -87,9 +87,7 @@ def _text_or_none(name: str, value: Any) -> str | None:
 
 
 def _words(name: str, words: Any) -> tuple[str, ...]:
-    if isinstance(words, (str, bytes)) or not isinstance(words, Iterable):
-        raise ParameterError(f"{name}={quoted(words)}: give a list of words (str)")
-    listed = list(words)
+    listed = list(check_many(name, words, "give a list of words (str)"))
     for word in listed:
         if not isinstance(word, str):
             raise ParameterError(f"{name} has {quoted(word)}: give a list of words (str)")
@@ -244,10 +242,7 @@ class TextRules(Immutable):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], given: TextRules | None = None) -> TextRules:
-        """The rules of a file; callables are taken from `given`.
-
-        Raises MismatchError if `given` lacks a callable that the file names, CorruptIndexError for an invalid setting.
-        """
+        """The rules of a file; callables that it names are taken from `given`, else MismatchError."""
         state = {name: stored(settings, "text." + name, one.from_file) for name, one in cls._parameters.items()}
         for name in ("tokens", "filter", "hash"):
             if isinstance(state[name], str) and state[name].startswith(_CALLABLE):
@@ -255,10 +250,6 @@ class TextRules(Immutable):
         if state["hash_seed"] and state["hash"] != "xxh3_64":
             raise invalid(settings, "text.hash_seed")
         return restore(cls, state)
-
-    def mismatches(self, stored: TextRules) -> list[str]:
-        """One clause ("shingle=5, the file has 3") for each given parameter whose stored value differs."""
-        return differences(self.given, stored)
 
     # ---- private -----------------------------------------------------------------------------------------------------
 

@@ -141,6 +141,7 @@ class AsyncIndex(Calls):
     follow = _writing(Index.follow)
     unfollow = _writing(Index.unfollow)
     sync = _writing(Index.sync)
+    update = _writing(Index.update)
     delete = _writing(Index.delete)
     delete_many = _writing(Index.delete_many)
     delete_group = _writing(Index.delete_group)
@@ -227,10 +228,6 @@ class AsyncIndex(Calls):
         report: AddReport = await self._call_method("merge", (other,), options)
         return report
 
-    async def update(self, key: Key, *, group: Key | AnyGroup | None = ANY_GROUP, **changes: Any) -> None:
-        """Change `metadata=` or `expires_at=` of a document; None clears the value."""
-        await self._call_method("update", (key,), {"group": group, **changes})
-
     @property
     def name(self) -> str:
         """The prefix of the index's tables."""
@@ -271,8 +268,7 @@ class AsyncIndex(Calls):
     def pairs_with(
         self, other: AsyncIndex, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
     ) -> AsyncIterator[Pair]:
-        """`Index.pairs_with`, lazily; `key_b` is of the other index. Indexes of another scheme or other text rules raise
-        ParameterError on the first step."""
+        """`Index.pairs_with`, lazily; `key_b` is of the other index. Unlike indexes raise ParameterError on the first step."""
         if not isinstance(other, AsyncIndex):
             raise ParameterError(f"other={quoted(other)}: give another AsyncIndex")
         return _Listing(self, lambda index: index.pairs_with(other._require_index(), threshold, group=group))
@@ -317,8 +313,7 @@ class AsyncIndex(Calls):
 
 
 class _Listing(AsyncIterator[Item]):
-    """The items of an index generator. A thread resumes it, for twice as many items each time, so that the first arrive soon and
-    many are efficient."""
+    """The items of an index generator. A thread resumes it, for twice as many items each time: the first arrive soon."""
 
     def __init__(self, index: AsyncIndex, begin: Callable[[Index], Iterator[Item]]) -> None:
         self._index = index

@@ -99,8 +99,7 @@ class Calls:
                 self._writes.submit(index.close)
 
     async def close(self) -> None:
-        """Close the index after all earlier calls; later calls raise ClosedError. Closing again does nothing. Once begun, closing
-        continues even if the task is cancelled.
+        """Close the index after all earlier calls; later calls raise ClosedError. Closing goes on if the task is cancelled.
 
         Raises BusyError, and the index stays open, if other calls do not end within the timeout.
         """

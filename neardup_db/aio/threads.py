@@ -184,8 +184,7 @@ class Call:
             self._late(result, error)
 
     def on_loop(self, function: Callable[..., Any], *args: Any) -> None:
-        """From the thread: call a function on the loop, await its result if possible, and raise its exception. Does nothing if
-        the task no longer waits."""
+        """From the thread: call a function on the loop, await its result, raise its exception. Nothing if no task waits."""
         if self.is_abandoned or self._loop.is_closed():
             return
         work = _error_of_callback(function, args)
