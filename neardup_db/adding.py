@@ -93,8 +93,7 @@ class AddMethods(Reader):
 
         part: the name (text or integer) of this code among several codes of the key (BinaryCode only), such as the rotations of a
         picture. The first code of a key creates the document; codes with other parts are added to it. `if_exists` then applies to
-        key and part. Given metadata and expiry replace the document's; the group must be the same. Results contain each key once,
-        with its best code.
+        key and part. Given metadata and expiry replace the document's; the group must be the same. A match has a key's best code.
 
         >>> from neardup_db import BinaryCode, Index
         >>> with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
@@ -182,8 +181,7 @@ class AddMethods(Reader):
 
         A data frame is anything that Arrow reads: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas (2.2 or later) or
         polars DataFrame, a DuckDB relation. key, text, group: column names; keys and groups are strings, integers or binary.
-        metadata: the columns of each row's metadata, {name: value}. A null key or text makes a record invalid; a null group means
-        no group.
+        metadata: the columns of each row's metadata, {name: value}. A null key or text makes a record invalid; no group is null.
 
         commit_every: commit after this many records; None for one transaction. on_error="skip": skip and count invalid records.
         only_new: like `add_if_new` for each record in order. progress: called at times with the number of records so far.
@@ -191,12 +189,10 @@ class AddMethods(Reader):
         on_outcome: called as `f(key, outcome, match)` for each record, in order, after its transaction is committed (inside your
         own at the end of each part). The outcome is "added" or "replaced" (with the best earlier match, if any), "duplicate"
         (with the match for which only_new refused it), "ignored" (if_exists="ignore" and an existing key) or "skipped" (with a
-        Skipped instead of a match). Pending calls wait in memory, so use commit_every for millions of records. An exception from
-        the function ends `add_many`.
+        Skipped instead of a match). Calls wait in memory: use commit_every for millions of records. An exception ends `add_many`.
 
         The iterable and `progress` may query the index, which then contains every record yielded before, but not write to it;
-        on_outcome may do both. Warns once (ShortTextsWarning) if most texts have fewer than 20 words and shingles have three or
-        more.
+        on_outcome may do both. Warns once (ShortTextsWarning) if most texts have fewer than 20 words, but shingles three or more.
 
         >>> import pyarrow
         >>> from neardup_db import Index, MinHash
@@ -278,15 +274,11 @@ class AddMethods(Reader):
         >>> from neardup_db import Index, MinHash
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with Index(":memory:", MinHash()) as index:
-        ...         index.add("a", "the quick brown fox jumps over the lazy dog")
-        ...         index.export_fingerprints(f"{folder}/part.parquet")
+        ...         matches = index.add("a", "the quick brown fox jumps over the lazy dog")
+        ...         written = index.export_fingerprints(f"{folder}/part.parquet")
         ...     with Index(":memory:", MinHash()) as other:
-        ...         other.import_fingerprints(folder).added
-        ...         other.query("The quick brown fox jumps over the lazy dog!")
-        []
-        1
-        1
-        [Match(key='a', similarity=1.0, distance=None)]
+        ...         other.import_fingerprints(folder).added, other.query("The quick brown fox jumps over the lazy dog!")
+        (1, [Match(key='a', similarity=1.0, distance=None)])
         """
         store = self._current_store()
         if store.store_text:
@@ -307,8 +299,7 @@ class AddMethods(Reader):
         """Add the documents of another index with their fingerprints, and their texts if both indexes store texts.
 
         other: an Index, or the path of a file with an index of the same name. It is read in one state and may be written
-        meanwhile. Its text rules, scheme and fingerprint parameters must be equal, else MismatchError; bands, threshold and
-        recording of matches may differ.
+        meanwhile. MismatchError unless text rules, scheme and fingerprint parameters are equal; bands and threshold may differ.
 
         The documents are added after the existing ones, in their order, with groups (by name), metadata, expiry and times
         (added_at, last_seen, times_seen). Expired documents, and documents too old for this index's window, are skipped. A key of
@@ -318,12 +309,9 @@ class AddMethods(Reader):
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as index, Index(":memory:", MinHash()) as other:
-        ...     index.add("a", "the quick brown fox jumps over the lazy dog")
-        ...     other.add("b", "The quick brown fox jumps over the lazy dog!")
+        ...     matches = index.add("a", "the quick brown fox jumps"), other.add("b", "The quick brown fox jumps!")
         ...     index.merge(other)
         ...     index.clusters()
-        []
-        []
         AddReport(added=1, replaced=0, ignored=0, skipped=0, matched=1, problems=())
         [Cluster(representative='a', keys=('a', 'b'))]
         """

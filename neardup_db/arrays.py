@@ -1,5 +1,4 @@
-"""Lazy access to numpy: importing it takes as long as importing the rest of the package, and single adds and queries need no
-array."""
+"""Lazy access to numpy: importing it takes as long as the rest of the package, and single adds and queries need no array."""
 
 from __future__ import annotations
 

@@ -13,8 +13,5 @@ def now_ms() -> int:
 
 
 def utc(seconds: float) -> datetime:
-    """The UTC time of seconds since 1970. Unlike Python's own functions on Windows, it accepts times before 1970 and after 3000.
-
-    Raises OverflowError outside the years 1 to 9999.
-    """
+    """The UTC time of seconds since 1970; OverflowError outside the years 1 to 9999, where Windows' own functions end earlier."""
     return _EPOCH + timedelta(seconds=seconds)

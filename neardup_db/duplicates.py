@@ -10,17 +10,14 @@ from .index import Index
 
 
 class Duplicates(NamedTuple):
-    """The dropped records, ascending, each with the record kept in its place.
-
-    gone, kept: record numbers, int64[m]. similarity: of the two records, float64[m]."""
+    """The dropped records, ascending, and the record kept in place of each: int64[m]; float64[m]."""
 
     gone: Array
     kept: Array
     similarity: Array
 
     def clusters(self) -> list[list[int]]:
-        """Each kept record with the records dropped for it, as ascending numbers; the largest cluster first, ties by the first
-        record."""
+        """Each kept record with the records dropped for it, as ascending numbers; the largest first, ties by first record."""
         members: dict[int, list[int]] = {}
         for gone, kept in zip(self.gone.tolist(), self.kept.tolist(), strict=True):
             members.setdefault(kept, [kept]).append(gone)

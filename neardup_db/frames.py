@@ -305,9 +305,7 @@ def _rows_matching(opened: _Opened, text: str, against: Any, rule: _Rule) -> lis
 
 
 class _Opened:
-    """A data frame in memory (of a relation, only the named columns). Results have the type of the given frame.
-
-    Raises ParameterError for anything but a data frame, and for an unsupported lazy frame."""
+    """A data frame in memory (of a relation, only the named columns). Results have the type of the given frame."""
 
     def __init__(self, name: str, given: Any, text: Any, *compared: Any) -> None:
         try:

@@ -10,9 +10,7 @@ from .arrays import Array, np
 
 
 class LocatedTexts(Sequence[str | bytes]):
-    """A sequence of texts given by addresses and sizes in bytes, uintp[n] each. `owners` keep the memory alive.
-
-    Its items are str, or bytes if a text is not UTF-8."""
+    """Texts (str, or bytes if not UTF-8) by addresses and sizes in bytes, uintp[n] each. `owners` keep the memory alive."""
 
     __slots__ = ("_addresses", "_owners", "sizes")
 

@@ -66,11 +66,9 @@ class Reader(PassageMethods):
     def pairs_with(
         self, other: Reader, threshold: float | None = None, *, group: Key | AnyGroup | None = ANY_GROUP
     ) -> Iterator[Pair]:
-        """An iterator over all pairs of a document of this index (`key_a`) and one of another (`key_b`), in groups of the same
-        name. group: only pairs of this group.
+        """An iterator over all pairs of a document of this index (`key_a`) and one of another (`key_b`), both of one group.
 
-        Both indexes need the same scheme and text rules, else ParameterError. The candidate table is joined with the other
-        index's fingerprints as in `pairs`.
+        group: only pairs of this group. Raises ParameterError unless both indexes have the same scheme and text rules.
 
         >>> from neardup_db import Index, MinHash
         >>> with Index(":memory:", MinHash()) as test, Index(":memory:", MinHash()) as train:

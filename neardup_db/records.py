@@ -28,8 +28,7 @@ _FIELDS = _FIELDS_OF_CODES - {"part"}
 
 
 def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: bool) -> Incoming:
-    """A record of `add_many` (content="text") or `add_codes` (content="code"): a pair (key, content), or a mapping with the
-    argument names of `add`."""
+    """A record of `add_many` or `add_codes`: a pair (key, content), or a mapping with the argument names of `add`."""
     if isinstance(record, Mapping):
         names = _FIELDS_OF_CODES if content == "code" else _FIELDS
         unknown = [name for name in record if name not in names]

@@ -9,8 +9,7 @@ from .errors import CorruptIndexError, ParameterError
 from .parameters import SEED_LIMIT, check_choice, check_flag, check_fraction, check_integer, check_seed
 
 Value = TypeVar("Value")
-Check = Callable[[str, Any], Value]
-"""A function of (name, value) that returns the value to keep, or raises ParameterError."""
+Check = Callable[[str, Any], Value]  # of (name, value): returns the value to keep, or raises ParameterError
 
 
 class Parameter(Generic[Value]):
@@ -62,8 +61,9 @@ def choice(*options: Any) -> Parameter[Any]:
 
 def flag() -> Parameter[bool]:
     """A bool, stored as 0 or 1."""
-    stored = Parameter(lambda name, value: bool(check_integer(name, value, 0, 1)))
-    return Parameter(check_flag, from_file=stored.from_file, to_file=lambda name, value: int(value))
+    return Parameter(
+        check_flag, from_file=lambda name, value: bool(check_integer(name, value, 0, 1)), to_file=lambda name, value: int(value)
+    )
 
 
 def seed() -> Parameter[int]:

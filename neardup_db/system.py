@@ -21,9 +21,8 @@ _LONGEST_PLAIN_PATH = 220  # every Windows program accepts 260 with the suffixes
 
 
 def require_python_lock() -> None:
-    """Raise ImportError on a free-threaded Python that was told to run without the GIL.
-
-    Otherwise importing this package enables it. Without the GIL, one thread could close a connection that another uses."""
+    """Raise ImportError on a free-threaded Python told to run without the GIL, which importing this package otherwise enables.
+    Without it, one thread could close a connection that another uses."""
     if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
         raise ImportError(
             "neardup_db and apsw need Python's lock (the GIL), and this free-threaded Python was started with PYTHON_GIL=0 or "
@@ -32,9 +31,8 @@ def require_python_lock() -> None:
 
 
 def refuse_sources(package: str) -> None:
-    """Raise ImportError if the package is imported from a checkout, whose C modules are not compiled.
-
-    `python` and `python -m` find that folder first if they run at the top of a checkout."""
+    """Raise ImportError if the package is imported from a checkout, whose C modules are not compiled: `python` finds that folder
+    first at the top of a checkout."""
     if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(package)), "meson.build")):
         alone = "-P" if sys.version_info >= (3, 11) else "-I"
         raise ImportError(

@@ -27,8 +27,7 @@ def columns(results: Iterable[Any], kind: Kind | None = None) -> Columns:
 
     results: from `query`, `matches` or `add` (columns key, similarity, distance, and part if a code has one); `query_many` or
     `query_codes` (preceded by the query number); `pairs` (key_a, key_b, similarity, distance); `clusters` (a row a document:
-    cluster, numbered from 0, size, representative, key); or `get_many` (all attributes except `codes`, metadata as JSON, without
-    missing documents).
+    cluster, numbered from 0, size, representative, key); or `get_many` (attributes without `codes`, metadata as JSON, no None).
 
     Similarities are float64, counts int64 and times datetime64[ms] in UTC. Keys, texts and optional values are lists with None.
     kind: Match, Pair, Cluster or Document, for a result that may be empty (default: Match). Raises ParameterError for other

@@ -85,10 +85,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Documents connected by near-duplicate pairs, in insertion order; `representative` is the earliest.
-
-    The repr shows the first keys only.
-    """
+    """Documents connected by near-duplicate pairs, in insertion order; `representative` is the earliest. The repr is short."""
 
     representative: Key
     keys: tuple[Key, ...]
@@ -152,9 +149,7 @@ class Document:
 
     code: the stored code in an index of codes (`BinaryCode`, `SimHash`, `BitSampling`), most significant bit first; `query_code`
     takes it. None in other indexes and for a text without shingles. codes: every code of the document by its part (None if
-    unnamed), in insertion order; `code` is the first.
-
-    The repr shortens a long text.
+    unnamed), in insertion order; `code` is the first. The repr shortens a long text.
     """
 
     key: Key
@@ -170,15 +165,12 @@ class Document:
     codes: Mapping[Part | None, bytes] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in self._repr_fields}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.codes.keys() <= {None}:
+            del values["codes"]  # it adds nothing to `code`
         if self.text is not None and len(self.text) > SHOWN_TEXT:
             values["text"] = f"{self.text[:SHOWN_TEXT]}... ({len(self.text):,} characters)"
         return f"Document({', '.join(f'{name}={value!r}' for name, value in values.items())})"
-
-    @property
-    def _repr_fields(self) -> tuple[str, ...]:
-        """The attributes that the repr shows: `codes` only if it adds to `code`."""
-        return self.__slots__ if any(part is not None for part in self.codes) else self.__slots__[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +256,7 @@ class MatchExplanation:
     the passages of the first text that the second has, in an index of `Passages` that stores texts, else None.
 
     dismissed: True if the pair was dismissed by `Index.dismiss`, so it is no match. connected_by: the path of keys that keeps a
-    dismissed pair in one cluster, else None. allowed: True if one of the two is like an allowed text (`Index.allow`), so the pair
-    is no match.
+    dismissed pair in one cluster, else None. allowed: True if one is like an allowed text (`Index.allow`), so it is no match.
     """
 
     key_a: Key
@@ -310,10 +301,8 @@ class MatchExplanation:
 
 @dataclass(frozen=True, slots=True)
 class AllowedText:
-    """A text exempt from matching, together with every text like it (`Index.allow`).
-
-    allowed_at: seconds since 1970 (UTC). text: None unless the index stores texts.
-    """
+    """A text exempt from matching, with every text like it (`Index.allow`). allowed_at: seconds since 1970 (UTC). text: None
+    unless the index stores texts."""
 
     id: int
     text: str | None
@@ -361,8 +350,7 @@ class SyncReport:
 
     added: new documents. replaced: documents whose row has another text or group now. deleted: documents whose row is gone, has
     no text or fails the condition. unchanged: rows that equal their document. skipped: rows that cannot become documents;
-    problems lists the first MOST_PROBLEMS of them, and equality ignores it. matched: added or replaced documents that are
-    near-duplicates of earlier ones.
+    problems: the first MOST_PROBLEMS of them; equality ignores it. matched: added or replaced near-duplicates of earlier ones.
 
     compared: why all rows were compared with all documents, "" if only the noted changes were read. found: documents that this
     comparison added, replaced or deleted. complete: False if a limit left work for the next call.
@@ -398,10 +386,8 @@ def summed(first: Report, second: Report, **others: Any) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The outcome of `check`: violated invariants in `problems`, rebuilt data in `repaired`.
-
-    notes: observations that are no problems, such as pending changes of a followed table.
-    """
+    """The outcome of `check`: violated invariants in `problems`, rebuilt data in `repaired`, and in `notes` observations that
+    are no problems, such as pending changes of a followed table."""
 
     problems: tuple[str, ...] = ()
     repaired: tuple[str, ...] = field(default=())

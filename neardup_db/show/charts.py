@@ -1,8 +1,7 @@
 """Charts as SVG.
 
 Each function returns a Chart, which renders as a <figure> of a page or as an SVG file, without scripts or external files. `note`
-is a sentence below the chart about its sampling. An empty sequence gives a sentence instead of a drawing. Charts are legible
-without show.style.CSS.
+is a sentence below the chart about its sampling. Without data a sentence replaces the drawing. show.style.CSS is not needed.
 """
 
 from __future__ import annotations

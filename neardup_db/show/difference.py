@@ -1,7 +1,4 @@
-"""Word differences of two texts, as parts and as side-by-side HTML.
-
-    differences(a, b) -> Comparison; its .parts are Part(kind, a, b), kind "equal", "delete", "insert" or "replace"
-    difference_html(a, b, label_a="...", label_b="...") -> a <div class="nd-diff">; its style is show.style.CSS
+"""Word differences of two texts, as parts and as side-by-side HTML in the style show.style.CSS.
 
 Joining all `a` of the parts gives the first text, joining all `b` the second. Text is always escaped: `<script>` is shown.
 """
@@ -20,11 +17,7 @@ from typing import Literal, NamedTuple
 from .escape import escape, label_html
 
 WORD_LIMIT = 200_000  # below this number of characters in both texts, excluding equal ends, words are compared
-
-SENTENCE_LIMIT = 4_000_000
-"""Below this number, sentences are compared, then the words of those that differ. Above it, everything between the equal ends is
-one difference."""
-
+SENTENCE_LIMIT = 4_000_000  # below, sentences, then the words of those that differ; above, the texts are one difference
 MOST_ITEMS = 50_000  # words or sentences compared; difflib needs about a second for them
 
 UNSPACED = (
@@ -235,8 +228,7 @@ def _head(text: str) -> str:
 
 
 def _tail(text: str, head: bool) -> str:
-    """The end of a long equal stretch, from a space on, after the number of omitted characters. head: whether its beginning is
-    shown."""
+    """The end of a long equal stretch, from a space on, after the number of omitted characters. head: its beginning is shown."""
     begin = text.find(" ", len(text) - CONTEXT, len(text) - CONTEXT // 2) + 1 or len(text) - CONTEXT
     left_out = begin - (len(_head(text)) - len("[…]") if head else 0)
     return f"[… {left_out:,} equal characters …] {text[begin:]}"

@@ -36,9 +36,7 @@ def still_connected(found: MatchExplanation) -> str:
 
 
 def shared_rows_text(found: MatchExplanation) -> str:
-    if not found.met:
-        return f"in none of {found.probes:,} places of {found.table}"
-    return f"in {len(found.met):,} of {found.probes:,} places of {found.table}"
+    return f"in {f'{len(found.met):,}' if found.met else 'none'} of {found.probes:,} places of {found.table}"
 
 
 def explanation_html(found: MatchExplanation) -> str:

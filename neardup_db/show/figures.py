@@ -21,10 +21,7 @@ from .theory import chances_of
 Bin = tuple[float, float, int]  # lower bound, upper bound, count
 Point = tuple[float, float, float]  # Jaccard similarity, P(candidate), P(returned)
 
-EXACT = 200_000
-"""Up to this many ids `collect` reads all rows. Above, it reads this many in evenly spaced blocks, so that an uncached file is
-fast too."""
-
+EXACT = 200_000  # up to this many ids `collect` reads all rows; above, so many in evenly spaced blocks: fast in cold files
 EXACT_LARGEST = 2_000_000  # up to this many ids `largest` counts all clusters: a quarter of a second for a million
 BLOCK = 512  # consecutive ids in a block of a sample
 FREQUENT = 5_000  # documents with matches whose clusters are candidates for the largest clusters of a very large file
@@ -53,12 +50,10 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of an index. Counts are of documents unless stated otherwise. `duplicates`: all documents in clusters except
-    the first of each.
+    """The numbers of an index, of documents unless stated otherwise. `duplicates`: in clusters, except the first of each.
 
     similarities: adjacent (from, to, matches); sizes: (smallest size, largest size, clusters); times: consecutive (start in UTC,
-    duplicates found), each of one `time_unit`; curve: (Jaccard similarity, P(candidate), P(returned)), empty for codes of the
-    application.
+    duplicates found), each of one `time_unit`; curve: (Jaccard similarity, P(candidate), P(returned)), empty for BinaryCode.
     """
 
     name: str
@@ -119,8 +114,7 @@ class _Reader:
         return self.rows(sql, **parameters)[0][0]
 
     def sample(self, table: str, column: str, most: int) -> tuple[str, dict[str, int], int]:
-        """FROM and WHERE for all rows of a table, or for evenly spaced blocks by an indexed column; their parameters; and n if
-        one of n ids is read."""
+        """FROM and WHERE for all rows, or for even blocks by an indexed column; their parameters; n if one of n ids is read."""
         there = f"{column} IS NOT NULL"
         low, high = self.rows(
             f"SELECT (SELECT min({column}) FROM {table} WHERE {there}), (SELECT max({column}) FROM {table} WHERE {there})"
@@ -178,8 +172,7 @@ def collect(connection: Connection, name: str = "neardup", *, most: int = EXACT)
 
 
 def largest(connection: Connection, name: str = "neardup", limit: int = 20, *, most: int = EXACT_LARGEST) -> list[ClusterSize]:
-    """The largest clusters, the earlier first in a tie. In a file with more than `most` ids, candidates are the clusters in a
-    sample of the matches."""
+    """The largest clusters, ties by the first document. With more than `most` ids: of the clusters in a sample of the matches."""
     reader = _Reader(connection, name)
     top = int(reader.value("SELECT coalesce(max(id), 0) FROM {index}_document"))
     within, parameters = "IS NOT NULL", {}

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from ..values import Document, Key
 
 EXACT = 20_000_000  # up to this many ids a report counts everything, since it may take longer than a page
-
-CHANGES, LONGEST = 40, 600
-"""The number of differences shown for two texts, and the characters of each; a report of hundreds of long texts has a few
-megabytes."""
-
+CHANGES, LONGEST = 40, 600  # differences shown for two texts, and characters of each: a few megabytes for hundreds
 TEXT_LIMIT = 200_000  # characters of a text that are compared, few enough for a comparison word by word
 
 

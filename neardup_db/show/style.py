@@ -1,12 +1,6 @@
-"""The style sheet of all pages, and the frame of a self-contained page.
+"""The style sheet of all pages (every class begins with "nd-"), and the frame of a self-contained page.
 
-    CSS                     -> the rules, for a <style> element; every class begins with "nd-"
-    page(title, body)       -> a complete HTML document; `title` is text, `body` HTML
-    fragment(body)          -> HTML with its style, for use in another page, such as a notebook
-    facts(rows)             -> names (text) and values (HTML) as a table
-
-Light and dark mode follow the system. Text has a contrast of at least 4.5 to 1, chart lines at least 3 to 1, and colour is never
-the only sign.
+Light and dark mode follow the system. Text has a contrast of 4.5 to 1, lines have 3 to 1, and colour is never the only sign.
 """
 
 from __future__ import annotations
@@ -38,10 +32,12 @@ def page(title: str, body: str) -> str:
 
 
 def fragment(body: str) -> str:
+    """HTML with its style, for use in another page, such as a notebook."""
     return f'<div class="nd-page nd-fragment"><style>{CSS}</style>{body}</div>'
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Names (text) and values (HTML) as a table."""
     cells = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in rows)
     return f'<div class="nd-scroll"><table class="nd-table">{cells}</table></div>'
 

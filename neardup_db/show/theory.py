@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..arrays import np, npt
 from ..errors import ParameterError
+from ..schemes.plans import band_probability, block_bounds
 
 Chances = Callable[[float], tuple[float, float]]  # P(candidate) and P(returned) at a Jaccard similarity
 SPREAD = 20  # sums end this many standard deviations (and one more) from the mean; the rest is below 1e-8
@@ -59,7 +60,7 @@ def chances_of(settings: Mapping[str, Any]) -> Chances:
     """The curve of a scheme by its settings. Raises ParameterError for codes of the application, which have no texts."""
     kind = str(settings["scheme"])
     if kind == "minhash":
-        return lambda similarity: _minhash(settings, similarity)
+        return partial(_minhash, settings)
     if kind == "bottomk":
         return _bottomk(settings)
     if kind == "simhash":
@@ -77,7 +78,7 @@ def _minhash(settings: Mapping[str, Any], similarity: float) -> tuple[float, flo
     """Bands match if all their slots are equal; with exact=False, enough of all slots must be equal as well."""
     slots, bands, rows = int(settings["num_perm"]), int(settings["bands"]), int(settings["rows"])
     threshold = float(settings["threshold"])
-    candidate = -math.expm1(bands * math.log1p(-(similarity**rows))) if similarity < 1.0 else 1.0
+    candidate = band_probability(similarity, bands, rows)
     if settings.get("exact") or settings.get("evidence") not in (None, "none"):
         return candidate, candidate if similarity >= threshold else 0.0
     enough = _least(np.arange(slots + 1) / slots, threshold)
@@ -110,14 +111,14 @@ def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
     if plan == "blocks":
         blocks = int(settings["blocks"])
         changed = np.ones(1)
-        for width in _widths(bits, blocks):
+        for width in np.diff(block_bounds(bits, blocks)).tolist():
             same = (1 - differs) ** width
             changed = np.convolve(changed, [same, 1 - same])
         return min(1.0, float(changed[: radius + 1].sum())), returned
     if plan == "chunks":
         chunks = int(settings["chunks"])
-        more, part = radius % chunks, radius // chunks
-        alike = Counter((width, part if place <= more else part - 1) for place, width in enumerate(_widths(bits, chunks)))
+        more, part, widths = radius % chunks, radius // chunks, np.diff(block_bounds(bits, chunks)).tolist()
+        alike = Counter((width, part if place <= more else part - 1) for place, width in enumerate(widths))
         missed = math.prod(
             (1.0 - _binomial_range(width, differs, 0, reach)) ** number for (width, reach), number in alike.items()
         )
@@ -125,13 +126,8 @@ def _codes(settings: Mapping[str, Any], differs: float) -> tuple[float, float]:
     return 1.0, returned
 
 
-def _widths(bits: int, parts: int) -> list[int]:
-    return [(i + 1) * bits // parts - i * bits // parts for i in range(parts)]
-
-
 def _bottomk(settings: Mapping[str, Any]) -> Chances:
-    """Fingerprints are candidates if they share an indexed hash, and similar if they share enough hashes, which implies the
-    former."""
+    """Fingerprints are candidates if they share an indexed hash, which they do if they share enough hashes to be similar."""
     k, threshold = int(settings["k"]), float(settings["threshold"])
     overlap = _least(np.arange(k + 1) / k, threshold)
     met = _shared(1, k - overlap)
@@ -146,8 +142,7 @@ def _shared(count: int, others: int) -> Callable[[float], float]:
     """P(the first `count` shared hashes have at most `others` other hashes of either text before the last of them).
 
     The number of other hashes before it has the negative binomial distribution, and half of them on average belong to one text,
-    with the binomial distribution. That text has too many of n with the probability of the sum over v < n of C(v, others) / 2^(v
-    + 1).
+    with the binomial distribution. That text has too many of n with probability sum over v < n of C(v, others) / 2^(v + 1).
     """
     most = 2 * others
     halves = np.arange(others, most + 1)

@@ -33,8 +33,7 @@ def tune(
     seed: int = 1,
     progress: Callable[[int], Any] | None = None,
 ) -> Tuning:
-    """Try text rules on a sample of texts: how well and at which threshold they separate near-duplicates from unlike texts, and
-    at what cost.
+    """Try text rules on a sample: how well, at which threshold and cost they separate near-duplicates from unlike texts.
 
     texts: an iterable of texts, with the keys 0, 1, 2, ..., or of (key, text). truth: pairs of keys of near-duplicates; all other
     pairs count as different, and the result has recall and precision. sample: the maximum number of texts to compare, at least 2,

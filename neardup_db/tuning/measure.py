@@ -30,14 +30,12 @@ WIDTH = 0.05  # the distance from a threshold within which a pair is on its bord
 SHOWN, CONSIDERED = 3, 40  # pairs shown on either side of a threshold, and candidates for them
 
 PRICED, SAMPLES = 0.5, 5
-"""The lowest threshold for which removed records are counted unless it is advised, since below it nearly all texts may match; and
-the number of removed records shown."""
+"""The lowest threshold for which removed records are counted unless it is advised, as nearly all may match; and samples shown."""
 
 PRICES = tuple(threshold for threshold in GRID if threshold >= PRICED)
 
 SHORT_RULES, SHORT_THRESHOLD, SHORT_WORDS = "characters of 3", 0.8, range(5, 50)
-"""Rules and threshold for texts with a median of this many words (benchmarks/results/2026-11-24-advice.md). ShortTextsWarning and
-the README recommend the same."""
+"""For texts with a median of so many words, as in ShortTextsWarning and the README (benchmarks/results/2026-11-24-advice.md)."""
 
 EDITED, UNLIKE = 300, 20_000  # edited copies, and pairs of unlike texts
 APART = 30  # with at least this many families a sample has unlike texts, whatever the family sizes
@@ -73,8 +71,7 @@ def _copies(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, str]]:
 
 
 def edited(text: str, other: str, rng: random.Random) -> str:
-    """A text with one word in twenty replaced by a word of another text. In texts with fewer than ten words or few spaces, one
-    letter in twenty is replaced, at least one."""
+    """A text with one word in twenty from another text; with below ten words or few spaces one letter in twenty, at least one."""
     words, others = text.split(), other.split()
     gap = " "
     if len(words) < 10 or len(words) * 20 < len(text):
@@ -140,7 +137,8 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
         unlike=unlike,
         histogram=pairs.histogram(),
         borders=tuple(
-            _priced(border, rules, on.rows) if border.threshold in (*PRICES, threshold) else border for border in pairs.borders()
+            _priced(border, rules, on.rows) if border.threshold in (*PRICES, threshold) else border
+            for border in map(pairs.border, GRID)
         ),
         threshold=threshold,
         is_valley=threshold is not None and pairs.is_valley(threshold),
@@ -226,11 +224,7 @@ class _Pairs:
 
     def best_known(self) -> float | None:
         """The threshold with the best harmonic mean of recall and precision, the higher in a tie."""
-        return max(GRID, key=lambda one: (self._score(one), one))
-
-    def _score(self, threshold: float) -> float:
-        found = self._count_above(threshold)
-        return 2 * found / (len(self._known) + self._reach[threshold])
+        return max(GRID, key=lambda one: (self._count_above(one) / (len(self._known) + self._reach[one]), one))
 
     def _count_above(self, threshold: float) -> int:
         return len(self._known) - int(np.searchsorted(self._known, threshold))
@@ -239,10 +233,7 @@ class _Pairs:
         ends = [round(LOWEST + WIDTH * place, 2) for place in range(len(self._bars) + 1)]
         return tuple((ends[place], ends[place + 1], count) for place, count in enumerate(self._bars.tolist()))
 
-    def borders(self) -> tuple[Border, ...]:
-        return tuple(self._border(threshold) for threshold in GRID)
-
-    def _border(self, threshold: float) -> Border:
+    def border(self, threshold: float) -> Border:
         reach = self._reach[threshold]
         above, below = self._examples(self._above[threshold]), self._examples(self._below[threshold])
         if not len(self._known):

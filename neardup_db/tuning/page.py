@@ -119,17 +119,11 @@ _NUMBER = ' class="nd-number"'
 
 def _row(trial: Trial, is_best: bool, known: bool) -> str:
     border = trial.border
-    cells = [
-        f"{trial.unlike:.2f}",
-        f"{trial.edited:.2f}",
-        "none fits" if border is None else f"{border.threshold:.2f}",
-        "" if border is None else f"{border.pairs:,}",
-        "" if border is None else f"{border.removed:,}",
-        "" if border is None else f"{border.largest:,}",
-        f"{trial.shingles:,}",
-        f"{trial.size_bytes:,}",
-        f"{trial.microseconds:.0f}",
-    ]
+    counts = ["none fits", "", "", ""]
+    if border is not None:
+        counts = [f"{border.threshold:.2f}", f"{border.pairs:,}", f"{border.removed:,}", f"{border.largest:,}"]
+    cells = [f"{trial.unlike:.2f}", f"{trial.edited:.2f}", *counts, f"{trial.shingles:,}", f"{trial.size_bytes:,}"]
+    cells.append(f"{trial.microseconds:.0f}")
     if known:
         cells += ["", ""] if border is None else [_percent(border.recall), _percent(border.precision)]
     name = f"<strong>{escape(trial.name)}</strong> ←" if is_best else escape(trial.name)

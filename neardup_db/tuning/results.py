@@ -71,8 +71,7 @@ class Trial:
 
     @property
     def apart(self) -> float:
-        """How well the rules separate edited copies from unlike texts: the distance between the two, times the similarity of the
-        copies."""
+        """How well the rules separate edited copies from unlike texts: the distance of the two, times the copies' similarity."""
         return max(0.0, self.edited - self.unlike) * self.edited
 
     @property

@@ -13,8 +13,7 @@ from ..values import Key
 
 _SMALLEST = BottomK(k=1)
 _ALIKE_MOST, _COUNTERS = 50, 1 << 20
-"""The number of texts that may share a rank, and of counters. Further texts of a large family get new ranks, so that a share of
-the family is sampled instead of all or none."""
+"""Texts that may share a rank, and counters. Others of a large family get new ranks: a share is sampled, not all or none."""
 
 
 class Row(NamedTuple):
