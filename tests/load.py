@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -15,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from interpreter import interpreter
 
 from neardup_db import ClosedError, Index, KeyNotFoundError
 
@@ -211,7 +212,7 @@ class Together:
     def __init__(self, code: str, count: int) -> None:
         self.running = [
             subprocess.Popen(
-                [sys.executable, "-c", PROGRAM + code, str(number)],
+                [*interpreter(), "-c", PROGRAM + code, str(number)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

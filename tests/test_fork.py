@@ -6,13 +6,13 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from interpreter import interpreter
 from load import in_child, run_threads, story
 from test_read_only_and_closed import CLOSED, CODE_CALLS
 
@@ -297,6 +297,6 @@ os._exit(0)
 def test_the_end_of_a_child_is_not_the_parents(tmp_path: Path, way: str) -> None:
     """A child that is forked inside transaction() and leaves it, by an exception or not, that forgets the index and comes to its
     end in the usual way, neither ends the parent's transaction nor harms what it has in the log."""
-    subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "index.db"), way], check=True, cwd="/", timeout=60)
+    subprocess.run([*interpreter(), "-c", PROGRAM, str(tmp_path / "index.db"), way], check=True, cwd="/", timeout=60)
     with Index(tmp_path / "index.db") as index:
         assert len(index) == 3001 and index.check().problems == ()

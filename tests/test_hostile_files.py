@@ -6,13 +6,13 @@ import contextlib
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 from hostile import VALUES
+from interpreter import interpreter
 from make_files import DATA, FILES
 
 import neardup_db
@@ -47,7 +47,7 @@ def test_mangled_files_are_errors_and_nothing_worse(tmp_path: Path, more_rounds:
     error of the package, each file within a minute and 1 GB; no crash. 3,000 files a scheme in the long run."""
     count = 3000 if long_run else 40 if more_rounds else 8
     files = [CURRENT / f"{name}.db" for name in FILES]
-    command = [sys.executable, "-I", Path(__file__).with_name("hostile.py"), tmp_path, "0", str(count), *files]
+    command = [*interpreter(), Path(__file__).with_name("hostile.py"), tmp_path, "0", str(count), *files]
     done = subprocess.run(command, capture_output=True, text=True)
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"{last}, exit code {done.returncode}\n{done.stderr[-3000:]}"

@@ -18,6 +18,7 @@ import pytest
 import xxhash
 import zstandard
 from click.testing import CliRunner
+from interpreter import interpreter
 from spawned import PEAK
 from test_kernels import splitmix64
 
@@ -192,7 +193,7 @@ def test_texts_that_are_made_to_cost_much(long_run: bool) -> None:
     """Of one letter, a million different tokens, marks without end, characters that become eighteen: a fingerprint takes at most
     8 bytes of memory for each byte of the text. Texts of 100 MB in the long run, of 2 MB in CI."""
     size = 100_000_000 if long_run else 2_000_000
-    done = subprocess.run([sys.executable, "-I", "-c", PEAK + TEXTS, str(size)], capture_output=True, text=True)
+    done = subprocess.run([*interpreter(), "-c", PEAK + TEXTS, str(size)], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout[-200:]} {done.stderr[-2000:]}"
     lines = [line.split("|") for line in done.stdout.splitlines()]
     assert len(lines) == 18 * 4
@@ -279,7 +280,7 @@ print(peak() - before, file=sys.stderr)
 def measured(*commands: tuple[object, ...]) -> list[tuple[int, str]]:
     """Exit code and messages of commands, one after another in a process that takes at most 50 MB more than it begins with."""
     words = json.dumps([[str(word) for word in command] for command in commands])
-    done = subprocess.run([sys.executable, "-I", "-c", PEAK + MEASURED, words], capture_output=True, text=True)
+    done = subprocess.run([*interpreter(), "-c", PEAK + MEASURED, words], capture_output=True, text=True)
     *told, taken = re.split(r"ended (\d+)\n", done.stderr)
     assert int(taken) < 50_000_000, done.stderr
     return [(int(code), messages) for messages, code in zip(told[::2], told[1::2], strict=True)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
+from interpreter import interpreter
 from spawned import PEAK
 
 from neardup_db import BitSampling, BottomK, MinHash, SimHash, TextRules
@@ -100,5 +100,5 @@ print((peak() - before) >> 20)
 @pytest.mark.parametrize(("scheme", "tokens"), [("minhash", "words"), ("simhash", "chars"), ("bottomk", "words")])
 def test_thirty_megabytes_take_little_memory(scheme: str, tokens: str) -> None:
     """The fingerprint of a text of 30 MB takes less than 10 MB beside the text itself."""
-    run = subprocess.run([sys.executable, "-I", "-c", PEAK + MEMORY, scheme, tokens], capture_output=True, text=True, check=True)
+    run = subprocess.run([*interpreter(), "-c", PEAK + MEMORY, scheme, tokens], capture_output=True, text=True, check=True)
     assert int(run.stdout) < 10

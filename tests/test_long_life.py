@@ -6,7 +6,6 @@ import gc
 import os
 import random
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from interpreter import interpreter
 from load import run_threads, story
 from spawned import PEAK
 
@@ -180,7 +180,7 @@ with Index(sys.argv[1], BinaryCode(64, 3), record_matches=False) as index:
 def test_compacting_takes_little_memory(tmp_path: Path) -> None:
     """compact() of a file of 45 MB takes less than 30 MB, its pages in SQLite's cache among them."""
     path = str(tmp_path / "index.db")
-    run = subprocess.run([sys.executable, "-I", "-c", PEAK + COMPACTING, path], capture_output=True, text=True, check=True)
+    run = subprocess.run([*interpreter(), "-c", PEAK + COMPACTING, path], capture_output=True, text=True, check=True)
     size, taken = map(int, run.stdout.split())
     assert size >= 45
     assert taken < 30

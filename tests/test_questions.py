@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import random
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from interpreter import interpreter
 from support import CASES, Case
 
 from neardup_db import BinaryCode, Index, MinHash, NearDupError
@@ -144,7 +144,7 @@ assert set(outcomes) == {True, None}, outcomes
 
 def test_memory_that_runs_out_is_never_an_empty_value() -> None:
     """However little memory SQLite has, a run gives the right rows or apsw's error."""
-    subprocess.run([sys.executable, "-I", "-c", LITTLE_MEMORY], check=True, timeout=60)
+    subprocess.run([*interpreter(), "-c", LITTLE_MEMORY], check=True, timeout=60)
 
 
 def test_closing_ends_what_is_prepared(tmp_path: Path) -> None:
@@ -255,5 +255,5 @@ time.sleep(0.1)
 def test_python_may_end_while_threads_ask() -> None:
     """What a thread works with outlives the thread's own state, which Python's end takes away."""
     for _ in range(4):
-        ended = subprocess.run([sys.executable, "-I", "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run([*interpreter(), "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
         assert (ended.returncode, ended.stderr) == (0, "")
