@@ -95,7 +95,7 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
                 "the index has no window, and would keep all that is passed on: give it one with neardup window, as in neardup "
                 f"window {index_path} 24h"
             )
-        passing = stack.enter_context(Passing(index, mark))
+        passing = Passing(index, mark)
         arrivals = stack.enter_context(contextlib.closing(Arrivals(sys.stdin.fileno(), passing.end, reading.encoding)))
 
         def stop(number: int, before: dict[int, Any]) -> None:
@@ -111,15 +111,13 @@ def watch(index_path: Path | None, window: str | None, mark: bool, name: str, as
     _report(passing.counts, source, time.monotonic() - started, as_json)
 
 
-class Passing(contextlib.AbstractContextManager["Passing"]):
+class Passing:
     """Records that have arrived together form a transaction and are passed on after the commit."""
 
     def __init__(self, index: Index, mark: bool) -> None:
         self.counts = Counts()
         self._index, self._mark = index, mark
-        self._open: contextlib.ExitStack | None = None
-        self._taken: list[tuple[InputRecord, dict[str, Any]]] = []  # the records of the transaction to pass on, with their marks
-        self._stored = 0
+        self._arrived: list[InputRecord] = []
         self._add: AddFields | None = None
 
     def run(self, source: StreamSource) -> None:
@@ -128,67 +126,56 @@ class Passing(contextlib.AbstractContextManager["Passing"]):
         self._output = sys.stdout.buffer
         self._source = source
         for record in source:
-            self._pass_record(record)
-            if self.counts.records % limits.WATCHED_TOGETHER == 0:
+            self._arrived.append(record)
+            if len(self._arrived) >= limits.WATCHED_TOGETHER:
                 self.end()
         self.end()
         if source.header and not self.counts.records:
             self._begin()
             self._output.flush()
 
-    def _pass_record(self, record: InputRecord) -> None:
+    def end(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        if not arrived:
+            return
         if not self.counts.records:
             self._begin()
-        self.counts.records += 1
-        if self._open is None:
-            self._open = contextlib.ExitStack()
-            self._open.enter_context(self._index.transaction())
-        try:
-            if self._add is not None:  # before it is stored
-                self._add(record.raw, dict.fromkeys(MARKS))
-            duplicate_of, similarity = self._offer(record)
-        except ValueError as error:
-            self._source.skip_record(RecordError(self._source.problem(record, in_command_terms(str(error)))))
-            return
-        if duplicate_of is None or self._mark:
-            self._taken.append((record, dict(zip(MARKS, (as_json_value(duplicate_of), similarity), strict=True))))
-
-    def _offer(self, record: InputRecord) -> tuple[Key | None, float | None]:
-        if record.key in self._index:
-            self.counts.known += 1
-            return record.key, None
-        found = self._index.add_if_new(record.key, record.text, limit=1, on_match="touch")
-        if not found:
-            self._stored += 1
-            return None, None
-        self.counts.duplicates += 1
-        return found[0].key, found[0].similarity
-
-    def end(self) -> None:
-        opened, taken, stored = self._open, self._taken, self._stored
-        self._open, self._taken, self._stored = None, [], 0
-        if opened is None:
-            return
-        opened.close()
+        self.counts.records += len(arrived)
+        with self._index.transaction():
+            offered = [(record, *found) for record in arrived if (found := self._offer(record)) is not None]
+        stored = sum(key is None for _, key, _ in offered)
         self.counts.passed_on += stored
         try:
-            for record, marks in taken:
-                line = record.raw if self._add is None else self._add(record.raw, marks)
-                self._output.write(line if line.endswith(b"\n") else line + b"\n")
+            for record, key, similarity in offered:
+                if key is None or self._mark:
+                    marks = dict(zip(MARKS, (as_json_value(key), similarity), strict=True))
+                    line = record.raw if self._add is None else self._add(record.raw, marks)
+                    self._output.write(line if line.endswith(b"\n") else line + b"\n")
             self._output.flush()
         except OSError as error:
             add_afterword(error, f"up to {count_text(stored, 'new record')} were stored and not passed on")
             raise
+
+    def _offer(self, record: InputRecord) -> tuple[Key | None, float | None] | None:
+        """The key and similarity of the record that it duplicates, (None, None) for a new record, None for a skipped one."""
+        try:
+            if self._add is not None:  # before it is stored
+                self._add(record.raw, dict.fromkeys(MARKS))
+            if record.key in self._index:
+                self.counts.known += 1
+                return record.key, None
+            found = self._index.add_if_new(record.key, record.text, limit=1, on_match="touch")
+        except ValueError as error:
+            self._source.skip_record(RecordError(self._source.problem(record, in_command_terms(str(error)))))
+            return None
+        self.counts.duplicates += bool(found)
+        return (found[0].key, found[0].similarity) if found else (None, None)
 
     def _begin(self) -> None:
         header = self._source.header
         if self._mark:
             header, self._add = adding_fields(self._source, MARKS)
         self._output.write(header)
-
-    def __exit__(self, *error: Any) -> None:
-        if self._open is not None:
-            self._open.__exit__(*error)
 
 
 def _report(counts: Counts, source: StreamSource, seconds: float, as_json: bool) -> None:
