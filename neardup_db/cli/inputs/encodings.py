@@ -41,11 +41,11 @@ class Converter:
 def converted(file: NamedFile, encoding: str, path: Path) -> NamedFile:
     """The copy has the original name."""
     converter = Converter(encoding, file.name)
-    with InputFile(file.path, file.name, file.packing) as source, open(path, "wb") as output:
+    with InputFile(file.path, file.name) as source, open(path, "wb") as output:
         while data := source.read(_CONVERTED_BYTES):
             output.write(converter.convert(data))
         output.write(converter.convert(b""))
-    return file._replace(path=path, packing=None)
+    return file._replace(path=path)
 
 
 def refuse_utf16(head: bytes, file: str) -> None:

@@ -39,14 +39,13 @@ class FileError(ParameterError):
 
 class NamedFile(NamedTuple):
     """An input file. name: for messages; below: the path relative to the given folder, or the file name; given: the path as on
-    the command line; key: its name in keys of records without an id; packing: the compression, None to use the suffix."""
+    the command line; key: its name in keys of records without an id."""
 
     path: Path
     name: str
     below: Path
     given: Path
     key: str = ""
-    packing: str | None = None
 
 
 class Inputs(NamedTuple):
@@ -60,12 +59,7 @@ def packing_of(path: Path) -> str | None:
     return PACKED_SUFFIXES.get(path.suffix.lower())
 
 
-def packing_by_content(path: Path) -> str | None:
-    with open(path, "rb") as file:
-        return _packing_of_head(file.read(_HEAD_BYTES), str(path))
-
-
-def _packing_of_head(head: bytes, name: str) -> str | None:
+def packing_of_head(head: bytes, name: str) -> str | None:
     for magic, packing in _OTHER_MAGIC.items():
         if head.startswith(magic) and (packing != "bzip2" or head[4:10] == b"1AY&SY"):
             raise FileError(f"{name}: this is {packing} data, which is not supported: unpack it, or pack it with gzip or zstd")
@@ -124,7 +118,7 @@ class InputFile(contextlib.AbstractContextManager["InputFile"]):
     """An open file, decompressed while it is read. `size_bytes`: its size on disk; `state`: its size and modification time when
     opened; `position`: the bytes read on disk."""
 
-    def __init__(self, path: Path, name: str | None = None, packing: str | None = None) -> None:
+    def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = path
         self.name = name or str(path)
         self._raw: BinaryIO = open(path, "rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 (closed by __exit__)
@@ -133,7 +127,7 @@ class InputFile(contextlib.AbstractContextManager["InputFile"]):
         self._stream: Any = self._raw
         self._read_bytes = 0
         try:
-            packing = packing or packing_of(path) or _packing_of_head(self._raw.peek(_HEAD_BYTES), self.name)  # type: ignore[attr-defined]
+            packing = packing_of(path) or packing_of_head(self._raw.peek(_HEAD_BYTES), self.name)  # type: ignore[attr-defined]
             if packing == "gzip":
                 packed = gzip.GzipFile(fileobj=self._raw, mode="rb")
                 self._stream = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)

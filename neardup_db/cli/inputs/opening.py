@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .encodings import UTF8, converted
-from .files import STDIN, FileError, Inputs, NamedFile, is_stream, packing_by_content, spool
+from .files import STDIN, FileError, Inputs, NamedFile, is_stream, spool
 from .passes import TextSource
 from .records import FORMATS, format_of, format_of_file
 from .source import ReadOptions
@@ -81,7 +81,7 @@ def _files_of(path: Path, options: ReadOptions, folder: Path, number: int) -> It
         nameless = path == STDIN or Path("/dev") in path.absolute().parents  # the 63 of /dev/fd/63 is no useful name
         spooled = spool(path, folder / f"input-{number}")
         below = Path("stdin" if nameless else path.name)
-        yield NamedFile(spooled, _display_name(path), below, path, packing=packing_by_content(spooled))
+        yield NamedFile(spooled, _display_name(path), below, path)
     elif path.is_dir():
         for file in _matching_files(path, options.glob):
             yield NamedFile(file, str(file), file.relative_to(path), file)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ... import limits
 from .encodings import BOM, HEAD_BYTES, known_kind, refuse_utf16, why_not_text
-from .files import FileError, InputFile, Inputs
+from .files import PACKED_SUFFIXES, FileError, InputFile, Inputs
 from .source import (
     ABSENT,
     ChangedError,
@@ -50,10 +50,7 @@ def format_of_file(path: Path) -> str | None:
 
 
 def _suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    while suffixes and suffixes[-1] in (".gz", ".zst"):
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return next((suffix for suffix in map(str.lower, reversed(path.suffixes)) if suffix not in PACKED_SUFFIXES), "")
 
 
 END = object()  # returned after the last line or row
@@ -179,7 +176,7 @@ class RecordSource(Source):
         named = self._named[path]
         self._file, self._called, self._key_name = path, named.name, clean_key(named.key)
         self.require_state(path)
-        with InputFile(path, named.name, named.packing) as file:
+        with InputFile(path, named.name) as file:
             self.require_state(path, file.state)
             self._require_text(file)
             self._input = file
@@ -245,12 +242,10 @@ class RecordSource(Source):
         before, text = self.replaced, self._decode(line)
         try:
             value = _json_value(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise self._error(place.line, f"not JSON ({error})") from error
         except ValueError as error:  # Python's message mentions interpreter settings
             raise self._error(place.line, "contains a number with thousands of digits: write it as text, in quotes") from error
-        except RecursionError as error:
-            raise self._error(place.line, f"not JSON ({error})") from error
         if not isinstance(value, dict):
             raise self._error(place.line, f"a JSON object is needed, this is {_kind(value)}: one {{...}} a line")
         record = self._record(value, line, place)
@@ -336,10 +331,8 @@ class RecordSource(Source):
         if asked:
             fields.update((name, value) for name, value in asked.items() if value is not ABSENT)
         self._number += 1
-        if key is not None:
-            return InputRecord(key, text, raw, self._number, line, start, fields, self._file)
-        key = f"{self._key_name}:{line}"
-        return InputRecord(key, text, raw, self._number, line, start, fields, self._file, True)
+        named = f"{self._key_name}:{line}" if key is None else key
+        return InputRecord(named, text, raw, self._number, line, start, fields, self._file, key is None)
 
     def _text(self, fields: dict[str, Any], line: int) -> str:
         names = self.options.text_fields

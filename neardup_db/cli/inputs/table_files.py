@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import limits
-from .files import FileError, packing_by_content
+from .files import FileError, packing_of_head
 
 TABLE_FORMATS = ("parquet", "arrow")  # "arrow" is Arrow IPC, as file or stream
 
@@ -65,8 +65,8 @@ class TableFile:
 def open_table(path: Path, name: str, format: str) -> ParquetFile | IpcFile:
     pa = pyarrow_for(name)
     with open(path, "rb") as opened:
-        head = opened.read(8)
-    if packing_by_content(path) is not None:
+        head = opened.read(16)
+    if packing_of_head(head, name) is not None:
         raise FileError(f"{name}: packed tables are not supported: unpack it first; Parquet and Arrow compress their data")
     if not head:
         raise FileError(f"{name}: the file is empty; a table without rows still has a schema")
