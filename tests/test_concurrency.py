@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from load import PATIENCE, Together, Worker, run_threads, run_together, story
+from load import Together, Worker, in_another_thread, run_threads, story
 
 from neardup_db import BusyError, Index, MinHash, NearDupError, SimHash
 
@@ -42,44 +42,6 @@ def test_four_threads_add(tmp_path: Path, where: str) -> None:
         assert index.check().ok
 
 
-def test_threads_admit_each_story_once() -> None:
-    """add_if_new from several threads stores each story exactly once."""
-    admitted: list[int] = []
-
-    def work(index: Index, number: int) -> None:
-        for i in range(len(STORIES)):
-            if not index.add_if_new(f"{number}-{i}", STORIES[i]):
-                admitted.append(i)
-
-    with Index(":memory:", MinHash(threshold=0.8)) as index:
-        run_threads(*(partial(work, index, number) for number in range(4)))
-        assert sorted(admitted) == list(range(len(STORIES)))
-        assert len(index) == len(STORIES)
-
-
-def test_a_reader_sees_whole_transactions(tmp_path: Path) -> None:
-    """While one process writes stories two by two, another never sees half of a pair."""
-    path = tmp_path / "index.db"
-    Index(path, MinHash(threshold=0.8)).close()
-    outputs = run_together(
-        f"stories = {STORIES!r}\n"
-        f"with Index({str(path)!r}, durability='normal', timeout=60) as index:\n"
-        "    go()\n"
-        "    if number == 0:\n"
-        "        for i in range(0, 60, 2):\n"
-        "            with index.transaction():\n"
-        "                index.add(i, stories[i]); index.add(i + 1, stories[i + 1])\n"
-        "        print('written')\n"
-        "    else:\n"
-        "        seen = [len(index)]\n"
-        "        while seen[-1] < 60:\n"
-        "            seen.append(len(index))\n"
-        "        print(all(n % 2 == 0 for n in seen) and seen == sorted(seen))\n",
-        2,
-    )
-    assert outputs == ["written\n", "True\n"]
-
-
 def test_a_transaction_keeps_other_threads_out() -> None:
     """Another thread's write waits for the end of transaction(), and is not part of it when that is rolled back."""
     started, added = threading.Event(), threading.Event()
@@ -104,20 +66,11 @@ def test_a_transaction_keeps_other_threads_out() -> None:
 def test_add_many_beside_a_transaction_of_another_thread() -> None:
     """A load waits for another thread's transaction that begins among its records: it is none of its iterator's."""
     with Index(":memory:", SimHash()) as index, ExitStack() as stack:
-        entered, leave = threading.Event(), threading.Event()
-
-        def other() -> None:
-            with index.transaction():
-                entered.set()
-                leave.wait(PATIENCE)
 
         def records() -> Iterator[tuple[str, str]]:
             yield "first", STORIES[0]
-            thread = threading.Thread(target=other)
-            thread.start()
-            stack.callback(thread.join)
-            entered.wait()
-            threading.Timer(0.05, leave.set).start()
+            stack.enter_context(in_another_thread(index.transaction()))
+            threading.Timer(0.05, stack.close).start()
             yield "second", STORIES[1]
 
         assert index.add_many(records(), commit_every=2).added == 2
@@ -125,28 +78,15 @@ def test_add_many_beside_a_transaction_of_another_thread() -> None:
 
 def test_a_task_beside_a_transaction_of_another_thread() -> None:
     """An asyncio task that asks while another thread is inside a transaction waits for its end: it is no other task's."""
-    entered = threading.Event()
-
-    def other() -> None:
-        with index.transaction():
-            entered.set()
-            leave.wait(PATIENCE)
-
-    async def ask() -> int:
-        threading.Timer(0.05, leave.set).start()
-        return len(index.query(STORIES[0]))
-
-    leave = threading.Event()
-    with Index(":memory:", SimHash()) as index:
+    with Index(":memory:", SimHash()) as index, ExitStack() as stack:
         index.add("first", STORIES[0])
-        thread = threading.Thread(target=other)
-        thread.start()
-        entered.wait()
-        try:
-            assert asyncio.run(ask()) == 1
-        finally:
-            leave.set()
-            thread.join()
+        stack.enter_context(in_another_thread(index.transaction()))
+
+        async def ask() -> int:
+            threading.Timer(0.05, stack.close).start()
+            return len(index.query(STORIES[0]))
+
+        assert asyncio.run(ask()) == 1
 
 
 PROCESSES = THREADS = 8
@@ -243,8 +183,9 @@ def test_busy_only_past_the_timeout(tmp_path: Path) -> None:
         holder.add("before", STORIES[0])
         with holder.transaction():
             start = time.monotonic()
-            with pytest.raises(BusyError, match="timeout"):
+            with pytest.raises(BusyError, match="timeout") as told:
                 index.add("a", STORIES[1])
+            assert isinstance(told.value, TimeoutError)
             assert time.monotonic() - start >= 0.3
             assert list(index) == ["before"]
         index.add("a", STORIES[1])

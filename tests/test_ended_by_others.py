@@ -93,6 +93,7 @@ def test_a_call_whose_transaction_is_ended_stores_nothing(
 ) -> None:
     """Whatever progress= or the records do to the transaction: the call is an error, nothing of it is there, and all goes on."""
     monkeypatch.setattr("neardup_db.limits.BATCH_RECORDS", 5)
+    monkeypatch.setattr("neardup_db.limits.WORTH_THREADS", 1 if begun else 100)  # batches are written by another thread, or not
     monkeypatch.setattr("neardup_db.limits.REBUILT_PAGE", 2)
     index = Index(app, MinHash(), store_text=True)
     index.add_many((f"old {number}", story(number)) for number in range(9))
@@ -192,26 +193,40 @@ def test_another_thread_that_ends_the_transaction_of_a_call(
     assert index.check().problems == ()
 
 
-def test_a_savepoint_around_a_call_that_is_rolled_back_inside_it(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ROLLBACK TO in the middle of a load takes the call's own savepoint along: the load is an error, and nothing of it stays."""
+@pytest.mark.parametrize("inside", [False, True], ids=["around the load", "inside it"])
+def test_a_savepoint_that_is_rolled_back_inside_a_load(app: Any, inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ROLLBACK TO in the middle of a load takes rows, or the call's own savepoint along: it is an error, and nothing stays."""
     monkeypatch.setattr("neardup_db.limits.BATCH_RECORDS", 5)
     index = Index(app, MinHash())
     app.execute("BEGIN IMMEDIATE")
-    app.execute("SAVEPOINT mine")
-    with pytest.raises(NearDupError):
-        add_only_new(index, ending(app, "ROLLBACK TO mine"))
+    back, records = ending(app, "ROLLBACK TO mine"), ((number, story(number)) for number in range(40))
+
+    def progress(taken: int) -> None:
+        if inside and taken < 20:
+            app.execute("SAVEPOINT mine")
+        else:
+            back()
+
+    if not inside:
+        app.execute("SAVEPOINT mine")
+    with pytest.raises((NearDupError, *ERRORS)):
+        index.add_many(records, only_new=not inside, progress=progress)
     left_alone(app)
     assert list(index) == [] and index.check().problems == ()
 
 
-def test_a_commit_between_two_calls_of_a_block_is_the_applications(app: Any) -> None:
-    """Between calls, inside transaction(), a COMMIT stores what was done; the block is an error, and nothing follows."""
+@pytest.mark.parametrize("more", [False, True], ids=["at its end", "before another call"])
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_between_two_calls_of_a_block_is_the_applications(app: Any, end: str, more: bool) -> None:
+    """Between calls, inside transaction(), a COMMIT stores what was done; the block is an error, and nothing follows, though
+    another transaction has begun."""
     index = Index(app, MinHash())
     with pytest.raises(NearDupError, match=ENDED), index.transaction():
         index.add("a", story(1))
-        app.execute("COMMIT")
-        index.add("b", story(2))
-    assert list(index) == ["a"] and index.check().problems == ()
+        ending(app, end)()
+        if more:
+            index.add("b", story(2))
+    assert list(index) == ["a"] * end.startswith("COMMIT") and index.check().problems == () and not app.in_transaction
 
 
 def test_hooks_of_the_applications_stay(tmp_path: Path) -> None:

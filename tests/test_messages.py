@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 from standard import MODULE as sqlite3
+from test_ended_by_others import opened
 
 from neardup_db import BusyError, FormatError, Index, MinHash, ParameterError
 
 SCHEME = MinHash(threshold=0.5)
 
 
-def of_apsw(path: Any) -> Any:
-    """A connection of apsw."""
-    return apsw.Connection(str(path))
-
-
-def of_sqlite3(path: Any) -> Any:
-    """A connection of the standard module."""
-    return sqlite3.connect(str(path), isolation_level=None)
-
-
-LIBRARIES = pytest.mark.parametrize("connect", [of_apsw, of_sqlite3])
+LIBRARIES = pytest.mark.parametrize("connect", [partial(opened, "apsw"), partial(opened, "sqlite3")], ids=["apsw", "sqlite3"])
 
 
 @LIBRARIES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -33,7 +34,6 @@ from neardup_db import (
     SimHash,
     TextRules,
 )
-from neardup_db.system import IS_WINDOWS
 
 TEXT = "the quick brown fox jumps over the lazy dog"
 
@@ -56,6 +56,11 @@ def split_semicolons(text: str) -> list[str]:
     return text.split(";")
 
 
+def md5(data: bytes) -> bytes:
+    """A hash of the application's."""
+    return hashlib.md5(data).digest()
+
+
 # ---- wrong arguments ---------------------------------------------------------------------------------------------------
 
 
@@ -67,13 +72,6 @@ def test_kinds_of_paths(path: Path, kind: Callable[[Path], Any]) -> None:
     assert path.exists()
     with Index(kind(path)) as index:
         assert list(index) == ["a"]
-
-
-def test_a_path_may_have_any_name(tmp_path: Path) -> None:
-    """Characters that mean something in a URI mean nothing in a path, reading only included."""
-    path = made(tmp_path / ("ab#c%20d 'é'.db" if IS_WINDOWS else "a?b#c%20d 'é'.db"))  # Windows has no question marks in names
-    with Index(path, read_only=True) as index:
-        assert list(index) == ["a", "b"]
 
 
 # ---- missing, empty, foreign, damaged ----------------------------------------------------------------------------------
@@ -252,14 +250,21 @@ def test_parameters_that_are_not_given_are_not_compared(path: Path, asked: dict[
 
 
 def test_callables_must_be_given_again(path: Path) -> None:
-    """A file remembers its tokenizer by name; without the same one it is a MismatchError, with it the index works."""
-    rules = TextRules(tokens=split_commas, shingle=1)
-    with Index(path, MinHash(threshold=0.5), text=rules) as index:
+    """A file remembers its tokenizer, filter and hash by name: without the same ones it is a MismatchError that names both."""
+    own: dict[str, Any] = {"tokens": split_commas, "filter": len, "hash": md5}
+    with Index(path, MinHash(threshold=0.5), text=TextRules(shingle=1, **own)) as index:
         index.add("a", "one, two,three")
-    for wrong in (None, TextRules(), TextRules(tokens=split_semicolons), TextRules(shingle=1)):
-        with pytest.raises(MismatchError, match="split_commas"):
+        assert index.stats()["settings"]["text.tokens"] == f"callable:{__name__}:split_commas"
+    for wrong, named in (
+        (None, "split_commas"),
+        (TextRules(shingle=1), "split_commas"),
+        (TextRules(**own | {"tokens": split_semicolons}), "split_commas.*split_semicolons"),
+        (TextRules(**own | {"filter": None}), "filter"),
+        (TextRules(**own | {"hash": "md5"}), "hash"),
+    ):
+        with pytest.raises(MismatchError, match=named):
             Index(path, text=wrong)
-    with Index(path, text=TextRules(tokens=split_commas)) as index:
+    with Index(path, text=TextRules(**own)) as index:
         assert [one.key for one in index.query("ONE, TWO,three")] == ["a"]
         assert index.query("one two three") == []
 
@@ -333,14 +338,6 @@ def test_a_failed_call_leaves_the_applications_transaction_alone(path: Path) -> 
         len(index)
 
 
-def test_closing_leaves_the_applications_connection_open(path: Path) -> None:
-    """The connection is the application's: the index closes, it stays open and can be closed."""
-    app = apsw.Connection(str(path))
-    Index(app, MinHash()).close()
-    assert app.execute("SELECT 1").get == 1
-    app.close()
-
-
 def test_a_stale_deferred_transaction_is_busy_with_the_remedy(path: Path) -> None:
     """A deferred transaction that has read what another has overwritten since cannot write: BusyError names BEGIN IMMEDIATE."""
     made(path)
@@ -357,22 +354,6 @@ def test_a_stale_deferred_transaction_is_busy_with_the_remedy(path: Path) -> Non
     index.add("d", TEXT)
     assert list(index) == ["a", "b", "c", "d"]
     app.close()
-
-
-def test_a_writer_that_stays_is_busy(path: Path) -> None:
-    """While another connection writes, a write waits for the timeout and is a BusyError; reading goes on."""
-    made(path)
-    holder = apsw.Connection(str(path))
-    holder.execute("BEGIN IMMEDIATE")
-    with Index(path, timeout=0.05) as index:
-        for write in (lambda: index.add("c", TEXT), lambda: index.delete("a"), lambda: index.add_many([("c", TEXT)])):
-            with pytest.raises(BusyError, match="timeout"):
-                write()
-        assert isinstance(BusyError(), TimeoutError)
-        assert [one.key for one in index.query(TEXT)] == ["a"]
-        holder.execute("ROLLBACK")
-        assert [one.key for one in index.add("c", TEXT)] == ["a"]
-    holder.close()
 
 
 @pytest.mark.parametrize("send", [lambda index: pickle.loads(pickle.dumps(index)), copy.copy, copy.deepcopy])

@@ -163,13 +163,14 @@ def test_inside_a_transaction_of_the_callers(texts: Index) -> None:
 
 @pytest.mark.parametrize("every", [None, 2])
 def test_the_function_may_use_the_index(texts: Index, every: int | None) -> None:
-    """It sees the whole transaction that it is told of, and what it writes stands before the next record."""
+    """It sees the whole transaction that it is told of, and what it writes stands before the next record. It may rebuild too."""
     told: list[Any] = []
 
     def keep(key: Any, outcome: str, match: Any) -> None:
         told.append((key, outcome, match and match.key, len(texts)))
         if key == 1:
             texts.add_many([("inner", "p q r")], on_outcome=lambda *inner: told.append(inner))
+            texts.rebuild(record_matches=True)
 
     texts.add_many([(0, "a b c"), (1, "d e f"), (2, "p q r"), (3, "g")], commit_every=every, on_outcome=keep)
     seen = 2 if every else 4

@@ -6,6 +6,7 @@ import gc
 import random
 import subprocess
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,14 @@ def test_closing_ends_what_is_prepared(tmp_path: Path) -> None:
         assert not path.with_name("a.db-wal").exists()
 
 
+def refuses_to_close(index: Index, refused: list[bool]) -> bool:
+    """Called in the middle of a statement."""
+    with pytest.raises(NearDupError, match="open as before"):
+        index.close()
+    refused.append(True)
+    return False
+
+
 @pytest.mark.parametrize("asked", ["query", "clusters"])
 def test_a_close_that_is_refused_changes_nothing(tmp_path: Path, asked: str) -> None:
     """A function that SQLite calls in the middle of a statement cannot close the index, whichever way the statement is run; what
@@ -178,15 +187,8 @@ def test_a_close_that_is_refused_changes_nothing(tmp_path: Path, asked: str) -> 
             "clusters": lambda: list(index.clusters()),
         }
         expected = {name: call() for name, call in ask.items()}
-        refused: list[str] = []
-
-        def close() -> bool:
-            with pytest.raises(NearDupError, match="open as before") as error:
-                index.close()
-            refused.append(str(error.value))
-            return False
-
-        index.connection.set_progress_handler(close, 10)
+        refused: list[bool] = []
+        index.connection.set_progress_handler(partial(refuses_to_close, index, refused), 10)
         assert ask[asked]() == expected[asked]
         index.connection.set_progress_handler(None)
         assert refused
@@ -203,20 +205,14 @@ def test_a_close_that_a_reader_refuses_changes_nothing(tmp_path: Path) -> None:
     """So it is where the statement runs on a connection that a thread has for itself: readers answer as before."""
     with Index(tmp_path / "a.db", MinHash(threshold=0.5)) as index:
         index.add("a", "one two three four five")
-        taken, refused = threading.Event(), []
-
-        def close() -> bool:
-            with pytest.raises(NearDupError, match="open as before") as error:
-                index.close()
-            refused.append(str(error.value))
-            return False
+        taken, refused = threading.Event(), list[bool]()
 
         def ask() -> None:
             guard, reader = index._readers.acquire()
             taken.set()
             assert reader is not index._readers.own
             with guard:
-                reader.store.db.connection.set_progress_handler(close, 10)
+                reader.store.db.connection.set_progress_handler(partial(refuses_to_close, index, refused), 10)
                 reader.store.db.rows("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99) SELECT * FROM n")
                 reader.store.db.connection.set_progress_handler(None)
 

@@ -11,14 +11,10 @@ from typing import Any
 
 import apsw
 import pytest
+from load import story
 from support import SETS, WORDS
 
 from neardup_db import BinaryCode, BusyError, Index, MinHash, MismatchError, NearDupError, ParameterError, clock, limits
-
-
-def story(number: int) -> str:
-    """Texts of which none is like another one."""
-    return f"{number} {number * 7919 % 10007} {number * 104729 % 10009} of {number * 31 % 997} and {number}"
 
 
 def findable(index: Index, keys: range) -> list[int]:
@@ -86,23 +82,6 @@ def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, 
         assert index.check().problems == ()
 
 
-def test_on_outcome_may_write(tmp_path: Path) -> None:
-    """on_outcome= is called when the records that it hears of are committed, so it may write, rebuild the index too."""
-    with Index(tmp_path / "index.db", MinHash(), store_text=True) as index:
-
-        def hear(key: Any, outcome: str, _: Any) -> None:
-            if key % 10 == 0:
-                index.update(key, metadata="tenth")
-                index.delete(key + 1)
-            if key == 25:
-                index.rebuild(MinHash(threshold=0.9))
-
-        assert index.add_many(((number, story(number)) for number in range(40)), commit_every=12, on_outcome=hear).added == 40
-        assert list(index) == [number for number in range(40) if number not in (1, 11, 21, 31)] or len(index) >= 36
-        assert index.get(30).metadata == "tenth" and index.scheme.threshold == 0.9  # type: ignore[attr-defined]
-        assert index.check().ok
-
-
 def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
     """A record that cannot be written ends the load, although its error came out inside the iterator, which went on."""
     with Index(tmp_path / "index.db", MinHash()) as index:
@@ -118,28 +97,6 @@ def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
 
         with pytest.raises(NearDupError, match="key 1 is already in the index"):
             index.add_many(given())
-        assert list(index) == [1] and index.check().ok
-
-
-@pytest.mark.parametrize("undo", ["ROLLBACK TO s; RELEASE s", "ROLLBACK", "ROLLBACK; BEGIN IMMEDIATE", "COMMIT; BEGIN IMMEDIATE"])
-def test_sql_that_ends_what_a_load_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undo: str) -> None:
-    """A load whose rows SQL of its iterator takes back, or whose transaction it ends, is an error, and stores nothing."""
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
-    with Index(tmp_path / "index.db", MinHash()) as index:
-        connection = index.connection
-
-        def given() -> Iterator[tuple[int, str]]:
-            for number in range(80):
-                if number == 25:
-                    connection.execute("SAVEPOINT s")
-                if number == 45:
-                    connection.execute(undo)
-                yield number, story(number)
-
-        with pytest.raises((NearDupError, apsw.ConstraintError)):
-            index.add_many(given())
-        assert len(index) == 0 and not connection.in_transaction and index.check().ok
-        index.add_many([(1, story(1))])
         assert list(index) == [1] and index.check().ok
 
 
@@ -182,74 +139,23 @@ def raised(call: Callable[[], Any]) -> BaseException:
 # ---- the caller rolls back ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["connection", "path"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Index]]:
-    """Opens an index of a file by a caller's connection, or by its path."""
-    made: list[Index] = []
-
-    def open_index(*args: Any, **options: Any) -> Index:
-        path = str(tmp_path / "index.db")
-        target: Any = path
-        if request.param == "connection":
-            target = apsw.Connection(path)
-            target.pragma("journal_mode", "wal")
-        made.append(Index(target, *args, **options))
-        return made[-1]
-
-    yield open_index
-    for index in made:
-        index.close()
-
-
-def crowd(index: Index, size: int) -> None:
-    """Near-copies of one text, so many that their rows stand apart, where limits are small."""
-    for number in range(size):
-        index.add(f"near {number}", f"a b c d e f g h i j k l n{number}")
-
-
+@pytest.mark.parametrize("given", [True, False], ids=["connection", "path"])
 @pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO s; RELEASE s; COMMIT"])
-def test_a_first_crowd_that_was_rolled_back(opened: Callable[..., Index], monkeypatch: pytest.MonkeyPatch, undo: str) -> None:
+def test_a_first_crowd_that_was_rolled_back(path: Path, monkeypatch: pytest.MonkeyPatch, undo: str, given: bool) -> None:
     """After a rollback of the add that made the first crowd, clusters are whole and nothing is believed of crowds."""
     monkeypatch.setattr(limits, "CROWD", 4)
-    index = opened(SETS, text=WORDS)
-    crowd(index, 4)
-    connection = index.connection
-    connection.execute("BEGIN IMMEDIATE; SAVEPOINT s")
-    index.add("first of a crowd", "a b c d e f g h i j k l m")
-    assert index.stats()["settings"]["crowds"] == 1
-    connection.execute(undo)
-    crowd_before = index.stats()["settings"]["crowds"]
-    for number in range(10):
-        index.add(number, f"a b c d e f g h i j k l o{number}")
-    assert crowd_before == 0 and len(index.clusters()) == 1 and len(index.clusters()[0]) == 14
-    assert index.check().problems == ()
-
-
-def test_hooks_of_the_owner_stay(tmp_path: Path) -> None:
-    """A caller's connection keeps its own hooks for commits and rollbacks, and loses ours when the index is closed."""
-    connection = apsw.Connection(str(tmp_path / "index.db"))
-    told: list[str] = []
-    connection.set_commit_hook(lambda: bool(told.append("commit")))
-    connection.set_rollback_hook(lambda: told.append("rollback"))
-    with Index(connection, MinHash()) as index:
-        told.clear()
-        index.add("a", "one two three")
-        with pytest.raises(ZeroDivisionError), index.transaction():
-            index.add("b", "one two three")
-            raise ZeroDivisionError
-    assert told == ["commit", "rollback"]
-    connection.execute("CREATE TABLE other (x)")
-    assert told == ["commit", "rollback", "commit"]
-
-
-def test_a_transaction_that_sql_ended_and_began_again(tmp_path: Path) -> None:
-    """COMMIT and BEGIN inside transaction() are told as an error at its end; a second transaction is not taken for the first."""
-    with Index(tmp_path / "index.db", MinHash()) as index:
-        with pytest.raises(NearDupError, match="ended by SQL"), index.transaction():
-            index.add("a", "one two three")
-            index.connection.execute("COMMIT; BEGIN IMMEDIATE")
-            index.add("b", "four five six")
-        assert list(index) == ["a"] and index.check().ok
+    with Index(apsw.Connection(str(path)) if given else path, SETS, text=WORDS) as index:
+        for number in range(4):
+            index.add(f"near {number}", f"a b c d e f g h i j k l n{number}")
+        connection = index.connection
+        connection.execute("BEGIN IMMEDIATE; SAVEPOINT s")
+        index.add("first of a crowd", "a b c d e f g h i j k l m")
+        assert index.stats()["settings"]["crowds"] == 1
+        connection.execute(undo)
+        assert index.stats()["settings"]["crowds"] == 0
+        for number in range(10):
+            index.add(number, f"a b c d e f g h i j k l o{number}")
+        assert [len(one) for one in index.clusters()] == [14] and index.check().problems == ()
 
 
 # ---- who owns a transaction --------------------------------------------------------------------------------------------------

@@ -123,20 +123,6 @@ def test_a_full_transaction_is_committed_before_the_next_record_is_asked_for(tmp
         assert len(other) == 8
 
 
-def test_an_error_of_the_progress_callback_takes_the_transaction_back() -> None:
-    """What the callback raises comes out, and the index can be used as before."""
-
-    def progress(done: int) -> None:
-        raise RuntimeError("enough")
-
-    with Index(":memory:", MinHash()) as index:
-        with pytest.raises(RuntimeError, match="enough"):
-            index.add_many([(1, "one"), (2, "two")], progress=progress)
-        assert len(index) == 0
-        index.add(1, "one")
-        assert index.check().ok
-
-
 # ---- damage --------------------------------------------------------------------------------------------------------------
 
 DAMAGE = [

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from load import story
 from standard import MODULE, connect, in_wal, run_elsewhere
 from support import SETS, WORDS
 
@@ -213,48 +212,6 @@ def test_a_connection_that_is_always_in_a_transaction(path: Path) -> None:
         with pytest.raises(NearDupError, match="cannot run inside a transaction"):
             index.compact()
         assert index.check().problems == ()
-
-
-def test_a_transaction_that_the_application_ends_inside_ours_is_an_error(app: Any) -> None:
-    """Nothing is stored by what follows, whether it was committed, rolled back, or begun again."""
-    app.isolation_level = None
-    index = Index(app, MinHash())
-    for end in ("ROLLBACK", "COMMIT", "ROLLBACK; BEGIN IMMEDIATE", "COMMIT; BEGIN IMMEDIATE"):
-        before = list(index)
-        with pytest.raises(NearDupError, match="rolled back by an error inside it, or ended by SQL"), index.transaction():
-            index.add(end, TEXT)
-            for one in end.split("; "):
-                app.execute(one)
-        assert list(index) == before + [end] * end.startswith("COMMIT") and not app.in_transaction
-    assert index.check().problems == ()
-
-
-def test_a_commit_in_the_middle_of_a_load_is_refused(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that are half written are never committed by SQL of the application's: the commit fails and takes all back."""
-    monkeypatch.setattr("neardup_db.limits.BATCH_RECORDS", 5)
-    monkeypatch.setattr("neardup_db.limits.WORTH_THREADS", 1)
-    app.isolation_level = None
-    index = Index(app, MinHash())
-    refused: list[str] = []
-
-    def records() -> Iterator[tuple[int, str]]:
-        for number in range(40):
-            if number == 30:
-                try:
-                    app.execute("COMMIT")
-                except MODULE.Error as error:
-                    refused.append(str(error))
-            yield number, story(number)
-
-    with pytest.raises(NearDupError):
-        index.add_many(records())
-    assert refused and "in the middle of its work" in refused[0]
-    assert len(index) == 0 and index.check().problems == ()
-    index.add("a", TEXT)
-    app.execute("BEGIN")
-    app.execute("INSERT INTO article VALUES ('u')")
-    app.execute("COMMIT")
-    assert urls(app) == ["u"]
 
 
 def test_a_stale_deferred_transaction_is_busy_with_the_remedy(path: Path, app: Any) -> None:
