@@ -17,7 +17,7 @@ from test_fingerprint import fold, mix32
 from test_kernels import splitmix64
 from test_scheme_core import keys
 
-from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, Passages, SimHash, TextRules, comparing, compute
+from neardup_db import BinaryCode, BitSampling, BottomK, MinHash, ParameterError, Passages, SimHash, TextRules, compute
 from neardup_db.schemes import plans, scheme_from_settings
 
 TEXT = "the quick brown fox jumps over the lazy dog and then it sleeps all day"
@@ -157,13 +157,6 @@ def test_wide_custom_hash():
     assert SimHash().for_index(rules).bits == 512
 
 
-def test_binary_code_has_no_text():
-    """BinaryCode refuses texts and says what to use."""
-    for call in (BinaryCode().fingerprint, BinaryCode().fingerprints):
-        with pytest.raises(ParameterError, match="add_code"):
-            call(TEXT)
-
-
 def test_code_kinds():
     """A code may be bytes, an int, hex, uint8 or, for 64 bits, uint64: bit 63 is the first byte's most significant bit."""
     scheme, number = BinaryCode(64, 3), 0x8000000000000001
@@ -193,21 +186,6 @@ def test_value_object(scheme):
     assert back == ready and back.settings() == ready.settings() and dict(back.given) == {}
     assert scheme.mismatches(back) == []
     assert ready.given == scheme.given
-
-
-def test_given():
-    """Given is what the caller wrote; None where that means "choose", and "random", say nothing."""
-    assert dict(MinHash(64, threshold=0.7, bands=None, seed="random").given) == {"num_perm": 64, "threshold": 0.7}
-    assert dict(SimHash(bits=None, blocks=5).given) == {"blocks": 5}
-    assert dict(BinaryCode().given) == {}
-
-
-def test_mismatches():
-    """One clause for each given parameter that differs, one for another scheme."""
-    stored = MinHash(threshold=0.8)
-    assert MinHash().mismatches(stored) == MinHash(threshold=0.8).mismatches(stored) == []
-    assert MinHash(threshold=0.5, seed=2).mismatches(stored) == ["threshold=0.5, the file has 0.8", "seed=2, the file has 1"]
-    assert SimHash().mismatches(stored) == ["the scheme SimHash, the file has MinHash"]
 
 
 # ---- bands and plans ---------------------------------------------------------------------------------------------------
@@ -319,20 +297,6 @@ def test_values(scheme):
         assert np.array_equal(fingerprint_in(ready, value), scheme.fingerprint(text))
         assert ready.is_value(value) and not ready.is_value(value + b"x")
         assert keys(ready.native, value, True)
-
-
-def test_values_of_an_exact_scheme():
-    """The sorted distinct hashes, packed, whatever the family of signatures."""
-    assert MinHash(exact=True).values([TEXT], TextRules()).split() == [packed(hashes_of(TEXT))]
-    assert MinHash(exact=True, family="java32").values([TEXT], TextRules()).split() == [packed(hashes_of(TEXT))]
-
-
-def test_compare():
-    """Comparison is by the rule: the true Jaccard similarity with exact=True."""
-    a, b = ({*hashes_of(text)} for text in (TEXT, OTHER))
-    first, second = MinHash(exact=True).values([TEXT, OTHER], TextRules()).split()
-    assert comparing.similarity(MinHash(exact=True).native, first, second) == (len(a & b) / len(a | b), None)
-    assert comparing.similarity(BinaryCode(64, 3).native, bytes(8), b"\x01" + bytes(7)) == (1 - 1 / 64, 1)
 
 
 def test_reads_values_of():

@@ -231,19 +231,6 @@ def test_bounded_cost() -> None:
     assert len(words(" \u0301" * count)) == 0
 
 
-def test_five_megabytes_of_text() -> None:
-    """A text of 5 MB gives its tokens and hashes, and the workspace is as good as new after it."""
-    text = b"The quick brown fox jumps over the lazy dog. " * 120_000
-    rules = Rules(shingle=3, joiner=b" ")
-    hashes = CORE.hashes(rules, text)
-    assert len(hashes) == 120_000 * 9 - 2
-    nine = b"the quick brown fox jumps over the lazy dog the quick".split()
-    expected = [xxhash.xxh3_64_intdigest(b" ".join(nine[i : i + 3])) for i in range(9)]
-    assert hashes[:9] == expected
-    assert hashes[-7:] == expected[:7]
-    assert words("One two") == ["one", "two"]
-
-
 # ---- literal cases --------------------------------------------------------------------------------------------------
 
 
@@ -280,16 +267,6 @@ def test_five_megabytes_of_text() -> None:
 def test_words(text: str, expected: list[str]) -> None:
     """The default rules on many scripts: words where there are spaces, graphemes where there are none, emoji alone."""
     assert words(text) == expected
-
-
-def test_lone_surrogates_and_broken_bytes_separate() -> None:
-    """A lone surrogate of a Python string, and each maximal broken piece of UTF-8, is one U+FFFD and no word character."""
-    assert words("a\ud800b\udfffc") == ["a", "b", "c"]
-    rules = Rules(tokens=CHARS, nonword=KEEP)
-    assert CORE.tokenize(rules, b"\xed\xa0\x80") == ["\ufffd".encode()]
-    assert CORE.tokenize(rules, b"\xed\xa0") == ["\ufffd".encode()] * 2
-    assert CORE.tokenize(rules, b"\xe4\xb8a\xf0\x9f\x98") == ["\ufffd".encode(), b"a", "\ufffd".encode()]
-    assert CORE.tokenize(rules, b"\xff\xc0\x80") == ["\ufffd".encode()] * 3
 
 
 def test_chars_and_what_becomes_of_other_characters() -> None:

@@ -165,14 +165,6 @@ def test_code_points_around_those_with_tables(tiers: Tiers) -> None:
         assert all(CORE.tokenize(rules, data) == tokens for _ in tiers())
 
 
-def test_lone_surrogates_in_a_list_of_texts() -> None:
-    """A lone surrogate is U+FFFD, in the middle of other texts too."""
-    scheme = SimHash(bits=64)
-    rows = scheme.fingerprints(["plain words here", "one \udcff two three", "привет \ud800 мир и всё"])
-    expected = scheme.fingerprints(["plain words here", "one \ufffd two three", "привет \ufffd мир и всё"])
-    assert (rows == expected).all()
-
-
 def test_slices_of_many_and_of_large_texts() -> None:
     """More texts than go to C in one call, and larger ones, come back in their order."""
     scheme = MinHash(num_perm=16)
@@ -193,15 +185,3 @@ def test_reading_a_text_leaves_no_copy_in_it() -> None:
     gc.collect()
     assert sys.getsizeof(text) == size
     assert sys.getrefcount(text) == references
-
-
-def test_texts_that_are_none_are_refused_in_the_middle_of_a_list() -> None:
-    """A number among texts is refused with the value, and the next call works."""
-    with pytest.raises(ValueError, match="of type int"):
-        SimHash(bits=64).fingerprints(["a b c", 5, "d e f"])
-    assert SimHash(bits=64).fingerprints(["a b c"]).shape == (1, 8)
-
-
-def test_rules_without_normalisation_and_folding_read_code_points_as_they_are() -> None:
-    """Full-width letters and capitals stay what they are without NFKC and folding."""
-    assert words("ＡＢ Ça ÉTÉ", normalize=0, fold=0, joiner=b" ") == ["ＡＢ", "Ça", "ÉTÉ"]
