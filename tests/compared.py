@@ -10,17 +10,13 @@ from typing import Any
 import apsw
 from history_model import CLOCK, START, Counts, Difference, History, State, configurations, has_parts
 from standard import connect
-from support import Model, parts_of
+from support import Model, parts_of, tuples
 
 from neardup_db import ANY_GROUP, Index
 
 
 def window_of(window: float | None) -> Any:
     return timedelta(seconds=window) if isinstance(window, float) else window
-
-
-def tuples(matches: Any) -> list[tuple[Any, ...]]:
-    return [(one.key, one.similarity, one.distance) for one in matches]
 
 
 class Compared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from interpreter import interpreter
@@ -118,6 +120,26 @@ class Worker:
     def account(self) -> str:
         """Keys and counts of its work, as JSON."""
         return json.dumps({"keys": sorted(self.mine), "admitted": self.admitted, "operations": self.operations})
+
+
+def lines(run: Callable[[], Any]) -> int:
+    """How many lines of Python run."""
+    count, before = 0, sys.gettrace()
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    gc.collect()
+    gc.disable()  # what other tests left to be finalized has lines too
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return count
 
 
 def steps(index: Index, work: Callable[[], Any]) -> int:

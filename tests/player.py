@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compared import Compared, tuples, window_of
+from compared import Compared, window_of
 from history_model import CLOCK, Counts, Difference, History, Operation, Raised, State
 from loads import Load
-from support import Case, Model
+from support import Case, Model, tuples
 
 from neardup_db import DuplicateKeyError, Index, KeyNotFoundError, MismatchError, NearDupError, ParameterError, limits
 

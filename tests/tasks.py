@@ -11,6 +11,7 @@ from functools import update_wrapper
 from typing import Any
 
 import pytest
+from load import story as story
 
 from neardup_db import MinHash
 from neardup_db.aio import AsyncIndex
@@ -18,11 +19,6 @@ from neardup_db.aio import AsyncIndex
 SCHEME = MinHash(threshold=0.5)
 TEXTS = {"a": "one two three four five", "b": "one two three four six", "c": "seven eight nine ten"}
 PATIENCE = 60
-
-
-def story(name: Any) -> str:
-    """A text that is like no other one's."""
-    return f"story number{name} tells what happened to person{name} and family{name} in town{name} on day{name}"
 
 
 def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

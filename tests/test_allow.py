@@ -49,16 +49,6 @@ def test_stored_documents_like_an_allowed_text_match_nothing(index: Index) -> No
     assert index.explain_match("a", "b").similarity == 1.0 and not index.explain_match("c", "d").allowed
 
 
-def test_later_texts_like_an_allowed_one_are_stored_and_match_nothing(index: Index) -> None:
-    """Added one by one, if new, many at once or if new at once, in a group too."""
-    index.allow(REPLY)
-    assert index.add("e", REPLY) == [] and index.add_if_new("f", REPLY) == [] and index.add("g", REPLY, group="x") == []
-    report = index.add_many([("h", REPLY), ("i", OTHER), ("j", REPLY)])
-    assert (report.added, report.matched) == (3, 1)
-    assert index.add_many([("k", REPLY), ("l", OTHER)], only_new=True).added == 1
-    assert clusters(index) == [("c", "d", "i")] and "k" in index and index.check().ok
-
-
 def test_a_withdrawn_text_is_matched_as_if_it_had_never_been_allowed(index: Index) -> None:
     """Documents of before and of the time between match each other, their changes are told, and the file is in order."""
     index.allow(REPLY)

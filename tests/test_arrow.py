@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from load import lines
 from support import SETS, WORDS
 
 from neardup_db import AddReport, BitSampling, DuplicateKeyError, Index, MinHash, ParameterError, SimHash, TextRules
@@ -167,42 +166,15 @@ def test_offsets_beyond_two_gigabytes() -> None:
     assert np.array_equal(MinHash().fingerprints(array), MinHash().fingerprints(texts))
 
 
-def steps(run: Callable[[], Any]) -> int:
-    """Lines of Python, and calls from it, in this thread."""
-    counted = 0
-
-    def traced(frame: Any, event: str, argument: Any) -> Any:
-        nonlocal counted
-        counted += 1
-        return traced
-
-    def called(frame: Any, event: str, argument: Any) -> None:
-        nonlocal counted
-        counted += 1
-
-    before = sys.gettrace(), sys.getprofile()
-    gc.collect()
-    gc.disable()  # what other tests left to be finalized takes steps too
-    sys.setprofile(called)
-    sys.settrace(traced)
-    try:
-        run()
-    finally:
-        sys.settrace(before[0])
-        sys.setprofile(before[1])
-        gc.enable()
-    return counted
-
-
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
 )
 @pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BitSampling()], ids=repr)
 def test_no_python_for_a_row(kind: pa.DataType, scheme: Any) -> None:
-    """Fingerprints of many rows take no more steps of Python than those of a few, whatever the layout."""
+    """Fingerprints of many rows take no more lines of Python than those of a few, whatever the layout."""
     few, many = (pa.array(["short", "a text of more than twelve bytes"] * count, kind) for count in (5, 1000))
     scheme.fingerprints(few)
-    assert steps(lambda: scheme.fingerprints(many)) == steps(lambda: scheme.fingerprints(few))
+    assert lines(lambda: scheme.fingerprints(many)) == lines(lambda: scheme.fingerprints(few))
 
 
 def frames_of_texts() -> list[Any]:

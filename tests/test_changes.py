@@ -15,6 +15,7 @@ import pytest
 from by_hand import damage
 from commands import outcome as run
 from support import SETS, WORDS
+from test_dismiss import numbers
 
 from neardup_db import BinaryCode, Changes, CorruptIndexError, Index, MinHash, MismatchError, ReadOnlyError, limits
 
@@ -50,11 +51,6 @@ class Follower:
         raise AssertionError
 
 
-def truth(index: Index) -> dict[Any, int | None]:
-    """The same, as the file has it."""
-    return dict(index.connection.execute("SELECT key, cluster_id FROM neardup_document").fetchall())
-
-
 @pytest.fixture
 def chain() -> Any:
     """Codes of which each is one bit from the next: 0 to 5."""
@@ -69,7 +65,7 @@ def test_all_is_told_from_the_beginning(chain: Index) -> None:
     assert (first.added, first.removed, first.more, bool(first)) == ((0, 1, 2, 3), (), True, True)
     rest = chain.changes(first.token, limit=4)
     assert (rest.added, rest.more) == ((4, 5), False)
-    assert dict(first.clusters + rest.clusters) == truth(chain)
+    assert dict(first.clusters + rest.clusters) == numbers(chain)
     nothing = chain.changes(rest.token)
     assert (bool(nothing), nothing.token) == (False, rest.token)
 
@@ -77,17 +73,17 @@ def test_all_is_told_from_the_beginning(chain: Index) -> None:
 def test_every_kind_of_change_is_told(chain: Index) -> None:
     """Added, removed, replaced, joined and split documents, each once."""
     token = chain.changes().token
-    number = truth(chain)[0]
+    number = numbers(chain)[0]
     chain.add_code("new", 3 << 40)
     page = chain.changes(token)
     assert (page.added, page.removed, page.clusters) == (("new",), (), ())
     chain.add_code("like new", 3 << 40)
     page = chain.changes(page.token)
-    label = truth(chain)["new"]
+    label = numbers(chain)["new"]
     assert (page.added, sorted(page.clusters)) == (("like new",), [("like new", label), ("new", label)])
     chain.delete(1)
     page = chain.changes(page.token)
-    assert (page.removed, page.added, page.clusters) == ((1,), (), ((0, None),)) and truth(chain)[2] == number
+    assert (page.removed, page.added, page.clusters) == ((1,), (), ((0, None),)) and numbers(chain)[2] == number
     chain.add_code(5, 3 << 50, if_exists="replace")
     page = chain.changes(page.token)
     assert (page.removed, page.added, page.clusters) == ((5,), (5,), ())
@@ -106,7 +102,7 @@ def test_a_joined_cluster_is_told_by_the_documents_of_the_smaller_one() -> None:
     with Index(":memory:", BinaryCode(bits=64, max_distance=1)) as index:
         index.add_codes(["a1", "a2", "a3"], [0b000, 0b001, 0b011])
         index.add_codes(["b1", "b2"], [0b11 << 8, 0b111 << 8])
-        token, number = index.changes().token, truth(index)["a1"]
+        token, number = index.changes().token, numbers(index)["a1"]
         index.add_codes(["m1", "m2"], [0b1 << 8, 0b1 << 40])
         page = index.changes(token)
         assert page.added == ("m1", "m2")
@@ -134,7 +130,7 @@ def test_an_old_token_may_be_used_again(chain: Index) -> None:
         step()
         follower.token = token
         follower.follow(chain, 1)
-        assert follower.numbers == truth(chain)
+        assert follower.numbers == numbers(chain)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
@@ -159,7 +155,7 @@ def test_following_while_others_write(limit: int) -> None:
             follower.apply(index.changes(follower.token, limit=limit))
         for follower in followers:
             follower.follow(index, limit)
-            assert follower.numbers == truth(index) and follower.again == 0
+            assert follower.numbers == numbers(index) and follower.again == 0
         assert index.check().ok
 
 
@@ -198,7 +194,7 @@ def test_following_while_threads_write(path: Path) -> None:
         assert errors == []
         for follower in followers:
             follower.follow(index)
-            assert follower.numbers == truth(index) and follower.again == 0
+            assert follower.numbers == numbers(index) and follower.again == 0
 
 
 def test_a_token_outlives_the_process(path: Path) -> None:
@@ -243,7 +239,7 @@ def test_a_history_that_is_lost_says_to_begin_again(path: Path, tmp_path: Path, 
             index.changes(token)
         follower = Follower()
         follower.follow(index)
-        assert follower.numbers == truth(index) and index.check().ok
+        assert follower.numbers == numbers(index) and index.check().ok
 
 
 def test_a_history_too_long_to_be_kept(chain: Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import pytest
-from load import steps
+from load import lines, steps
 
 from neardup_db import BinaryCode, Index, MinHash, limits
 
 LINEAR = 4**1.2
 """How much more four times the documents may cost: an exponent of 1.2."""
-
-
-def lines(run: Callable[[], Any]) -> int:
-    """How many lines of Python run."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        run()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 LETTER = "dear customer your order has been shipped today and will arrive within three days thank you for shopping with us"

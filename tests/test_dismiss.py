@@ -16,7 +16,7 @@ from by_hand import damage
 from click.testing import CliRunner
 from commands import outcome as run
 from interpreter import interpreter
-from support import PAST, SETS, WORDS, keys
+from support import PAST, SETS, WORDS
 from support import cluster_keys as clusters
 
 from neardup_db import BinaryCode, Index, KeyNotFoundError, Match, MinHash
@@ -37,16 +37,6 @@ def triple(request: pytest.FixtureRequest) -> Iterator[Index]:
     with Index(":memory:", SETS, text=WORDS, record_matches=request.param) as index:
         index.add_many([("a", "oak elm ash"), ("b", "oak elm ash fir"), ("c", "oak elm ash"), ("far", "something else")])
         yield index
-
-
-def test_a_dismissed_pair_is_no_match_and_no_pair(triple: Index) -> None:
-    """Neither document is a match of the other, nor are the two a pair; all else is as before."""
-    assert triple.dismiss("b", "a") is True
-    assert keys(triple.matches("a")) == ["c"] and keys(triple.matches("b")) == ["c"]
-    assert pairs(triple) == {("a", "c"), ("b", "c")}
-    assert keys(triple.query("oak elm ash")) == ["a", "c", "b"]
-    assert clusters(triple) == [("a", "b", "c")]
-    assert triple.check().ok
 
 
 @pytest.mark.parametrize("method", ["dismiss", "undismiss"])
@@ -172,9 +162,6 @@ def test_many_words_at_once() -> None:
             assert adopt(reader.clusters, ((found[a], found[b]) for a, b in other.dismissed()), 0) == 9
         assert clusters(index) == [tuple(range(6))] and pairs(index) == {(n, 5) for n in range(5)}
         assert index.check().ok
-
-
-# ---- crowds ----------------------------------------------------------------------------------------------------------
 
 
 # ---- numbers of clusters -----------------------------------------------------------------------------------------------

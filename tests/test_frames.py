@@ -211,15 +211,6 @@ def test_marks_name_rows_by_a_column(kind: str) -> None:
     assert [row[4] for row in rows(made)] == [None, None, None, 2, None, 2, None, 1, None, None]
 
 
-def test_a_chain_is_no_cluster() -> None:
-    """A row that only a chain connects with a kept one is kept."""
-    frame = polars.DataFrame({"body": ["a b c d", "b c d e", "c d e f"]})
-    made = mark_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)
-    assert made["cluster"].to_list() == [0, 0, None] and made["duplicate_of"].to_list() == [None, 0, None]
-    assert made["similarity"].to_list() == [None, 3 / 5, None]
-    assert drop_near_duplicates(frame, "body", scheme=SETS, rules=WORDS)["body"].to_list() == ["a b c d", "c d e f"]
-
-
 def test_an_index_is_asked_in_every_group() -> None:
     """against: a row that is like a document of any group of the index is dropped."""
     frame = polars.DataFrame({"body": ["a b", "c d", "e f"]})

@@ -29,19 +29,6 @@ from neardup_db import (
 # ---- query -------------------------------------------------------------------------------------------------------------
 
 
-def test_query_best_first_with_limits(codes: Index) -> None:
-    """The first n of the full answer; any=True gives n of it; a limit of 0 none."""
-    codes.add_codes(["c", "b", "a", "d", "e"], [0b111, 0b011, 0b001, 0b100, 0b1111])
-    full = codes.query_code(0)
-    assert full == [Match("a", 63 / 64, 1), Match("d", 63 / 64, 1), Match("b", 62 / 64, 2), Match("c", 61 / 64, 3)]
-    for limit in range(6):
-        assert codes.query_code(0, limit=limit) == full[:limit]
-        some = codes.query_code(0, limit=limit, any=True)
-        assert len(some) == min(limit, 4) and set(some) <= set(full)
-        assert some == sorted(some, key=full.index)
-    assert codes.query_code(0, any=True) == full
-
-
 def test_query_with_stricter_bounds(codes: Index, texts: Index) -> None:
     """threshold and max_distance may be stricter than the index's."""
     codes.add_codes([1, 2, 3], [0b1, 0b11, 0b111])
@@ -162,9 +149,6 @@ def test_expire_removes_what_has_had_its_time(codes: Index) -> None:
     assert codes.expire(datetime(2100, 1, 1, tzinfo=timezone.utc)) == 1
     assert codes.expire(4102444801) == 2
     assert list(codes) == ["d"] and codes.check().ok
-
-
-"""Unix seconds at which a Clock begins."""
 
 
 # ---- pairs and clusters ------------------------------------------------------------------------------------------------

@@ -13,18 +13,14 @@ from typing import Any
 import apsw
 import pytest
 from merging import TEXTS, documents
-from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model
+from support import CASES, PAST, SETS, SOON, WORDS, Case, Model, tuples
 from test_joins import contents
 
-from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, FormatError, Index, MinHash, NearDupError, ParameterError
+from neardup_db import CorruptIndexError, DuplicateKeyError, FormatError, Index, MinHash, ParameterError
 
 
 def put(index: Index, case: Case, key: Any, content: Any, **more: Any) -> None:
     (index.add_code if case.codes else index.add)(key, content, **more)
-
-
-def tuples(matches: Any) -> list[tuple[Any, ...]]:
-    return [(one.key, one.similarity, one.distance) for one in matches]
 
 
 def require_model(index: Index, model: Model) -> None:
@@ -230,17 +226,6 @@ def test_a_time_that_no_clock_reaches_is_damage(tmp_path: Path) -> None:
                 with pytest.raises(CorruptIndexError, match=r"document 1 \('a'\).*its time of adding is out of range"):
                     index.merge(other)
                 assert len(index) == 0
-
-
-def test_codes_and_their_clusters() -> None:
-    """Codes come along, and matches between the two are found both ways."""
-    with Index(":memory:", BinaryCode(64, 3)) as a, Index(":memory:", BinaryCode(64, 3)) as b:
-        a.add_codes([b"a", 1], [0, FAR])
-        b.add_codes(["b", "c"], [1, FAR + 1])
-        assert a.merge(b).matched == 2
-        assert [one.keys for one in a.clusters()] == [(b"a", "b"), (1, "c")]
-        with pytest.raises(NearDupError):
-            a.merge(b)
 
 
 def test_a_persons_word_goes_with_the_documents() -> None:

@@ -14,7 +14,7 @@ import apsw
 import pytest
 from load import in_another_thread, run_threads
 from merging import TEXTS, documents
-from support import SETS, WORDS
+from support import SETS, WORDS, split
 
 from neardup_db import BusyError, ClosedError, Index, MinHash, MismatchError, ParameterError, SimHash, TextRules, limits
 from neardup_db.store.ingest.segment import Segment
@@ -236,23 +236,19 @@ def test_texts_go_where_both_store_them() -> None:
         assert list(texts) == ["a"] and texts.check().ok and none.check().ok
 
 
-def _hash(text: str) -> list[str]:
-    return text.split()
-
-
 def _another(text: str) -> list[str]:
     return text.split()
 
 
 def test_rules_with_functions(tmp_path: Path) -> None:
     """A file whose rules work by a function of the caller's is merged by path into an index with the same one, and no other."""
-    rules, others = TextRules(tokens=_hash, shingle=1), TextRules(tokens=_another, shingle=1)
+    rules, others = TextRules(tokens=split, shingle=1), TextRules(tokens=_another, shingle=1)
     with Index(tmp_path / "a.db", MinHash(), text=rules) as index:
         index.add("a", "one two three")
     with Index(":memory:", MinHash(), text=rules) as index:
         assert index.merge(tmp_path / "a.db").added == 1
     for different in (others, None):
-        with Index(":memory:", MinHash(), text=different) as index, pytest.raises(MismatchError, match="_hash"):
+        with Index(":memory:", MinHash(), text=different) as index, pytest.raises(MismatchError, match="support:split"):
             index.merge(tmp_path / "a.db")
 
 

@@ -9,7 +9,7 @@ import apsw
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from support import CASES, FAR, PAST, SETS, SOON, WORDS, Case, Model, keys, tuples
+from support import CASES, FAR, PAST, SOON, WORDS, Case, Model, keys, tuples
 
 from neardup_db import ANY_GROUP, BinaryCode, BitSampling, BottomK, CorruptIndexError, Index, MinHash, SimHash
 
@@ -82,16 +82,6 @@ def test_many_codes(plan: str) -> None:
                 assert [one.distance for one in found] == [(codes[place] ^ asked).bit_count() for place in best[:n]]
 
 
-def test_equal_copies_are_documents() -> None:
-    """A thousand documents of one code are as many, of which the earliest come."""
-    with Index(":memory:", BinaryCode(bits=64, max_distance=2)) as index:
-        index.add_codes(range(1000), [FAR] * 1000)
-        index.add_code("nearer", FAR >> 1)
-        assert keys(index.nearest(0, 5)) == [0, 1, 2, 3, 4]
-        assert keys(index.nearest(FAR >> 1, 3)) == ["nearer", 0, 1]
-        assert len(index.nearest(0, 5000)) == 1001
-
-
 def test_distances_at_which_the_similarity_is_nothing() -> None:
     """One-bit samples that differ in half their bits or more have similarity 0.0, and are in the order of their distances."""
     with Index(":memory:", BitSampling(bits=64, max_distance=40, chunks=8), text=WORDS) as index:
@@ -145,23 +135,6 @@ def test_a_very_large_number() -> None:
     with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
         index.add_codes(range(5), [FAR] * 5)
         assert len(index.nearest(0, 2**63 - 1)) == 5
-
-
-def test_a_rebuild_in_between() -> None:
-    """After a rebuild to another width, in another object, codes are compared as the file has them now."""
-    with Index(":memory:", MinHash(exact=True, num_perm=16), text=WORDS, store_text=True) as index:
-        index.add("a", "one two three")
-        index.rebuild(SimHash(max_distance=3))
-        assert keys(index.nearest("ten eleven", 1)) == ["a"]
-        index.rebuild(BottomK())
-        assert index.nearest("ten eleven", 1) == []
-
-
-def test_inside_a_transaction() -> None:
-    """What a transaction has stored so far is among the nearest."""
-    with Index(":memory:", SETS, text=WORDS) as index, index.transaction():
-        index.add("a", "one two three four five six")
-        assert keys(index.nearest("one", 1)) == ["a"]
 
 
 @pytest.mark.parametrize("asked", [0, 1 << 40])

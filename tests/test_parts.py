@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import time
@@ -18,7 +17,6 @@ from load import steps
 from standard import connect
 
 from neardup_db import BinaryCode, CorruptIndexError, DuplicateKeyError, Index, Match, ParameterError, SimHash, load
-from neardup_db.aio import AsyncIndex
 from neardup_db.datasette.foreign import open_index, similarities
 from neardup_db.store.query.joins import Codes, FingerprintPairs, Members
 from neardup_db.tables import columns
@@ -70,16 +68,6 @@ def test_the_first_code_may_have_no_part(index: Index) -> None:
     assert index.get("x").metadata == {"n": 1} and index.check().ok
 
 
-def test_a_key_given_again_without_parts_is_an_error_as_ever(index: Index) -> None:
-    """Repeated keys without parts are refused, and with "replace" the document is another one."""
-    with pytest.raises(DuplicateKeyError, match="record 1: key 'x' is already in the index"):
-        index.add_codes(["x", "x"], [1, 2])
-    index.add_code("x", 1, metadata=1)
-    index.add_code("y", far(7))
-    index.add_code("x", 2, if_exists="replace")
-    assert (list(index), index.get("x").metadata) == (["y", "x"], None)
-
-
 def test_what_the_first_code_brings(index: Index) -> None:
     """Metadata and an end that come with a further code take the place of the document's; left out, they stay. Its group has to
     be the same."""
@@ -97,16 +85,6 @@ def test_what_the_first_code_brings(index: Index) -> None:
     assert (report.added, report.skipped, list(index.get("x").codes)) == (1, 1, [0, 1, 2, 5])
     assert report.problems[0].record == 0 and "in group 'g'" in report.problems[0].reason
     assert index.query_code(1) == [] and index.query_code(1, group="g")[0].key == "x"
-
-
-def test_a_key_that_has_one_code_again_is_as_before(index: Index) -> None:
-    """A key whose parts are gone, but for a code without one, takes part in everything as a key that never had one."""
-    index.add_code("x", 1, metadata=1)
-    index.add_code("x", far(5), part="a")
-    assert index.delete("x", part="a")
-    index.add_code("x", 3, if_exists="replace")
-    assert (index.get("x").metadata, list(index.get("x").codes)) == (None, [None]) and index.check().ok
-    assert index.connection.execute("SELECT count(*) FROM neardup_part").fetchall() == [(0,)]
 
 
 def test_changes_tell_of_codes(index: Index) -> None:
@@ -307,17 +285,6 @@ def test_pages_measure_by_the_nearest_codes(path: Path) -> None:
         found = index.explain_match("x", "y")
         assert similarities(index, 1, [2]) == {2: (found.similarity, found.distance)} == {2: (1 - 1 / 64, 1)}
     connection.close()
-
-
-def test_coroutines_take_parts(path: Path) -> None:
-    """The methods of AsyncIndex have the same argument."""
-
-    async def work() -> list[Match]:
-        async with AsyncIndex(path) as index:
-            await index.add_codes(["w", "w"], [far(2), far(3)], part=[1, 2])
-            return await index.query_code(far(3))
-
-    assert asyncio.run(work()) == [Match("w", 1.0, 0, 2)]
 
 
 # ---- check and repair ----------------------------------------------------------------------------------------------------------
