@@ -233,7 +233,7 @@ def test_a_search_stays_in_its_group(db: apsw.Connection) -> None:
     assert "hexadecimal" in refused(db, "SELECT * FROM neardup_search('x', 'zz', NULL, NULL, NULL, 'none')")
 
 
-# ---- who may call -----------------------------------------------------------------------------------------------------------
+# ---- calls ------------------------------------------------------------------------------------------------------------------
 
 
 def test_calls_joined_by_or(db: apsw.Connection) -> None:
@@ -245,6 +245,3 @@ def test_calls_joined_by_or(db: apsw.Connection) -> None:
     assert sorted(db.execute(sql, (first, second, 8, 8)).fetchall()) == [(1,), (2,), (3,), (4,), (5,)]
     assert sorted(db.execute(sql, (first, first, 8, 8)).fetchall()) == [(1,), (2,)]
     assert sorted(db.execute(sql, (first, None, 8, 8)).fetchall()) == [(1,), (2,)]
-
-
-# ---- plans --------------------------------------------------------------------------------------------------------------------

@@ -1,13 +1,10 @@
-"""Indexes made by hand, from the migrations and literal settings: keys, the shared SQL, and codes against brute force."""
+"""Indexes made by hand, from the migrations and literal settings: keys, the shared SQL, and similarities."""
 
 from __future__ import annotations
 
 import json
-import random
 import re
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
@@ -69,81 +66,9 @@ def search(db: apsw.Connection, index: str, text: Any, *rest: Any) -> list[tuple
     return db.execute(sql, (index, text, *rest)).fetchall()
 
 
-# ---- codes: blocks, chunks, scan ---------------------------------------------------------------------------
-
-
-@dataclass
-class Codes:
-    """An index of codes whose fingerprints have ids from first_id on."""
-
-    bits: int
-    max_distance: int
-    settings: dict[str, Any]
-    table: str
-    first_id: int = 1
-    codes: list[int] = field(default_factory=list)
-
-    def fill(self, db: apsw.Connection, seed: int) -> None:
-        source = random.Random(seed)
-        common = {"scheme": "binarycode", "bits": self.bits, "max_distance": self.max_distance}
-        create(db, "c", common | self.settings, self.table)
-        if self.first_id > 1:
-            db.execute("INSERT INTO sqlite_sequence VALUES ('c_fingerprint', ?)", (self.first_id,))
-        centres = [source.getrandbits(self.bits) for _ in range(6)]
-        for number in range(300):
-            code = centres[number % 6]
-            for bit in source.sample(range(self.bits), min(self.bits, source.randrange(2 * self.max_distance + 2))):
-                code ^= 1 << bit
-            self.codes.append(code)
-            add(db, "c", number, self.blob(code))
-        file_keys(db, "c", self.table)
-
-    def blob(self, code: int) -> bytes:
-        return code.to_bytes(self.bits // 8, "big")
-
-    def expected(self, code: int, max_distance: int | None = None) -> list[tuple[Any, ...]]:
-        most = self.max_distance if max_distance is None else max_distance
-        found = []
-        for number, other in enumerate(self.codes):
-            distance = (code ^ other).bit_count()
-            if distance <= most:
-                found.append((number, 1.0 - distance / self.bits, distance, number + 1))
-        return sorted(found, key=lambda row: (row[2], row[3]))
-
-
-CODES = {
-    "blocks 64": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket"),
-    "blocks 64, large ids": lambda: Codes(64, 3, {"plan": "blocks", "blocks": 5}, "code_bucket", 10**9),
-    "blocks 40": lambda: Codes(40, 2, {"plan": "blocks", "blocks": 3}, "code_bucket"),
-    "blocks 72": lambda: Codes(72, 3, {"plan": "blocks", "blocks": 4}, "code_bucket"),
-    "blocks 256": lambda: Codes(256, 5, {"plan": "blocks", "blocks": 7}, "code_bucket"),
-    "chunks 64": lambda: Codes(64, 7, {"plan": "chunks", "chunks": 4}, "code_bucket"),
-    "chunks 128, a chunk of 64": lambda: Codes(128, 3, {"plan": "chunks", "chunks": 2}, "code_bucket"),
-    "chunks 256": lambda: Codes(256, 31, {"plan": "chunks", "chunks": 16}, "code_bucket"),
-    "scan": lambda: Codes(128, 40, {"plan": "scan"}, "code_bucket"),
-}
-
-
-@pytest.mark.parametrize("make", CODES.values(), ids=CODES.keys())
-def test_codes_are_found_as_by_brute_force(db: apsw.Connection, make: Callable[[], Codes]) -> None:
-    """Every code within the distance and no other, in order, whatever the plan."""
-    index = make()
-    index.fill(db, 3)
-    source = random.Random(4)
-    for _ in range(40):
-        code = source.choice(index.codes)
-        for bit in source.sample(range(index.bits), source.randrange(index.max_distance + 2)):
-            code ^= 1 << bit
-        expected = index.expected(code)
-        assert search(db, "c", index.blob(code).hex()) == expected
-        assert search(db, "c", "0x" + index.blob(code).hex().upper(), None, 3) == expected[:3]
-        assert search(db, "c", index.blob(code), 1.0 - 1 / index.bits) == index.expected(code, 1)
-    assert search(db, "c", index.blob(index.codes[0]), 1) == index.expected(index.codes[0], 0) != []
-
-
 def test_codes_are_checked(db: apsw.Connection) -> None:
     """Digits, length and type of a code; a threshold looser than the distance names both."""
-    Codes(64, 3, {"plan": "scan"}, "code_bucket").fill(db, 1)
+    create(db, "c", {"scheme": "binarycode", "plan": "scan", "bits": 64, "max_distance": 3}, "code_bucket")
     assert "16 hexadecimal digits, not 15" in refused(db, "SELECT * FROM neardup_search('c', '123456789012345')")
     assert "hexadecimal digits" in refused(db, "SELECT * FROM neardup_search('c', '123456789012345g')")
     assert "8 bytes, not 7" in refused(db, "SELECT * FROM neardup_search('c', x'12345678901234')")

@@ -6,10 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from support import FAR, LATER, PAST, SOON
 
@@ -120,17 +118,6 @@ def test_without_recorded_matches_there_is_nothing_to_show() -> None:
         index.add_code("b", 0)
         assert rows(index, "SELECT * FROM neardup_matches") == rows(index, "SELECT * FROM neardup_clusters") == []
         assert rows(index, "SELECT key, cluster FROM neardup_documents") == [("a", None), ("b", None)]
-
-
-def test_two_indexes_have_views_of_their_own(tmp_path: Path) -> None:
-    """In one file, each under its name."""
-    connection = apsw.Connection(str(tmp_path / "both.db"))
-    for name in ("first", "second"):
-        with Index(connection, BinaryCode(bits=64, max_distance=1), name=name) as index:
-            index.add_code(name, 0)
-    for name in ("first", "second"):
-        assert connection.execute(f"SELECT key FROM {name}_documents").fetchall() == [(name,)]
-    connection.close()
 
 
 def test_tables_are_linked_by_declared_keys(codes: Index) -> None:
