@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import FOX, good, keys_of, lines, refused, run
 
-from neardup_db import AddReport, BitSampling, BottomK, Index, MinHash, SimHash, Skipped, TextRules
+from neardup_db import AddReport, BitSampling, BottomK, Index, MinHash, SimHash, TextRules
 from neardup_db.store.database.open import remove_unused
 
 # ---- add -----------------------------------------------------------------------------------------------------------------
@@ -244,26 +242,14 @@ def test_records_left_out_are_named(tmp_path: Path) -> None:
     assert "121 skipped" in removed.stdout and "line 2: not JSON" in removed.stderr
 
 
-def test_what_the_index_skips_is_named_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that the index left out is named by the line that it stands in, in the words of commands."""
-    source = tmp_path / "in.jsonl"
-    source.write_text("".join(f'{{"id": "{i}", "text": "x"}}\n\n' for i in range(10)))
-
-    def skipping(index: Index, records: list[Any], **options: Any) -> AddReport:
-        reason = "key is already in the index: delete it first, or give if_exists='replace' or 'ignore'"
-        return AddReport(added=len(records) - 1, skipped=1, problems=(Skipped(1, records[1]["key"], reason),))
-
-    monkeypatch.setattr(Index, "add_many", skipping)
-    told = json.loads(run("add", tmp_path / "i.db", source, "--on-error", "skip", "--commit-every", 8, "--json").stdout)
-    assert [(problem["line"], problem["key"]) for problem in told["problems"]] == [(3, "1"), (2 * 9 + 1, "9")]
-    assert "--if-exists replace" in told["problems"][0]["reason"] and told["skipped"] == 2
-
-
 def test_an_id_that_stands_twice_is_named(tmp_path: Path) -> None:
-    """The second of two records with one id is an error that names its line; skipped, it is counted."""
+    """The second of two records with one id is an error that names its line; skipped, it is counted, in the words of commands."""
     source = lines(tmp_path / "in.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "z"}])
     assert "line 3: key 'a' is already in the index" in refused("add", tmp_path / "i.db", source)
     assert "2 added, 1 skipped" in run("add", tmp_path / "i.db", source, "--on-error", "skip").stdout
+    told = json.loads(run("add", tmp_path / "j.db", source, "--on-error", "skip", "--commit-every", 2, "--json").stdout)
+    assert [(problem["line"], problem["key"]) for problem in told["problems"]] == [(3, "a")]
+    assert "--if-exists replace" in told["problems"][0]["reason"]
 
 
 def test_texts_below_min_tokens_are_told(tmp_path: Path) -> None:
@@ -290,19 +276,6 @@ def test_texts_without_a_word_are_told(tmp_path: Path) -> None:
     result = run("query", path, "!!!")
     assert (result.exit_code, result.stdout) == (1, "") and "one without a word, so nothing matches it" in result.stderr
     assert run("query", path, "no such words").stderr == ""
-
-
-@pytest.mark.posix("named pipes")
-@pytest.mark.parametrize("command", ["add", "dedup"])
-def test_a_pipe_is_an_input(tmp_path: Path, source: Path, command: str) -> None:
-    """An input that cannot be read twice is copied first, packed or not: a FIFO, or <(...) of a shell."""
-    pipe = tmp_path / "pipe.jsonl"
-    os.mkfifo(pipe)
-    threading.Thread(target=pipe.write_bytes, args=(gzip.compress(source.read_bytes()),)).start()
-    if command == "dedup":
-        assert "4 records: 3 kept" in good("dedup", pipe, "-o", tmp_path / "out.jsonl")
-    else:
-        assert "4 added" in good("add", tmp_path / "i.db", pipe)
 
 
 # ---- asking ----------------------------------------------------------------------------------------------------------------

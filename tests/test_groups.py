@@ -188,19 +188,15 @@ def test_group_as_a_condition_on_a_part() -> None:
 def test_delete_group_reads_the_group_only() -> None:
     """delete_group reads no documents of other groups but empty texts: the plan looks each up by an index."""
     with Index(":memory:", MinHash()) as index:
-        documents = index._readers.own.documents
         told: list[str] = []
-
-        def explained(cursor: Any, sql: str, values: Any) -> bool:
-            told.extend(row[3] for row in index.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
-            return True
 
         def trace(cursor: Any, sql: str, values: Any) -> bool:
             index.connection.exec_trace = None
-            return explained(cursor, sql, values)
+            told.extend(row[3] for row in index.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
+            return True
 
         index.connection.exec_trace = trace
-        documents.of_group(0, 0)
+        index._readers.own.documents.of_group(0, 0)
         searches = [line for line in told if line.startswith(("SEARCH", "SCAN"))]
         assert [line.split(" USING ")[0] for line in searches if "INDEX" in line] == [
             "SEARCH f", "SEARCH d", "SEARCH neardup_document"

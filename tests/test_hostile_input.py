@@ -58,15 +58,9 @@ def test_keys_and_groups_of_any_kind(at_once: bool) -> None:
 
 
 METADATA: list[Any] = [
-    "'",
-    "\0",
-    "a\0b\ud800",
-    "x" * 10_000_000,
-    {"'; --": ["\0", {"": None}]},
-    list(range(100_000)),
-    10**4000,
-    "[" * 5000,
-]
+    "'", "\0", "a\0b\ud800", "x" * 10_000_000, {"'; --": ["\0", {"": None}]}, list(range(100_000)), 10**4000, "[" * 5000,
+    {"a": [1, 2.5, None, True, "ü\u2028"]}, [], 0, False, {},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("metadata", METADATA, ids=lambda value: repr(value)[:20])
@@ -418,9 +412,3 @@ def test_numbers_of_numpy_are_numbers(codes: Index) -> None:
         assert len(codes.query_code(0, limit=three)) == len(codes.matches(0, limit=three)) == 3
     assert "before" in codes and len(codes.clusters(min_size=three)) == 1
     assert codes.keep_newest(three) == 3 and len(codes) == 3
-
-
-def test_codes_given_as_texts(codes: Index) -> None:
-    """add_many of mappings with codes names the call that takes codes."""
-    with pytest.raises(ParameterError, match=r"record 0: record has a 'code' and no 'text': give codes to add_codes"):
-        codes.add_many([{"key": "a", "code": 1}])

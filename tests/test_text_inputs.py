@@ -159,11 +159,16 @@ def test_folders_of_texts_are_added_together(here: Path) -> None:
 
 @pytest.mark.posix("named pipes")
 def test_several_pipes_are_inputs(here: Path) -> None:
-    """Each is copied to a file of its own."""
-    for name, text in (("one.jsonl", FOX), ("two.jsonl", CAT)):
+    """Each, packed or not, is copied to a file of its own, since it cannot be read twice: a FIFO, or <(...) of a shell."""
+    given = {"one.jsonl": rows(FOX, FOX), "two.jsonl": gzip.compress(rows(CAT, FOX))}
+    for name in given:
         os.mkfifo(here / name)
-        threading.Thread(target=(here / name).write_bytes, args=(rows(text, FOX),)).start()
-    assert printed("dedup", "one.jsonl", "two.jsonl", "-o", "-").encode() == rows(FOX, CAT)
+    for command in (["dedup", *given, "-o", "out.jsonl"], ["add", "i.db", *given]):
+        for name, data in given.items():
+            threading.Thread(target=(here / name).write_bytes, args=(data,)).start()
+        printed(*command)
+    assert Path("out.jsonl").read_bytes() == rows(FOX, CAT)
+    assert keys_of(here / "i.db") == ["one.jsonl:1", "one.jsonl:2", "two.jsonl:1", "two.jsonl:2"]
 
 
 def test_an_error_in_a_later_input_names_it(here: Path) -> None:
