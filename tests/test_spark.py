@@ -14,6 +14,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from spark_frames import (
+    BY_WORD,
+    SCHEME,
+    chained,
+    clusters_in,
+    clusters_of,
+    edited,
+    frame,
+    in_order,
+    indexed,
+    kept_by_hand,
+    synthetic,
+)
 from support import components as components_of
 
 from neardup_db import (
@@ -31,12 +44,9 @@ from neardup_db import (
 from neardup_db.spark import components as connected
 from neardup_db.spark import deduplicate, near_duplicates, tables
 from neardup_db.spark.components import components
-from neardup_db.spark.executors import root_cause
 from neardup_db.spark.tables import Tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
-
-SCHEME = MinHash(threshold=0.7)
 
 LOOSE = MinHash(threshold=0.7, bands=30, rows=2)
 """Bands in which texts meet by the hundred that do not match."""
@@ -74,50 +84,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
-
-
-def frame(spark: Any, records: Iterable[tuple[Any, Any]], key: str = "long") -> Any:
-    return spark.createDataFrame(list(records), f"id {key}, body string")
-
-
-def edited(words: list[str], rng: random.Random, count: int) -> str:
-    text = list(words)
-    for place in rng.sample(range(len(text)), count):
-        text[place] = f"e{rng.randrange(10**9)}"
-    return " ".join(text)
-
-
-def synthetic(count: int, seed: int = 1, words: int = 60) -> list[str]:
-    """Texts of which many are edits of each other, nearer and further than the threshold, and some are equal."""
-    rng = random.Random(seed)
-    texts: list[str] = []
-    while len(texts) < count:
-        base = [f"w{rng.randrange(5000)}" for _ in range(words)]
-        texts.append(" ".join(base))
-        texts += [edited(base, rng, rng.randrange(0, 8)) for _ in range(rng.choice((0, 0, 1, 4)))]
-    rng.shuffle(texts)
-    return texts[:count]
-
-
-def clusters_of(rows: Iterable[Any]) -> set[tuple[Any, ...]]:
-    """The clusters of what came back, each by its keys; each has its smallest key as label, and what is alone has none."""
-    found: dict[Any, list[Any]] = {}
-    for row in rows:
-        assert (row.cluster is None) == (row.representative is None) == (row.similarity is None)
-        if row.cluster is not None:
-            found.setdefault(row.cluster, []).append(row.key)
-    assert all(min(keys) == label for label, keys in found.items())
-    return {tuple(sorted(keys)) for keys in found.values()}
-
-
-def indexed(records: Iterable[tuple[Any, Any]], scheme: MinHash = SCHEME, rules: TextRules | None = None) -> Index:
-    index = Index(":memory:", scheme.with_exact(True), text=rules)
-    index.add_many((key, text) for key, text in records if text is not None)
-    return index
-
-
-def clusters_in(index: Index) -> set[tuple[Any, ...]]:
-    return {tuple(sorted(cluster.keys)) for cluster in index.clusters()}  # type: ignore[type-var]
 
 
 # ---- the same as the index -------------------------------------------------------------------------------------------------
@@ -199,19 +165,8 @@ def test_parts_of_a_cut_bucket_that_slices_have_not_connected(spark: Any, monkey
 
 def test_nulls_short_and_equal_texts(spark: Any) -> None:
     """Rows without a text, or without a word, are alone; short texts share no signature; equal ones are one cluster."""
-    records = [
-        (1, None),
-        (2, None),
-        (3, ""),
-        (4, "  "),
-        (5, "!!"),
-        (6, "a"),
-        (7, "b"),
-        (8, "a b"),
-        (9, "c d"),
-        (10, "x y z w"),
-        (11, "x y z w"),
-    ]
+    texts = [None, None, "", "  ", "!!", "a", "b", "a b", "c d", "x y z w", "x y z w"]
+    records = list(enumerate(texts, 1))
     rows = near_duplicates(frame(spark, records), "id", "body").collect()
     assert len(rows) == len(records)
     assert clusters_of(rows) == {(10, 11)}
@@ -231,14 +186,9 @@ def test_frames_without_rows_or_pairs(spark: Any) -> None:
 def test_connected_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: Any) -> None:
     """The row that stays is the first, the last or the longest; keys made from content keep one of equal rows."""
     words = [f"w{i}" for i in range(40)]
-    texts = {
-        "a": " ".join(words),
-        "b": " ".join([*words, "more", "words"]),
-        "c": " ".join(words[:-1]),
-        "z": "something else",
-        "n": None,
-    }
-    df = spark.createDataFrame([(key, text, len(key)) for key, text in texts.items()], "id string, body string, n int")
+    texts = {"a": words, "b": [*words, "more", "words"], "c": words[:-1], "z": ["something", "else"]}
+    rows = [*((key, " ".join(text), len(key)) for key, text in texts.items()), ("n", None, 1)]
+    df = spark.createDataFrame(rows, "id string, body string, n int")
     for keep, stays in (("last", "c"), ("longest", "b")):
         kept = deduplicate(df, "id", "body", keep=keep, connected=True)
         assert kept.schema == df.schema
@@ -250,44 +200,6 @@ def test_connected_deduplicate_keeps_one_of_each_cluster_and_all_columns(spark: 
 
 
 # ---- a row goes only if it matches one that stays ----------------------------------------------------------------------------
-
-
-def chained(count: int, seed: int) -> list[str]:
-    """Texts in chains: each is an edit of the one before, so that the ends of a chain have little in common. Some are equal, and
-    some say a word several times."""
-    rng = random.Random(seed)
-    texts: list[str] = []
-    while len(texts) < count:
-        words = [f"w{rng.randrange(10**6)}" for _ in range(30)]
-        for _ in range(rng.choice((1, 2, 3, 12, 40))):
-            words = edited(words, rng, rng.randrange(3)).split()
-            texts.append(" ".join(words + words[: rng.randrange(4)]))
-    rng.shuffle(texts)
-    return texts[:count]
-
-
-BY_WORD = TextRules(shingle=1)
-
-
-def in_order(texts: dict[int, str], keep: str) -> list[int]:
-    """Keys in the order of preference."""
-    order = {"first": lambda key: key, "last": lambda key: -key, "longest": lambda key: (-len(texts[key].split()), key)}
-    return sorted(texts, key=order[keep])
-
-
-def kept_by_hand(texts: dict[int, str], order: list[int], scheme: MinHash) -> set[int]:
-    """The first independent set of the graph of all matching pairs of an index, in an order."""
-    with indexed(texts.items(), scheme, BY_WORD) as index:
-        pairs = [(pair.key_a, pair.key_b) for pair in index.pairs()]
-    neighbours: dict[Any, set[Any]] = {key: set() for key in texts}
-    for a, b in pairs:
-        neighbours[a].add(b)
-        neighbours[b].add(a)
-    kept: set[int] = set()
-    for key in order:
-        if not neighbours[key] & kept:
-            kept.add(key)
-    return kept
 
 
 @pytest.mark.parametrize("keep", ["first", "last", "longest"])
@@ -452,21 +364,6 @@ def test_executors_without_a_python_are_refused(spark: Any, monkeypatch: pytest.
     """What Spark says of a Python that cannot start is said before any work, with the remedy."""
     message = refused(spark, monkeypatch, tmp_path / "bin" / "no-such-python")
     assert "no-such-python" in message and "PYSPARK_PYTHON" in message
-
-
-def test_reasons_of_python_without_its_stack() -> None:
-    """Of a report with a stack of calls the last error is told, to its end."""
-    report = """
-An exception was thrown from the Python worker. Please see the stack trace below.
-Traceback (most recent call last):
-  File "/lib/pyspark/worker.py", line 1, in main
-ValueError: of something before
-pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11.
-Please check the environment.
-"""
-    said = "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11."
-    assert root_cause(report) == f"{said} Please check the environment."
-    assert root_cause("no stack\nat all") == "no stack at all"
 
 
 # ---- day after day -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The rows of components that stay, decided by a task of Spark: no session is needed, batches of Arrow are enough."""
+"""What needs no session of Spark: the rows of components that stay, decided on batches of Arrow, and reasons of failures."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from neardup_db import MinHash, NearDupError, TextRules
 from neardup_db.schemes.base import values_of
+from neardup_db.spark.executors import root_cause
 from neardup_db.spark.tasks import decide
 
 SCHEME = MinHash(threshold=0.5, bands=40, rows=1, exact=True)
@@ -91,3 +92,18 @@ def test_a_component_in_pieces_is_an_error(size: int) -> None:
     rows: list[Row] = [("a", size, 1, frozenset("xy")), ("a", size, 2, frozenset("xz")), ("b", 1, 3, frozenset("uv"))]
     with pytest.raises(NearDupError, match="was split"):
         decided(rows, [])
+
+
+def test_reasons_of_python_without_its_stack() -> None:
+    """Of a report with a stack of calls the last error is told, to its end."""
+    report = """
+An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/lib/pyspark/worker.py", line 1, in main
+ValueError: of something before
+pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11.
+Please check the environment.
+"""
+    said = "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker: 3.9, in driver: 3.11."
+    assert root_cause(report) == f"{said} Please check the environment."
+    assert root_cause("no stack\nat all") == "no stack at all"
