@@ -25,11 +25,11 @@ FUNCTION = re.compile(
 )
 
 
-def make(folder: Path, page: str) -> Path:
-    """The index that the page asks, made in a folder by the commands that stand there."""
+def make(folder: Path, page: str, programs: Path = Path(sys.executable).parent) -> Path:
+    """The index that the page asks, made in a folder by the commands that stand there, with a folder's `neardup`."""
     found = COMMANDS.search(page)
     assert found is not None, "the page says how its index is made"
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
     environment = os.environ | {"PATH": path}
     subprocess.run(["bash", "-euc", found[1]], cwd=folder, env=environment, check=True, capture_output=True)
     return folder / "demo.db"

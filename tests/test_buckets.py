@@ -347,18 +347,18 @@ def test_groups_share_buckets_and_nothing_else(tmp_path: Path) -> None:
 def test_ids_of_any_width(scheme: Any, first: int) -> None:
     """Rows whose ids grow wider by a byte on the way; adding, joining, asking, deleting."""
     source = random.Random(first)
-    codes = {key: 0xA5 << 56 | number for key, number in enumerate(source.sample(range(2**11), 300))}
+    codes = {key: 0xA5 << 56 | number for key, number in enumerate(source.sample(range(2**11), 150))}
     with Index(":memory:", scheme) as index:
         index.connection.execute("INSERT INTO sqlite_sequence VALUES ('neardup_fingerprint', ?)", (first,))
         keys = list(codes)
-        index.add_codes(keys[:200], [codes[key] for key in keys[:200]])
-        for key in keys[200:]:
+        index.add_codes(keys[:100], [codes[key] for key in keys[:100]])
+        for key in keys[100:]:
             index.add_code(key, codes[key])
         for _ in range(2):
             assert_holds(index, codes, scheme.max_distance, list(codes.values())[::100])
             expected = {frozenset(pair) for pair in close(codes, scheme.max_distance)}
             assert {frozenset((pair.key_a, pair.key_b)) for pair in index.pairs()} == expected
-            gone = source.sample(list(codes), 120)
+            gone = source.sample(list(codes), 60)
             index.delete_many(gone)
             for key in gone:
                 del codes[key]

@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
+from interpreter import programs
 from support import sqlite_shell
 
 import neardup_db
@@ -40,7 +41,8 @@ def without_times(text: str) -> str:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sqlite_shell()
-    made: Path = WRITER.make(tmp_path_factory.mktemp("demo"), PAGE)
+    folder = tmp_path_factory.mktemp("demo")
+    made: Path = WRITER.make(folder, PAGE, programs(folder / "programs"))
     return made
 
 

@@ -12,7 +12,7 @@ import apsw
 import pytest
 from support import PAST, SETS, WORDS
 from test_ended_by_others import ERRORS, opened
-from test_interrupts import TEXTS, interrupted_at
+from test_interrupts import TEXTS, interrupted_at, later
 
 from neardup_db import Index, NearDupError
 
@@ -66,7 +66,7 @@ def test_an_interrupt_with_an_open_cursor_leaves_no_half_of_a_call(
             index.add_many((str(number), text) for number, text in enumerate(TEXTS))
             index.add("expired", TEXTS[0], expires_at=PAST)
             before = state_of(index)
-        moment += step
+        moment = later(moment, step, more_rounds)
         cursor = app.cursor()
         assert next(cursor.execute("SELECT id FROM article")) == (1,)
         if begun:
