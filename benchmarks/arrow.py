@@ -75,7 +75,7 @@ class Core:
 
     def __init__(self, scheme: Any, array: Any) -> None:
         rules = TextRules()
-        self._scheme, self._rules, self._held = scheme.for_fingerprints(rules), rules, array
+        self._scheme, self._rules, self._held = scheme.for_index(rules), rules, array
         array = pyarrow.array(array) if isinstance(array, list) else array
         self._texts = texts_of("texts", array, None, "")[:]
         addresses, sizes, self._owners = self._texts.located(0, len(self._texts), 1 << 62)

@@ -49,11 +49,13 @@ class Immutable:
         return f"{type(self).__name__}({', '.join(f'{name}={_show(getattr(self, name))}' for name in shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {name: value for name, value in self.__dict__.items() if not name.startswith("_cached") and name != "given"}
-        return restore, (type(self), state, dict(self.given))
+        return restore, (type(self), self._state(), dict(self.given))
 
     def _identity(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in self._parameters)
+        return tuple(self._state().values())
+
+    def _state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._parameters}
 
     def _set(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
@@ -72,17 +74,18 @@ class Immutable:
         return [
             f"{name}={_show(value)}, the file has {_show(getattr(stored, name))}"
             for name, value in self.given.items()
-            if _comparable(value) != _comparable(getattr(stored, name))
+            if (callable_name(value) or value) != (callable_name(getattr(stored, name)) or getattr(stored, name))
         ]
 
     def changed(self: Self, **changes: Any) -> Self:
-        """A copy with other parameters, which are checked."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.names}, **changes})
+        """A copy with other parameters, which are checked; computed defaults that depend on these are computed again."""
+        other = {name for name, value in changes.items() if value != getattr(self, name)}
+        again = {name: None for name in self.names if other.intersection(self._parameters[name].chosen_by)}
+        return type(self)(**{**{name: getattr(self, name) for name in self.names}, **again, **changes})
 
     def _copy(self: Self, **changes: Any) -> Self:
         """A copy with other attributes, without checks and with the same `given`."""
-        state = {name: value for name, value in self.__dict__.items() if not name.startswith("_cached")}
-        return restore(type(self), {**state, **changes}, self.given)
+        return restore(type(self), {**self._state(), **changes}, self.given)
 
 
 def restore(cls: type[Self], state: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> Self:
@@ -116,18 +119,12 @@ def checked(init: Init) -> Init:
 
 
 def _show(value: Any) -> str:
-    if callable(value):
-        return str(getattr(value, "__qualname__", repr(value)))
-    return repr(value)
+    return str(getattr(value, "__qualname__", None) or repr(value))
 
 
 def callable_name(function: Any) -> str | None:
-    """module:qualname of an importable callable, else None."""
+    """module:qualname of an importable callable, None for anything else."""
     module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str) or "<" in qualname:
         return None
     return f"{module}:{qualname}"
-
-
-def _comparable(value: Any) -> Any:
-    return (callable_name(value) or value) if callable(value) else value

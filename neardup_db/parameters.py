@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import Enum
+from itertools import accumulate
 from numbers import Integral
 from typing import Any, Literal, TypeGuard, get_args
 
@@ -323,14 +324,7 @@ def check_metadata(metadata: Any) -> str | None:
 
 
 def _depth(text: str) -> int:
-    depth = deepest = 0
-    for letter in _STRING.sub("", text):
-        if letter in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif letter in "]}":
-            depth -= 1
-    return deepest
+    return max(accumulate((letter in "[{") - (letter in "]}") for letter in _STRING.sub("", text)), default=0)
 
 
 LATEST_MS = 10**17  # the limit of stored times, in milliseconds before and after 1970

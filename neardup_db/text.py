@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 from . import native
@@ -186,21 +187,29 @@ class TextRules(Immutable):
 
     # ---- for the layers above ----------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def native(self) -> Any:
         """The compiled `nd_rules *` of the built-in rules."""
-        made = self.__dict__.get("_cached_native")
-        return self._cached("native", self._compile) if made is None else made
+        values = self._state()
+        numbers = {name: 0 if callable(values[name]) else _WORDS[name].index(values[name] or "none") for name in _WORDS}
+        spec = {
+            **{name: numbers[name] for name in ("normalize", "tokens", "nonword", "hash")},
+            **{name: int(values[name]) for name in ("shingle", "strip_accents", "hash_seed", "min_tokens")},
+            "fold": numbers["case"],
+            "short_text": numbers["short"],
+        }
+        joiner = self.joiner if self.joiner is not None else "" if self.tokens == "chars" else " "
+        return native.rules_new(spec, native.text_bytes(joiner), [native.text_bytes(word) for word in self.stopwords])
 
     @property
     def custom(self) -> bool:
         """True if tokens, filter or hash is a callable. Texts then go through Python, and SQL cannot hash them."""
         return callable(self.tokens) or self.filter is not None or callable(self.hash)
 
-    @property
+    @cached_property
     def hash_size(self) -> int:
         if callable(self.hash):
-            return int(self._cached("hash_size", lambda: len(_digest(self.hash, b"shingle"))))
+            return len(_digest(self.hash, b"shingle"))
         return int(native.lib.nd_hash_size(native.HASHES.index(self.hash)))
 
     def run(self, text: str | bytes) -> Any:
@@ -253,18 +262,6 @@ class TextRules(Immutable):
 
     # ---- private -----------------------------------------------------------------------------------------------------
 
-    def _compile(self) -> Any:
-        values = {name: getattr(self, name) for name in self.names}
-        numbers = {name: 0 if callable(values[name]) else _WORDS[name].index(values[name] or "none") for name in _WORDS}
-        spec = {
-            **{name: numbers[name] for name in ("normalize", "tokens", "nonword", "hash")},
-            **{name: int(values[name]) for name in ("shingle", "strip_accents", "hash_seed", "min_tokens")},
-            "fold": numbers["case"],
-            "short_text": numbers["short"],
-        }
-        joiner = self.joiner if self.joiner is not None else "" if self.tokens == "chars" else " "
-        return native.rules_new(spec, native.text_bytes(joiner), [native.text_bytes(word) for word in self.stopwords])
-
     def _own_tokens(self, tokenizer: Tokenizer, data: bytes) -> list[bytes]:
         """Tokens of the caller's tokenizer without stop words (built-in tokenizers drop them in C)."""
         text = native.normalize(self.native, data).decode("utf-8")
@@ -273,9 +270,10 @@ class TextRules(Immutable):
             if not isinstance(token, str):
                 raise ParameterError(f"the tokenizer {tokenizer!r} gave {token!r}: let it give an iterable of str")
             tokens.append(_SURROGATE.sub("\ufffd", token).encode("utf-8"))
-        dropped = self._cached("dropped", self._normalized_stopwords)
+        dropped = self._normalized_stopwords
         return [token for token in tokens if token not in dropped] if dropped else tokens
 
+    @cached_property
     def _normalized_stopwords(self) -> frozenset[bytes]:
         return frozenset(native.normalize(self.native, native.text_bytes(word)) for word in self.stopwords)
 

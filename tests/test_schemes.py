@@ -163,7 +163,7 @@ def test_code_kinds():
     data = b"\x80" + bytes(6) + b"\x01"
     for code in (number, data, np.uint64(number), "8000000000000001", "0x8000000000000001", np.frombuffer(data, np.uint8)):
         assert scheme.code_value(code) == data
-    assert np.array_equal(scheme.decoded(data, None), np.frombuffer(data, np.uint8))
+    assert np.array_equal(scheme.decoded(data, TextRules()), np.frombuffer(data, np.uint8))
     with pytest.raises(ParameterError):
         scheme.code_value(" 800000000000000")
     with pytest.raises(ParameterError, match="BinaryCode"):
@@ -278,11 +278,11 @@ def test_bounds_of_codes():
 def fingerprint_in(scheme, value):
     """The fingerprint that a stored value holds, or that follows from its shingle hashes."""
     if not isinstance(scheme, MinHash):
-        return scheme.decoded(value, None)
+        return scheme.decoded(value, TextRules())
     if scheme.exact:
         values = {packed(compute.shingle_hashes(text).tolist()): text for text in (TEXT, "two words")}
         return scheme.fingerprint(values[value])
-    return scheme.decoded(value[: scheme.value_size], None)
+    return scheme.decoded(value[: scheme.value_size], TextRules())
 
 
 @pytest.mark.parametrize("scheme", SCHEMES_OF_TEXT, ids=repr)

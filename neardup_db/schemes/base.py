@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -80,17 +81,10 @@ class Scheme(Immutable, ABC):
         """This scheme with the parameters that depend on the text rules (bits from the hash); ParameterError if it cannot be."""
         return self
 
-    def changed(self: Self, **changes: Any) -> Self:
-        """A copy with other parameters. Computed defaults that depend on these are computed again unless given."""
-        other = {name for name, value in changes.items() if value != getattr(self, name)}
-        again = {name: None for name in self.names if other.intersection(self._parameters[name].chosen_by)}
-        return super().changed(**{**again, **changes})
-
-    @property
+    @cached_property
     def native(self) -> Any:
         """The `nd_scheme *` of the C core."""
-        made = self.__dict__.get("_cached_native")  # half of the time of `_cached`, and each question asks for it
-        return self._cached("native", lambda: native_scheme(self.settings())) if made is None else made
+        return native_scheme(self.settings())
 
     @property
     def filing_bytes(self) -> int:
@@ -165,7 +159,7 @@ class Scheme(Immutable, ABC):
         uint64 (7,)
         """
         rules = self.rules_for(rules_of(rules))
-        scheme = self.for_fingerprints(rules)
+        scheme = self.for_index(rules)
         value, _ = _value_maker(scheme.fingerprint_native, rules)(check_text(text))
         return None if value is None else scheme.decoded(value, rules)
 
@@ -181,13 +175,9 @@ class Scheme(Immutable, ABC):
         ((3, 128), [False, True, False])
         """
         rules = self.rules_for(rules_of(rules))
-        scheme = self.for_fingerprints(rules)
+        scheme = self.for_index(rules)
         made, empty = scheme.fingerprint_texts(list_of_texts(texts), rules)
         return (made, empty) if return_empty else made
-
-    def for_fingerprints(self, rules: TextRules) -> Scheme:
-        """This scheme with every parameter resolved on which its fingerprints under these rules depend."""
-        return self
 
     @property
     def fingerprint_native(self) -> Any:
@@ -195,7 +185,7 @@ class Scheme(Immutable, ABC):
         return self.native
 
     @abstractmethod
-    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+    def decoded(self, value: bytes, rules: TextRules) -> Any:
         """A value of `fingerprint_native` in the form that callers get."""
 
     def fingerprint_texts(self, texts: Sequence[str | bytes], rules: TextRules) -> tuple[Any, Any]:

@@ -46,7 +46,6 @@ class BottomK(SetScheme):
     measure: Parameter[Literal["fingerprint", "estimate"]] = choice(*MEASURES)
     containment = flag()
     item_size = 8
-    _hash_size = 8
 
     @checked
     def __init__(
@@ -59,9 +58,6 @@ class BottomK(SetScheme):
     ) -> None:
         self._set(plan="prefix")
         self.native  # noqa: B018 (checks the rest)
-
-    def for_index(self, rules: TextRules) -> BottomK:
-        return self._copy(_hash_size=rules.hash_size)
 
     @property
     def is_set(self) -> bool:  # type: ignore[override]
@@ -85,10 +81,8 @@ class BottomK(SetScheme):
             "which needs no texts"
         )
 
-    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
-        hashes = np.frombuffer(value, "<u8")
-        size = self._hash_size if rules is None else rules.hash_size
-        return hashes.astype(np.uint32 if size == 4 else np.uint64)
+    def decoded(self, value: bytes, rules: TextRules) -> Any:
+        return np.frombuffer(value, "<u8").astype(np.uint32 if rules.hash_size == 4 else np.uint64)
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:
         array = fingerprint_array(name, fingerprint)

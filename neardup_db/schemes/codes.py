@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from .. import native
@@ -12,7 +13,7 @@ from ..parameters import check_integer, quoted
 from ..settings import Parameter, choice, integer
 from ..text import TextRules
 from . import plans
-from .base import Scheme, Self
+from .base import Scheme, Self, native_scheme
 
 
 class HashedImage(Protocol):
@@ -61,10 +62,10 @@ class CodeScheme(Scheme):
     def from_settings(cls: type[Self], settings: Mapping[str, Any]) -> Self:
         return super().from_settings({"blocks": None, "chunks": None, **settings})
 
-    @property
+    @cached_property
     def native(self) -> Any:
         self._width()
-        return super().native
+        return native_scheme(self.settings())
 
     @property
     def filing_bytes(self) -> int:
@@ -84,7 +85,7 @@ class CodeScheme(Scheme):
     def code_rows(self, codes: Iterable[Any]) -> Iterable[Any]:
         return array_rows(codes, self._width()) if isinstance(codes, np.ndarray) else codes
 
-    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+    def decoded(self, value: bytes, rules: TextRules) -> Any:
         return np.frombuffer(value, np.uint8).copy()
 
     @property

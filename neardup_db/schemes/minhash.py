@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from .. import native
@@ -125,9 +126,9 @@ class MinHash(SetScheme):
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def fingerprint_native(self) -> Any:
-        return self._cached("fingerprint_native", lambda: native_scheme({**self.settings(), "evidence": "none"}))
+        return native_scheme({**self.settings(), "evidence": "none"})
 
     def keys_of(self, values: native.Values) -> Any:
         return native.band_keys(self.native, values) if self.exact else None
@@ -154,7 +155,7 @@ class MinHash(SetScheme):
     def value_size(self) -> int:
         return self.num_perm * self.slot_bits // 8
 
-    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+    def decoded(self, value: bytes, rules: TextRules) -> Any:
         return np.frombuffer(value, f"<u{self.slot_bits // 8}").astype(self._dtype)
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:

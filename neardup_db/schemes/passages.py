@@ -70,7 +70,7 @@ class Passages(ThresholdScheme):
         rows = size / 4 * 2 / (self.shortest - self.k + 2)
         return 24 * count + 16 * rows
 
-    def decoded(self, value: bytes, rules: TextRules | None) -> Any:
+    def decoded(self, value: bytes, rules: TextRules) -> Any:
         return np.frombuffer(value, "<u4")
 
     def encoded(self, name: str, fingerprint: Any) -> bytes:

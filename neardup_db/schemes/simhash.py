@@ -54,7 +54,7 @@ class SimHash(CodeScheme):
             raise ParameterError(f"blocks={self.blocks}: give at most the bits of the code, {bits}")
         self.native  # noqa: B018 (checks the rest)
 
-    def for_fingerprints(self, rules: TextRules) -> SimHash:
+    def for_index(self, rules: TextRules) -> SimHash:
         hash_bits = 8 * rules.hash_size
         if self.bits is not None:
             if self.bits > hash_bits:
@@ -62,9 +62,6 @@ class SimHash(CodeScheme):
                 raise ParameterError(f"bits={self.bits} is more than the {hash_bits} bits of hash={rules.hash!r}; {how}")
             return self
         return self._cached(f"resolved_{hash_bits}", lambda: self._with_bits(hash_bits))
-
-    def for_index(self, rules: TextRules) -> SimHash:
-        return self.for_fingerprints(rules)
 
     def similarity(self, a: Any, b: Any) -> float:
         if self.bits is None and a is not None and b is not None:
