@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 
 import pytest
-import xxhash
 
 from neardup_db.native import ffi, lib
 
@@ -104,18 +102,6 @@ def test_probing_with_the_radii_misses_nothing(bits: int, chunks: int) -> None:
 
 
 # ---- bands
-
-
-@pytest.mark.parametrize("slot_size", [2, 4])
-def test_buckets_are_xxh3_of_the_bands_slots_seeded_by_its_number(slot_size: int) -> None:
-    """A bucket is the low 32 bits, as a signed number, of XXH3-64 of the band's bytes with the band's number as seed."""
-    signature = random.Random(slot_size).randbytes(30 * slot_size)
-    for bands, rows in ((1, 1), (9, 3), (30, 1), (1, 30), (4, 7)):
-        buckets = ffi.new("int32_t[]", bands)
-        assert lib.nd_band_buckets(signature, 30, slot_size, bands, rows, buckets) == lib.ND_OK
-        width = rows * slot_size
-        expected = [xxhash.xxh3_64_intdigest(signature[i * width : (i + 1) * width], i) & 0xFFFFFFFF for i in range(bands)]
-        assert [b & 0xFFFFFFFF for b in buckets] == expected
 
 
 def test_bands_beyond_the_signature_are_refused() -> None:

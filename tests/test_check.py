@@ -376,15 +376,3 @@ def test_no_bit_that_a_query_compares_flips_unnoticed(tmp_path: Path, scheme: An
                     index.matches("a")
         index.connection.execute(change, (value,))
         assert [one.key for one in ask(content)] == ["a"]
-
-
-def test_every_foreign_key_is_an_invariant_of_its_own() -> None:
-    """The declared references are these three, each of which check() looks at."""
-    with Index(":memory:", MinHash()) as index:
-        sql = """SELECT t.name, r."from", r."table" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS r
-                 WHERE t.type = 'table' ORDER BY 1, 2"""
-        assert index.connection.execute(sql).fetchall() == [
-            ("neardup_document", "fingerprint_id", "neardup_fingerprint"),
-            ("neardup_match", "document_id", "neardup_document"),
-            ("neardup_match", "other_id", "neardup_document"),
-        ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 import xxhash
 from support import WORDS, containment, containment_estimate, split
 
-from neardup_db import BottomK, CorruptIndexError, Index, Match, MinHash, ParameterError, TextRules
+from neardup_db import BottomK, Index, Match, MinHash, ParameterError, TextRules
 
 NAMES = ["ash", "bay", "box", "elm", "fig", "fir", "gum", "haw", "ivy", "oak", "rue", "sal", "tea", "yew"]
 WHOLE = {
@@ -54,13 +53,6 @@ def test_a_threshold_exactly_met_is_met(index: Index, size: int) -> None:
         assert contained(index, text, share) == [(i, i / size) for i in range(size, common - 1, -1)]
         if common < size:
             assert contained(index, text, math.nextafter(share, 2)) == [(i, i / size) for i in range(size, common, -1)]
-
-
-def test_without_a_threshold_it_is_four_fifths(index: Index) -> None:
-    """The default is 0.8, whatever the index's own threshold for another measure is."""
-    for common in (3, 4, 5):
-        index.add(common, " ".join(NAMES[:common]))
-    assert contained(index, " ".join(NAMES[:5])) == [(5, 1.0), (4, 0.8)]
 
 
 def test_other_measures_are_as_before(index: Index) -> None:
@@ -169,21 +161,6 @@ def test_rebuilding_files_what_is_missing_without_texts() -> None:
         assert index.query(" ".join(NAMES[:7])) == before and index.check().problems == ()
         with pytest.raises(ParameterError, match="containment=True"):
             index.query("ash", measure="containment")
-
-
-def test_the_file_remembers(tmp_path: Path) -> None:
-    """The setting stands in the file, and a file without it is damaged, not guessed at."""
-    path = tmp_path / "i.db"
-    with Index(path, BottomK(k=4, containment=True), text=WORDS) as index:
-        index.add("a", "ash bay elm")
-        assert index.stats()["settings"]["containment"] == 1
-    with Index(path) as index:
-        assert index.scheme == BottomK(k=4, containment=True)
-        assert repr(index.scheme) == "BottomK(k=4, threshold=0.5, containment=True)"
-        assert contained(index, "ash bay") == [("a", 1.0)]
-        index.connection.execute("UPDATE neardup_setting SET value = 2 WHERE name = 'containment'")
-    with pytest.raises(CorruptIndexError, match="containment"):
-        Index(path)
 
 
 # ---- explained, and in SQL ------------------------------------------------------------------------------------------------

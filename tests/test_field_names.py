@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas
 import pyarrow
 import pytest
@@ -111,9 +110,3 @@ def test_pandas_without_pyarrow_is_told_what_to_install(index: Index, monkeypatc
         with pytest.raises(ParameterError, match=r"pandas.DataFrame, which needs pyarrow .*'neardup-db\[arrow\]'.*zip\(df"):
             call()
     assert index.add_many(zip(frame["id"], frame["body"], strict=True)).added == 1
-
-
-def test_integers_of_numpy_are_keys(index: Index) -> None:
-    """They are stored as Python's."""
-    index.add_many([(np.int32(5), "some text"), (np.uint64(6), "some text")])
-    assert list(index) == [5, 6]

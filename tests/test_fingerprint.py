@@ -205,25 +205,7 @@ def test_prefix_count_leaves_out_what_every_partner_must_reach(threshold: float)
         assert lib.nd_prefix_count(count, threshold) == count - needed + 1
 
 
-@pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.5, 1.0])
-def test_jaccard_of_empty_arrays_is_zero(threshold: float) -> None:
-    """Nothing is similar to nothing."""
-    some = array([1, 2])
-    for a_count, b_count in ((0, 0), (2, 0), (0, 2)):
-        assert lib.nd_jaccard(some, a_count, some, b_count, threshold) == 0.0
-        assert lib.nd_jaccard_estimate(some, a_count, some, b_count, 5) == 0.0
-
-
 SETS = st.sets(st.integers(0, 40) | st.sampled_from([2**63 - 1, 2**63, 2**64 - 1]), max_size=40)
-
-
-@given(SETS, SETS, st.integers(1, 45))
-def test_estimate_counts_common_ones_among_the_smallest_of_the_union(a: set[int], b: set[int], k: int) -> None:
-    """The unbiased estimate looks at the k smallest of the union of two bottom-k fingerprints."""
-    left, right = sorted(a)[:k], sorted(b)[:k]
-    smallest = sorted({*left, *right})[:k]
-    expected = sum(v in left and v in right for v in smallest) / len(smallest) if smallest else 0.0
-    assert lib.nd_jaccard_estimate(array(left), len(left), array(right), len(right), k) == expected
 
 
 def test_estimate_is_unbiased_where_the_ratio_of_fingerprints_is_not() -> None:

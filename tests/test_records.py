@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from neardup_db.cli.inputs.files import FileError
 from neardup_db.cli.inputs.opening import open_source
@@ -34,14 +33,6 @@ def read(path: Path, **options: object) -> list[tuple[object, str]]:
 
 
 JSONL = '{"id": "a", "text": "one"}\n{"id": "b", "text": "two", "lang": "en"}\n'
-
-
-def test_several_packed_pieces_are_one_file(tmp_path: Path) -> None:
-    """Frames and members written one after another are read to the last."""
-    lines = JSONL.encode().splitlines(keepends=True)
-    packed = b"".join(zstandard.ZstdCompressor().compress(line) for line in lines)
-    assert len(read(write(tmp_path / "in.jsonl.zst", packed))) == 2
-    assert len(read(write(tmp_path / "in.jsonl.gz", b"".join(map(gzip.compress, lines))))) == 2
 
 
 def test_a_folder_gives_its_files(tmp_path: Path) -> None:

@@ -270,28 +270,6 @@ def test_prefix_keys_are_the_first_hashes() -> None:
     assert keys(native, little(hashes), True) == keys(native, little(hashes), False) == [(0, v, v) for v in expected]
 
 
-def test_with_containment_all_hashes_are_filed() -> None:
-    """Similar ones are looked up by the prefix; what contains a share t of n hashes by the first n - o + 1, o / n >= t."""
-    native = scheme(lib.ND_SCHEME_BOTTOMK, k=10, threshold=0.8, containment=1)
-    hashes = [1, 2**63, 2**63 + 5, *range(2**64 - 7, 2**64)]
-    rows = [(0, v - 2**64 if v >> 63 else v) for v in hashes]
-    value = little(hashes)
-    assert [row[:2] for row in keys(native, value, False)] == sorted(rows)
-    assert [row[:2] for row in keys(native, value, True)] == sorted(rows[:3])
-    out = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
-    for share, count in ((1.0, 1), (0.9, 2), (0.8, 3), (0.7, 4), (0.65, 4), (0.1, 10), (1e-300, 10)):
-        assert lib.nd_scheme_containment_keys(native, value, len(value), share, out) == lib.ND_OK
-        found = out.rows
-        assert [(found[i].table_no, found[i].low) for i in range(out.count)] == sorted(rows[:count])
-    for share in (0.0, -1.0, 1.5, float("nan")):
-        assert lib.nd_scheme_containment_keys(native, value, len(value), share, out) == lib.ND_ERROR_PARAMETER
-    assert lib.nd_scheme_containment_keys(native, value, 7, 0.5, out) == lib.ND_ERROR_DAMAGED
-    assert out.count == 0
-    without = scheme(lib.ND_SCHEME_BOTTOMK, k=10, threshold=0.8)
-    assert lib.nd_scheme_containment_keys(without, value, len(value), 0.5, out) == lib.ND_ERROR_PARAMETER
-    assert "containment is 2; it must be from 0 to 1" in str(complaint(scheme(lib.ND_SCHEME_BOTTOMK, k=10, containment=2)))
-
-
 def test_the_prefix_never_shrinks_as_sets_grow() -> None:
     """What containment rests on: the prefix of any first part of a fingerprint lies within its own."""
     for threshold in (1e-9, 0.1, 1 / 3, 0.5, 2 / 3, 0.7, 0.8, 0.9, 0.95, 1.0):
