@@ -346,47 +346,29 @@ FEW_CANDIDATES = {"bands": 6, "rows": 9}
 """So that many pairs above the threshold are no candidates, and must not be returned."""
 
 
-@pytest.mark.parametrize("store_text", [False, True])
+@pytest.mark.parametrize("kind", ["slots", "exact", "exact with texts"])
 @pytest.mark.parametrize("bands", [{}, FEW_CANDIDATES], ids=["default", "few"])
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8])
-def test_exact_returns_candidates_at_or_above_the_threshold(threshold: float, bands: dict[str, int], store_text: bool) -> None:
-    """With exact=True the answer is every candidate whose true Jaccard similarity is at or above the threshold, and no other."""
+def test_minhash_returns_candidates_at_or_above_the_threshold(threshold: float, bands: dict[str, int], kind: str) -> None:
+    """The answer is every candidate whose share of equal slots, with exact=True whose true Jaccard similarity, is at or above the
+    threshold, and no other."""
     texts = crowd(int(threshold * 10))
-    scheme = MinHash(threshold=threshold, exact=True, **bands)
-    buckets, sets = band_sets(texts, scheme), [set(text.split()) for text in texts]
-    expected = {
-        (a, b, jaccard(sets[a], sets[b]))
-        for a, b in combinations(range(len(texts)), 2)
-        if buckets[a] & buckets[b] and jaccard(sets[a], sets[b]) >= threshold
-    }
-    with Index(":memory:", scheme, text=WORDS, store_text=store_text) as index:
+    scheme = MinHash(threshold=threshold, exact=kind != "slots", **bands)
+    buckets, slots, sets = band_sets(texts, scheme), scheme.fingerprints(texts, WORDS), [set(text.split()) for text in texts]
+
+    def similarity(a: int, b: int) -> float:
+        return jaccard(sets[a], sets[b]) if scheme.exact else int((slots[a] == slots[b]).sum()) / 128
+
+    pairs = [(a, b, similarity(a, b)) for a, b in combinations(range(len(texts)), 2) if buckets[a] & buckets[b]]
+    expected = {pair for pair in pairs if pair[2] >= threshold}
+    with Index(":memory:", scheme, text=WORDS, store_text=kind == "exact with texts") as index:
         index.add_many(enumerate(texts))
         assert {(one.key_a, one.key_b, one.similarity) for one in index.pairs()} == expected
+        assert all(index.query(text)[0].similarity == 1.0 for text in texts)
     assert len(expected) > 50
 
 
-@pytest.mark.parametrize("bands", [{}, FEW_CANDIDATES], ids=["default", "few"])
-@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8])
-def test_minhash_returns_candidates_by_their_slots(threshold: float, bands: dict[str, int]) -> None:
-    """Without exact the answer is every candidate whose share of equal slots is at or above the threshold, and no other."""
-    texts = crowd(100 + int(threshold * 10))
-    scheme = MinHash(threshold=threshold, **bands)
-    buckets, signatures = band_sets(texts, scheme), scheme.fingerprints(texts, WORDS)
-    expected = set()
-    for a, b in combinations(range(len(texts)), 2):
-        share = int((signatures[a] == signatures[b]).sum()) / 128
-        if buckets[a] & buckets[b] and share >= threshold:
-            expected.add((a, b, share))
-    with Index(":memory:", scheme, text=WORDS) as index:
-        index.add_many(enumerate(texts))
-        assert {(one.key_a, one.key_b, one.similarity) for one in index.pairs()} == expected
-        for number, text in enumerate(texts):
-            assert all(one.similarity >= threshold for one in index.query(text))
-            assert index.query(text)[0].similarity == 1.0, number
-    assert len(expected) > 50
-
-
-# ---- groups ------------------------------------------------------------------------------------------------------------
+# ---- stored values ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["affine32", "java32"])

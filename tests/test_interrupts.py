@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -235,11 +235,6 @@ def test_opening_is_interrupted(path: Path, read_only: bool, more_rounds: bool, 
     assert path.read_bytes() == before and moment > 50
 
 
-def files_of(folder: Path) -> Iterator[str]:
-    """Names of what is there."""
-    return (one.name for one in folder.iterdir())
-
-
 @pytest.mark.posix("signals")
 def test_creating_is_interrupted(tmp_path: Path, more_rounds: bool, long_run: bool) -> None:
     """Wherever creating a file is interrupted, it is not there, or is empty, or holds a whole index; it can be created again."""
@@ -248,7 +243,7 @@ def test_creating_is_interrupted(tmp_path: Path, more_rounds: bool, long_run: bo
         moment = later(moment, step, more_rounds)
         path = tmp_path / f"{moment}.db"
         more = interrupted_at(moment, lambda path=path: Index(path, SETS).close())
-        assert set(files_of(tmp_path)) <= {f"{moment}.db"}, f"moment {moment}"
+        assert {one.name for one in tmp_path.iterdir()} <= {f"{moment}.db"}, f"moment {moment}"
         with Index(path, SETS) as index:
             index.add("a", TEXTS[0])
             assert index.check().problems == ()

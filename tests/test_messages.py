@@ -124,6 +124,24 @@ def test_a_write_inside_a_statement_of_the_application(connect: Callable[[Any], 
         assert index.check().ok
 
 
+@LIBRARIES
+def test_a_stale_deferred_transaction(connect: Callable[[Any], Any], tmp_path: Path) -> None:
+    """A transaction that has read what another has overwritten since cannot write: BusyError names BEGIN IMMEDIATE."""
+    with closing(connect(tmp_path / "own.db")) as app, closing(connect(tmp_path / "own.db")) as second:
+        app.execute("PRAGMA journal_mode = WAL").fetchall()
+        index, other = Index(app, SCHEME), Index(second, SCHEME)
+        app.execute("BEGIN")
+        assert len(index) == 0
+        other.add("a", "one two three four")
+        assert len(index) == 0
+        with pytest.raises(BusyError, match="BEGIN IMMEDIATE"):
+            index.add("b", "one two three four")
+        assert app.in_transaction
+        app.execute("ROLLBACK")
+        index.add("b", "one two three four")
+        assert list(index) == list(other) == ["a", "b"]
+
+
 def test_a_shared_cache() -> None:
     """Where another connection of a shared cache holds a table, the BusyError says so, not that a cursor is open."""
     uri = "file:neardup_shared?mode=memory&cache=shared"

@@ -20,7 +20,6 @@ from neardup_db import (
     BinaryCode,
     BitSampling,
     BottomK,
-    BusyError,
     ClosedError,
     CorruptIndexError,
     FormatError,
@@ -28,7 +27,6 @@ from neardup_db import (
     Match,
     MinHash,
     MismatchError,
-    NearDupError,
     ParameterError,
     ReadOnlyError,
     SimHash,
@@ -316,43 +314,6 @@ def test_an_index_goes_with_the_applications_own_transaction(path: Path) -> None
         assert index.query(TEXT) == [Match("u", 1.0, None)]
     assert app.execute("SELECT url FROM article JOIN neardup_document ON key = url").get == "u"
     assert app.execute("PRAGMA application_id").get == 0
-    app.close()
-
-
-def test_a_failed_call_leaves_the_applications_transaction_alone(path: Path) -> None:
-    """An error inside a call undoes that call and nothing of the application's transaction around it."""
-    app = apsw.Connection(str(path))
-    app.execute("CREATE TABLE article (url)")
-    index = Index(app, MinHash())
-    app.execute("BEGIN; INSERT INTO article VALUES ('u')")
-    index.add("u", TEXT)
-    with pytest.raises(NearDupError):
-        index.add_many([("v", TEXT), ("u", TEXT)])
-    with pytest.raises(ZeroDivisionError), index.transaction():
-        index.add("w", TEXT)
-        raise ZeroDivisionError
-    app.execute("COMMIT")
-    assert list(index) == ["u"] and app.execute("SELECT count(*) FROM article").get == 1
-    app.close()
-    with pytest.raises(ClosedError):
-        len(index)
-
-
-def test_a_stale_deferred_transaction_is_busy_with_the_remedy(path: Path) -> None:
-    """A deferred transaction that has read what another has overwritten since cannot write: BusyError names BEGIN IMMEDIATE."""
-    made(path)
-    app = apsw.Connection(str(path))
-    index = Index(app)
-    app.execute("BEGIN")
-    assert len(index) == 2
-    with Index(path) as other:
-        other.add("c", TEXT)
-    assert len(index) == 2
-    with pytest.raises(BusyError, match="BEGIN IMMEDIATE"):
-        index.add("d", TEXT)
-    app.execute("ROLLBACK")
-    index.add("d", TEXT)
-    assert list(index) == ["a", "b", "c", "d"]
     app.close()
 
 

@@ -214,24 +214,6 @@ def test_a_connection_that_is_always_in_a_transaction(path: Path) -> None:
         assert index.check().problems == ()
 
 
-def test_a_stale_deferred_transaction_is_busy_with_the_remedy(path: Path, app: Any) -> None:
-    """A transaction that has read what another has overwritten since cannot write: BusyError names BEGIN IMMEDIATE."""
-    app.isolation_level = None
-    index = Index(app, MinHash())
-    with closing(connect(path, isolation_level=None)) as second:
-        other = Index(second)
-        app.execute("BEGIN")
-        assert len(index) == 0
-        other.add("a", TEXT)
-        assert len(index) == 0
-        with pytest.raises(BusyError, match="BEGIN IMMEDIATE"):
-            index.add("b", TEXT)
-        assert app.in_transaction
-        app.execute("ROLLBACK")
-        index.add("b", TEXT)
-        assert list(index) == list(other) == ["a", "b"]
-
-
 def test_another_writer_is_waited_for_as_long_as_the_connection_says(path: Path) -> None:
     """The connection's own timeout holds, and then it is a BusyError and nothing is stored."""
     with closing(in_wal(path, timeout=0.05, isolation_level=None)) as app, closing(connect(path)) as other:

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import run
 from test_dedup import texts
 
 from neardup_db import Index, MinHash
-from neardup_db.cli import main
 from neardup_db.cli.inputs.files import FileError, Inputs, NamedFile
 from neardup_db.cli.inputs.source import Marks, ReadOptions
 from neardup_db.cli.inputs.tables import TableSource
@@ -30,18 +30,14 @@ ONE, NEARLY = "the quick brown fox jumps over the lazy dog at noon", "the quick 
 OTHER, THIRD = "a text about something else that has words enough", "one more text that is like none of the others here"
 
 
-def run(*arguments: object, data: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)), input=data)
-
-
 def dedup(*arguments: object, data: bytes | None = None) -> Result:
-    result = run("dedup", *arguments, data=data)
+    result = run("dedup", *arguments, stdin=data)
     assert result.exit_code == 0, result.output
     return result
 
 
 def refused(*arguments: object, data: bytes | None = None) -> str:
-    result = run("dedup", *arguments, data=data)
+    result = run("dedup", *arguments, stdin=data)
     assert result.exit_code == 2
     return " ".join(result.output.split())
 
