@@ -107,13 +107,13 @@ class Ingest:
     def _read_columns(self, columns: Codes | Table | Stored) -> None:
         number = 0
         for rows in columns.rows():
-            start, end = 0, len(rows.keys)
+            start, end = 0, len(rows.contents)
             while start < end:
                 batch = self._batch
                 max_records = limits.BATCH_RECORDS if self._remaining is None else min(limits.BATCH_RECORDS, self._remaining)
                 page = rows.slice_rows(slice(start, start + max_records - len(batch))).limit_bytes(limits.BATCH_SIZE - batch.size)
                 self._append_rows(page, number + start)
-                start += len(page.keys)
+                start += len(page.contents)
                 self._submit_if_full()
             number += end
 

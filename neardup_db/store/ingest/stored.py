@@ -11,7 +11,7 @@ from ...arrays import np
 from ...located import fitting
 from ...native import Values
 from ...parameters import LATEST_MS
-from ...values import Key, Part, Record, Times
+from ...values import Record
 from ..database.errors import damaged
 from ..layout.sketches import StoredValue
 from ..layout.window import Window
@@ -20,23 +20,14 @@ from .segment import Batch
 
 
 class StoredRows(NamedTuple):
-    """Checked documents as columns of equal length."""
+    """Checked documents. sizes: bytes of the value, the text and the metadata."""
 
-    keys: list[Key]
-    values: list[StoredValue]
-    times: list[Times]
+    records: list[Record]
+    contents: list[StoredValue]
     sizes: list[int]
-    """Bytes of the value, the text and the metadata."""
-    texts: list[str | None]
-    metadata: list[str | None]
-    groups: list[Key | None]
-    expiries: list[int | None]
-    parts: list[Part | None]
-    of_several: list[bool | None]
-    """True for an unnamed code stored beside other codes of its document."""
 
     def slice_rows(self, page: slice) -> StoredRows:
-        return StoredRows(*(column[page] for column in self))  # type: ignore[arg-type]
+        return StoredRows(self.records[page], self.contents[page], self.sizes[page])
 
     def limit_bytes(self, most_size: int) -> StoredRows:
         """The first documents with this many bytes in total, including the one that reaches the limit."""
@@ -44,18 +35,8 @@ class StoredRows(NamedTuple):
 
     def append_to(self, batch: Batch) -> None:
         first = len(batch)
-        batch.extend(self.keys, self.values, sum(self.sizes))
-        batch.times = [*(batch.times or ()), *self.times]
-        if all(column.count(None) == len(column) for column in self[4:]):
-            return
-        no_times = [None] * len(self.keys)  # the batch has them
-        columns = self.texts, self.metadata, self.groups, self.expiries, no_times, self.parts, self.of_several
-        for place, more in enumerate(zip(*columns, strict=True), first):
-            if more != _NOTHING:
-                batch.more[place] = Record._make((batch.keys[place], *more))
-
-
-_NOTHING = (None,) * 7
+        batch.extend([record.key for record in self.records], self.contents, sum(self.sizes))
+        batch.more.update(enumerate(self.records, first))
 
 
 class Stored:
@@ -103,9 +84,9 @@ class Stored:
                 metadata[place] = expiries[place] = None
                 for code in (place - 1, place):
                     of_several[code] = True if parts[code] is None else None
-            stored = list(map(StoredValue, values, counts))
-            seen = list(zip(*times, strict=True))
-            yield StoredRows(keys, stored, seen, sizes, texts, metadata, groups, expiries, parts, of_several)
+            seen = zip(*times, strict=True)
+            records = list(map(Record, keys, texts, metadata, groups, expiries, seen, parts, of_several))
+            yield StoredRows(records, list(map(StoredValue, values, counts)), sizes)
 
     def _page(self, after: int) -> list[tuple[Any, ...]]:
         if self._before is not None:

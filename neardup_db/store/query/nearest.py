@@ -7,19 +7,15 @@ import sys
 from typing import Any
 
 from ...parameters import check_text
-from ..layout import schema
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..layout.state import Store
 from .fingerprints import ACROSS_GROUPS
 from .search import QuerySpec, Search
 
-_LOOKED_UP = "neardup_candidates('{index}', :fingerprint, +:group_id{crowd}) AS c"
-"""The candidate source in the verify_*.sql of set schemes."""
-
 _EVERY = """(SELECT id AS fingerprint_id FROM {index}_fingerprint NOT INDEXED WHERE :group_id = 0 AND group_id = 0
     UNION ALL SELECT id FROM {index}_fingerprint WHERE :group_id <> 0 AND group_id = +:group_id
-    UNION ALL SELECT id FROM {index}_fingerprint NOT INDEXED WHERE :group_id IS NULL) AS c"""
+    UNION ALL SELECT id FROM {index}_fingerprint NOT INDEXED WHERE :group_id IS NULL)"""
 """All fingerprints of the group, or of all groups if :group_id is NULL, in table order where possible. Only one branch runs."""
 
 _MORE = 4
@@ -66,6 +62,5 @@ def _of_codes(search: Search, parameters: dict[str, Any], n: int) -> list[tuple[
 
 def _of_sets(search: Search, parameters: dict[str, Any], least: float) -> list[tuple[Any, ...]]:
     """The query with every fingerprint as a candidate and the lowest threshold. least: a similarity that `n` documents have."""
-    verified = schema.sql_text(f"verify_{search.store.verification}").replace(_LOOKED_UP, _EVERY).replace("{crowd}", "")
-    text = schema.sql_text("matches").replace("{verified}", verified).replace("{limit}", " LIMIT +:limit")
-    return search.rows(text, {**parameters, "threshold": max(least, sys.float_info.min)})
+    query = search.store.query("matches", search.store.verification, limit=" LIMIT +:limit", source=_EVERY)
+    return search.answer(query, {**parameters, "threshold": max(least, sys.float_info.min)})

@@ -11,7 +11,7 @@ from ...errors import ParameterError
 from ...native import Values
 from ...parameters import check_path
 from ..database.files import result_file
-from ..ingest.stored import Stored, StoredRows
+from ..ingest.stored import Stored
 from ..layout.state import Store
 from ..layout.window import Window
 from ..query.documents import Documents
@@ -34,10 +34,12 @@ def export(store: Store, documents: Documents, argument: str | bytes | os.PathLi
         pa.parquet.ParquetWriter(temporary_path, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
         for page in Stored(documents, now, Window(), with_texts=False).rows():
-            columns = _columns(store, page)
-            writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(page.keys))
-            count += sum(key != before for before, key in pairwise((last, *page.keys)))  # the codes of a key are adjacent
-            last = page.keys[-1]
+            keys, _, _, groups, _, _, parts, _ = zip(*page.records, strict=True)
+            columns = fingerprint_files.columns_of(store.scheme, Values.joined([stored.value for stored in page.contents]))
+            columns |= {"key": keys, "group": groups, "part": parts, "token_count": [one.token_count for one in page.contents]}
+            writer.write_table(pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema), len(keys))
+            count += sum(key != before for before, key in pairwise((last, *keys)))  # the codes of a key are adjacent
+            last = keys[-1]
         writer.close()
     return count
 
@@ -51,10 +53,3 @@ def _kind(documents: Documents, name: str, now: int) -> str | None:
             f"an index of documents with {name}s of one type"
         )
     return kinds[0] if kinds else None
-
-
-def _columns(store: Store, page: StoredRows) -> dict[str, Any]:
-    values = Values.joined([stored.value for stored in page.values])
-    counts = [stored.token_count for stored in page.values]
-    given = {"key": page.keys, "group": page.groups, "part": page.parts}
-    return {**given, **fingerprint_files.columns_of(store.scheme, values), "token_count": counts}
