@@ -7,16 +7,16 @@ determine all of them (`neardup_filing`), so one or two statements index, remove
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import apsw
 
 from ... import limits, native
 from ...arrays import Array, np
-from ..database.connection import Database
+from ...errors import NearDupError
+from ..database.connection import Database, Statements
 from ..database.errors import damaged
 from .schema import sql_text
 
@@ -30,7 +30,9 @@ MAX_GIVEN_ID = MAX_ID // 2
 """Above every id that can be assigned: a higher id or counter is damage."""
 
 
-class CandidateTable(ABC):
+class CandidateTable(Statements):
+    failures = (apsw.SQLError,)
+
     separates_large_clusters: ClassVar[bool]
     """True if rows of large clusters are separate within a bucket."""
 
@@ -57,15 +59,21 @@ class CandidateTable(ABC):
         self._keys = sql_text(f"keys_{table}").replace("{index}", index)
         self._probe = f"neardup_probe('{index}', :fingerprint, :share, :group_id) AS p"
 
+    def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
+        try:
+            return self.db.execute(sql, bindings)
+        except apsw.SQLError as error:
+            raise self.failure(error) from error
+
+    def failure(self, error: Any) -> NearDupError:
+        return damaged("the candidate table", self.index, error)
+
     # ---- writing -----------------------------------------------------------------------------------------------------
 
     def index_rows(self, first_id: int, last_id: int, keys: bytes | Array | None = None) -> None:
         """Write the candidate rows of fingerprints first_id to last_id, sorted. keys: the group and keys of each, int64
         little-endian, if known, so that values are not read."""
-        try:  # not `_running`, for speed: every add comes here
-            self.db.execute(self._insert_rows, {"first_id": first_id, "last_id": last_id, "keys": keys})
-        except apsw.SQLError as error:
-            raise damaged("the candidate table", self.index, error) from error
+        self.execute(self._insert_rows, {"first_id": first_id, "last_id": last_id, "keys": keys})
 
     @abstractmethod
     def remove_rows(self, first_id: int, last_id: int) -> None:
@@ -79,13 +87,6 @@ class CandidateTable(ABC):
         """Give fingerprints and their rows the labels of other large clusters."""
         raise NotImplementedError
 
-    @contextmanager
-    def _running(self) -> Iterator[None]:
-        try:
-            yield
-        except apsw.SQLError as error:
-            raise damaged("the candidate table", self.index, error) from error
-
     # ---- checking ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -93,8 +94,7 @@ class CandidateTable(ABC):
         """The ids of damaged rows."""
 
     def count(self) -> int:
-        with self._running():
-            rows: int = self.db.value(self._count)
+        rows: int = self.value(self._count)
         return rows
 
     def missing(self, first_id: int, last_id: int) -> tuple[int, int, list[int]]:
@@ -102,30 +102,30 @@ class CandidateTable(ABC):
         sql = f"""SELECT count(*), count(*) FILTER (WHERE lacks), json_group_array(DISTINCT fingerprint_id) FILTER (WHERE lacks)
                   FROM (SELECT e.fingerprint_id, NOT EXISTS ({self._expected_row}) AS lacks
                         FROM neardup_filing('{self.index}', ?, ?) AS e)"""
-        count, lacking, ids = self.db.rows(sql, (first_id, last_id))[0]
+        count, lacking, ids = self.rows(sql, (first_id, last_id))[0]
         return count, lacking, json.loads(ids)
 
     def excess(self, limit: int) -> list[int]:
         """Up to `limit` fingerprint ids of rows or entries that no fingerprint should have. Slow."""
         parameters = {"first_id": 0, "last_id": MAX_ID, "limit": limit}
-        return [row[0] for row in self.db.rows(f"{self._excess} LIMIT :limit", parameters)]
+        return [row[0] for row in self.rows(f"{self._excess} LIMIT :limit", parameters)]
 
     # ---- looking up --------------------------------------------------------------------------------------------------
 
     def probes(self, parameters: Mapping[str, Any]) -> int:
         """The number of keys or buckets that a query looks up. :share is the threshold of a containment query, else NULL."""
-        probes: int = self.db.value(f"SELECT count(*) FROM {self._probe}", parameters)
+        probes: int = self.value(f"SELECT count(*) FROM {self._probe}", parameters)
         return probes
 
     def candidates(self, parameters: Mapping[str, Any]) -> tuple[int, int]:
         sql = f"SELECT count(*), count(DISTINCT m.fingerprint_id) FROM {self._probe} CROSS JOIN {self._probed_rows}"
-        rows, fingerprints = self.db.rows(sql, parameters)[0]
+        rows, fingerprints = self.rows(sql, parameters)[0]
         return rows, fingerprints
 
     def shared_rows(self, parameters: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
         """The (table number, key or bucket) of each probe that finds fingerprint :other_id."""
         sql = f"SELECT p.table_no, {self._probed_key} FROM {self._probe} CROSS JOIN {self._probed_rows} AND {self._is_other}"
-        return tuple(self.db.rows(sql, parameters))
+        return tuple(self.rows(sql, parameters))
 
     def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:
         """The labels of large clusters in the buckets of :fingerprint."""
@@ -173,18 +173,16 @@ class KeyTable(CandidateTable):
         )
 
     def remove_rows(self, first_id: int, last_id: int) -> None:
-        with self._running():
-            self.db.execute(self._delete_rows, {"first_id": first_id, "last_id": last_id})
+        self.execute(self._delete_rows, {"first_id": first_id, "last_id": last_id})
 
     def remove_damaged(self, first_id: int, last_id: int) -> None:
         self.db.execute(f"DELETE FROM {self.name} WHERE fingerprint_id BETWEEN ? AND ?", (first_id, last_id))
 
     def move_rows(self, crowds: Mapping[int, int]) -> None:
         ids = self.db.carried(np.sort(np.fromiter(crowds, np.int64, len(crowds))))
-        with self._running():
-            self.db.execute(self._delete_some, (ids,))
-            self.db.execute_many(f"UPDATE {self.index}_fingerprint SET crowd = ?2 WHERE id = ?1", sorted(crowds.items()))
-            self.db.execute(self._insert_some, (ids,))
+        self.execute(self._delete_some, (ids,))
+        self.db.execute_many(f"UPDATE {self.index}_fingerprint SET crowd = ?2 WHERE id = ?1", sorted(crowds.items()))
+        self.execute(self._insert_some, (ids,))
 
     def unreadable(self) -> list[int]:
         return []
@@ -193,8 +191,7 @@ class KeyTable(CandidateTable):
         return self._across
 
     def large_clusters(self, parameters: Mapping[str, Any]) -> Sequence[int]:
-        with self._running():
-            return [row[0] for row in self.db.rows(self._large_clusters, parameters)]
+        return [row[0] for row in self.rows(self._large_clusters, parameters)]
 
 
 class BucketTable(CandidateTable):
@@ -240,8 +237,7 @@ class BucketTable(CandidateTable):
         )
 
     def remove_rows(self, first_id: int, last_id: int) -> None:
-        with self._running():
-            rows = self.db.rows(self._delete_rows, {"first_id": first_id, "last_id": last_id})
+        rows = self.rows(self._delete_rows, {"first_id": first_id, "last_id": last_id})
         empty = [number for (number,) in rows if number is not None]
         if empty:
             self.db.execute(f"DELETE FROM {self.name} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(empty),))
@@ -249,8 +245,7 @@ class BucketTable(CandidateTable):
     def remove_damaged(self, first_id: int, last_id: int) -> None:
         ids = (first_id, last_id)
         sql = f"SELECT t.entries, length(e.code), t.id FROM {self._entries} WHERE e.fingerprint_id BETWEEN ? AND ? GROUP BY t.id"
-        with self._running():
-            rows = self.db.rows(sql, ids)
+        rows = self.rows(sql, ids)
         changed = [(native.remove_entries(entries, code_bytes, *ids), row) for entries, code_bytes, row in rows]
         self.db.execute_many(f"UPDATE {self.name} SET entries = ? WHERE id = ?", changed)
         self.db.execute(f"DELETE FROM {self.name} WHERE length(entries) = 0")
