@@ -170,7 +170,7 @@ class EditMethods(AddMethods):
             values["expires_at"] = check_expiry(**changes)
         group = check_asked_group(group)
         with self._writing_documents() as (own, now):
-            own.documents.update(own.document_row(key, now, group).id, values)
+            own.documents.update(own.documents.require(key, now, group).id, values)
 
     def delete(self, key: Key, *, part: Part | None | EllipsisType = ..., group: Key | AnyGroup | None = ANY_GROUP) -> bool:
         """Delete a document; False if there was none. group: as for `get`.
@@ -372,7 +372,7 @@ class EditMethods(AddMethods):
         with self._deciding() as (own, now):
             if text is not None:
                 return decide(own.clusters, sketch_of(self._store, text), None, now)
-            found = own.document_row(check_key(key), now)
+            found = own.documents.require(check_key(key), now)
             return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
@@ -426,7 +426,7 @@ class EditMethods(AddMethods):
         if type(first) is type(second) and first == second:
             raise ParameterError(f"key_b={quoted(key_b)} is key_a too: give the keys of two documents")
         with self._deciding() as (own, now):
-            found = [None if key is None else own.document_row(key, now) for key in (first, second)]
+            found = [None if key is None else own.documents.require(key, now) for key in (first, second)]
             return decide(own.clusters, *found, now)
 
     @contextmanager

@@ -44,7 +44,7 @@ class PassageMethods(QueryMethods):
         text, limit, group = check_text(text), check_limit(limit), check_group(group)
         with self._readers.reading() as reader:
             shortest = _shortest(reader.store, shortest)
-            document = None if key is None else reader.document_row(key, clock.now_ms())
+            document = None if key is None else reader.documents.require(key, clock.now_ms())
             return passages_of_text(reader.search, native.text_bytes(text), document, group, shortest, limit)
 
     def passages_of(self, key_a: Key, key_b: Key, *, shortest: int | None = None) -> list[Passage]:
@@ -60,7 +60,7 @@ class PassageMethods(QueryMethods):
         """
         with self._readers.reading() as reader:
             shortest, now = _shortest(reader.store, shortest), clock.now_ms()
-            a, b = reader.document_row(key_a, now), reader.document_row(key_b, now)
+            a, b = reader.documents.require(key_a, now), reader.documents.require(key_b, now)
             return passages_of_documents(reader.search, a, b, shortest)
 
     def common_passages(self, at_least: int = 100, limit: int | None = None) -> list[CommonPassage]:

@@ -376,7 +376,7 @@ def _answers(reader: StoreReader, question: QuerySpec, pieces: Iterable[Sketches
 
 def _matches_of(reader: StoreReader, key: Key, question: QuerySpec) -> list[Match]:
     now = clock.now_ms()
-    with reader.row_and_value(key, now) as (found, value):
+    with reader.documents.row_and_value(key, now) as (found, value):
         if value is None:
             return []
         sketch = reader.search.sketch_of(value)

@@ -196,7 +196,7 @@ class Reader(PassageMethods):
         """
         group = check_asked_group(group)
         with self._readers.reading() as reader:
-            return reader.documents.read_document(reader.document_row(key, clock.now_ms(), group).id)
+            return reader.documents.read_document(reader.documents.require(key, clock.now_ms(), group).id)
 
     def get_many(self, keys: Iterable[Key], *, group: Key | AnyGroup | None = ANY_GROUP) -> list[Document | None]:
         """Stored documents in the order of the keys, None for a missing key. group: as for `get`.
@@ -301,7 +301,7 @@ class Reader(PassageMethods):
         given = _storable(text_a), _storable(text_b)
         with self._readers.reading() as reader:
             now = clock.now_ms()
-            found = reader.document_row(key_a, now), reader.document_row(key_b, now)
+            found = reader.documents.require(key_a, now), reader.documents.require(key_b, now)
             return explain_pair(reader.search, (key_a, key_b), found, given, now)
 
     def _similarities(self, pairs: Iterable[tuple[Key, Key]]) -> list[float]:
@@ -310,7 +310,7 @@ class Reader(PassageMethods):
             now = clock.now_ms()
 
             def sketch(key: Key) -> Sketch:
-                found = reader.document_row(key, now)
+                found = reader.documents.require(key, now)
                 return reader.search.stored_sketch(found.fingerprint_id or 0)
 
             for a, b in pairs:  # several after another have one b

@@ -158,7 +158,7 @@ def test_many_words_at_once() -> None:
         index.dismiss(0, 1)
         reader = index._readers.own
         with index._store.writing():
-            found = {key: reader.document_row(key, 0) for key in range(6)}
+            found = {key: reader.documents.require(key, 0) for key in range(6)}
             assert adopt(reader.clusters, ((found[a], found[b]) for a, b in other.dismissed()), 0) == 9
         assert clusters(index) == [tuple(range(6))] and pairs(index) == {(n, 5) for n in range(5)}
         assert index.check().ok

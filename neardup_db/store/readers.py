@@ -11,19 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import apsw
 
 from .. import limits
 from .._python import LockGuard, ReentrantLock
-from ..errors import BusyError, KeyNotFoundError, NearDupError
-from ..parameters import check_key, quoted_key
-from ..values import ANY_GROUP, AnyGroup, Key
+from ..errors import BusyError, NearDupError
 from .clustering.clusters import Clusters
 from .database.connection import Database
 from .layout.state import Store
-from .query.documents import DocumentRow, Documents
+from .query.documents import Documents
 from .query.joins import Joins
 from .query.search import Search
 
@@ -38,26 +35,6 @@ class StoreReader:
         self.search = Search(self.documents)
         self.joins = Joins(self.search)
         self.clusters = Clusters(self.joins)
-
-    def document_row(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow:
-        """The unexpired document with this key in the group. Raises KeyNotFoundError."""
-        row = self.documents.visible(check_key(key), now, group)
-        if row is None:
-            raise _key_error(key, group)
-        return row
-
-    @contextmanager
-    def row_and_value(self, key: Any, now: int) -> Iterator[tuple[DocumentRow, bytes | None]]:
-        """`document_row` with its stored value, None for an empty text. The context holds one snapshot."""
-        with self.documents.row_and_value(check_key(key)) as row:
-            if row is None or not row[0].is_visible(now):
-                raise _key_error(key)
-            yield row
-
-
-def _key_error(key: Any, group: Key | AnyGroup | None = ANY_GROUP) -> KeyNotFoundError:
-    group_text = "" if isinstance(group, AnyGroup) else " without a group" if group is None else f" of group {quoted_key(group)}"
-    return KeyNotFoundError(f"no document{group_text} has the key {quoted_key(key)}")
 
 
 class StoreReaders:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import apsw
@@ -58,12 +58,6 @@ class Statements(ABC):
         row = self.row(sql, bindings)
         return None if row is None else row[0]
 
-    @contextmanager
-    def first_row(self, sql: str, bindings: Any = None) -> Iterator[tuple[Any, ...] | None]:
-        """The first row, or None. The statement stays open in the context, so queries there read the same state without BEGIN."""
-        with closing(self.stream(sql, bindings)) as rows:
-            yield next(rows, None)
-
     def stream(self, sql: str, bindings: Any = None) -> Generator[tuple[Any, ...], None, None]:
         try:
             yield from self.execute(sql, bindings)
@@ -109,6 +103,8 @@ class Database(Transactions, Statements):
         if self._depth:
             self._require_same()
         try:
+            if isinstance(self.connection, StandardConnection):
+                return [row for values in bindings for row in self.connection.execute(sql, values)]
             return self._plain_cursor().executemany(sql, bindings).fetchall()
         except self.failures as error:
             raise self.failure(error) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from typing import Any, Protocol
@@ -116,15 +116,13 @@ class StandardConnection:
                 f"(SQLITE_THREADSAFE=1): {REMEDIES}"
             )
         self._handle.register()
+        self.filename = self._handle.filename
+        self.library = self._handle.library
         self._watching: list[Any] = []
         self.mutex = ReentrantLock()
         """The lock for using the connection, shared by all its indexes."""
         self.execute = self._handle.execute
         """execute(sql, values=None) -> Rows"""
-
-    @property
-    def filename(self) -> str:
-        return self._handle.filename
 
     @property
     def is_connected(self) -> bool:
@@ -134,10 +132,6 @@ class StandardConnection:
         except module_of(self.given).Error:
             return False
         return True
-
-    @property
-    def library(self) -> int:
-        return self._handle.library
 
     @property
     def is_closed(self) -> bool:
@@ -159,15 +153,6 @@ class StandardConnection:
         self._handle.timeout = max(self._handle.timeout, timeout)
 
     # ---- statements --------------------------------------------------------------------------------------------------
-
-    def cursor(self) -> StandardConnection:
-        return self
-
-    def executemany(self, sql: str, many: Iterable[Any]) -> _Fetched:
-        rows = _Fetched()
-        for values in many:
-            rows += self._handle.execute(sql, values).fetchall()
-        return rows
 
     def changes(self) -> int:
         return self._handle.changes
@@ -223,11 +208,6 @@ class StandardConnection:
             else:
                 ends.committed()
         self._handle.told()  # last, so an interrupt before it repeats the notification
-
-
-class _Fetched(list[tuple[Any, ...]]):
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self
 
 
 @cache

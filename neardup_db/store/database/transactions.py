@@ -428,8 +428,6 @@ class Transactions:
 
     def _plain_cursor(self) -> apsw.Cursor:
         """A cursor that returns unmodified rows, whatever the application configured for its own."""
-        if isinstance(self.connection, StandardConnection):
-            return self.connection.cursor()
         cursor = apsw.Cursor(self.connection)
         cursor.convert_jsonb = None
         if self.connection.row_trace is not None:

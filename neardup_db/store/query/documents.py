@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from ... import limits
 from ...arrays import np
+from ...errors import KeyNotFoundError
 from ...native import signed_hash
+from ...parameters import check_key, quoted_key
 from ...values import ANY_GROUP, AnyGroup, Document, Key, Part, Record, Times
 from ..layout.state import Store
 from .fingerprints import ACROSS_GROUPS, Fingerprints
@@ -92,6 +94,13 @@ class Documents(Fingerprints):
         row = self.find(key)
         return row if row is not None and row.is_visible(now) and self.is_in_group(row, group) else None
 
+    def require(self, key: Any, now: int, group: Key | AnyGroup | None = ANY_GROUP) -> DocumentRow:
+        """`visible` of a caller's key. Raises KeyNotFoundError."""
+        row = self.visible(check_key(key), now, group)
+        if row is None:
+            raise _key_error(key, group)
+        return row
+
     def of_group(self, group_id: int, now: int) -> list[tuple[int, int]]:
         """(id, 1 if visible) of a group's documents in insertion order. Empty texts, without fingerprints, take a scan."""
         sql = """SELECT id, {visible} FROM (
@@ -103,15 +112,16 @@ class Documents(Fingerprints):
         return self.store.rows(sql, {"group_id": group_id, "now": now})
 
     @contextmanager
-    def row_and_value(self, key: Key) -> Iterator[tuple[DocumentRow, bytes | None] | None]:
-        """The row of a key, expired or not, with its stored value (None for an empty text). The context holds one snapshot."""
+    def row_and_value(self, key: Any, now: int) -> Iterator[tuple[DocumentRow, bytes | None]]:
+        """`require` with the stored value, None for an empty text. The statement stays open in the context, so queries there
+        read the same state without BEGIN."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
-        with self.store.first_row(sql, (key,)) as row:
-            if row is None:
-                yield None
-                return
-            document = DocumentRow(*self.require_numbers(row[:4]))
+        with closing(self.store.stream(sql, (check_key(key),))) as rows:
+            row = next(rows, None)
+            document = None if row is None else DocumentRow(*self.require_numbers(row[:4]))
+            if row is None or document is None or not document.is_visible(now):
+                raise _key_error(key)
             yield document, None if document.fingerprint_id is None else self.sound(document.fingerprint_id, row[4:])
 
     def read_document(self, document_id: int) -> Document:
@@ -375,3 +385,8 @@ class Documents(Fingerprints):
         self.store.execute(sql, values)
         if expires_at is not None:
             self.keep_end(document_id, expires_at)
+
+
+def _key_error(key: Any, group: Key | AnyGroup | None = ANY_GROUP) -> KeyNotFoundError:
+    group_text = "" if isinstance(group, AnyGroup) else " without a group" if group is None else f" of group {quoted_key(group)}"
+    return KeyNotFoundError(f"no document{group_text} has the key {quoted_key(key)}")
