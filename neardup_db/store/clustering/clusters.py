@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
 from ... import limits
@@ -244,7 +244,6 @@ class Clusters:
         connected = UnionFind()
         ids = dict(group)
         for document_id in ids:
-            connected.parent.setdefault(document_id, document_id)
             for other in self.edges.adjacent(document_id):
                 if other in ids:
                     connected.union(document_id, other)
@@ -253,8 +252,11 @@ class Clusters:
     def _parts(self, group: list[tuple[int, Key]], connected: UnionFind, now: int) -> Iterator[list[tuple[int, Key]]]:
         """The components of documents, given the known edges `connected`, if no other document matches them."""
         keys = dict(group)
-        parts = sorted((set(part) for part in connected.sets()), key=len)
-        separate, _ = reconnect(self.edges, parts[:-1], now)
+        by_root: dict[int, set[int]] = defaultdict(set)
+        for document_id in keys:
+            by_root[connected.find(document_id)].add(document_id)
+        *smaller, _ = sorted(by_root.values(), key=len)
+        separate, _ = reconnect(self.edges, smaller, now)
         separate_ids = {document_id for part in separate for document_id in part}
         for part in [*separate, [document_id for document_id in keys if document_id not in separate_ids]]:
             yield sorted((document_id, keys[document_id]) for document_id in part)
@@ -280,11 +282,11 @@ class Clusters:
             groups[joined.find(fingerprint_id)].append((number, key))
             if self.store.dismisses:
                 copies_of[fingerprint_id].append(number)
-        split = self._split_groups(joined, forest, copies_of)
+        split, connected = self._without_dismissed(joined, forest, copies_of)
         for name, documents in groups.items():
             group = sorted(dict(documents).items())  # once each, even with several fingerprints
             if name in split:
-                yield from self._parts(group, split[name], now)
+                yield from self._parts(group, connected, now)
             else:
                 yield group
         if min_size == 1:
@@ -292,25 +294,22 @@ class Clusters:
             rows = self.store.stream(every, {"now": now, "group_id": group_id})
             yield from ([(number, key)] for fingerprint_id, number, key in rows if fingerprint_id not in connected_ids)
 
-    def _split_groups(
+    def _without_dismissed(
         self, joined: UnionFind, forest: list[tuple[int, int]], copies_of: dict[int, list[int]]
-    ) -> dict[int, UnionFind]:
-        """For each group of fingerprints with a dismissed pair, the components of its documents without the dismissed pairs.
+    ) -> tuple[set[int], UnionFind]:
+        """The groups of fingerprints with a dismissed pair, and the documents that other pairs connect.
 
         joined: the groups. forest: pairs that connect each group's fingerprints. copies_of: the documents of each fingerprint.
         """
         group_of = {number: joined.find(fingerprint_id) for fingerprint_id, numbers in copies_of.items() for number in numbers}
         dismissed = self.dismissed.pairs_among(group_of)
-        split = {group_of[b]: UnionFind() for a, b in dismissed if a in group_of and group_of[a] == group_of[b]}
-        for number, name in group_of.items():
-            if name in split:
-                split[name].parent.setdefault(number, number)
-        edges = [pair for numbers in copies_of.values() for pair in pairwise(sorted(numbers))]
-        edges += [(copies_of[a][0], copies_of[b][0]) for a, b in forest if copies_of[a] and copies_of[b]]
-        for a, b in edges:
-            if group_of[a] in split and (min(a, b), max(a, b)) not in dismissed:
-                split[group_of[a]].union(a, b)
-        return split
+        connected = UnionFind()
+        for a, b in chain.from_iterable(pairwise(sorted(numbers)) for numbers in copies_of.values()):
+            connected.union(a, b)
+        for a, b in ((copies_of[a][0], copies_of[b][0]) for a, b in forest if copies_of[a] and copies_of[b]):
+            if (min(a, b), max(a, b)) not in dismissed:
+                connected.union(a, b)
+        return {group_of[b] for a, b in dismissed if group_of.get(a) == group_of[b]}, connected
 
 
 class LargeClusters:

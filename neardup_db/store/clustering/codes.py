@@ -17,6 +17,7 @@ from ...arrays import np
 from ..layout.candidates import MAX_ID
 from ..layout.schema import ALONE, sql_text
 from ..query.documents import EVER
+from ..query.joins import Found
 from ..query.search import Neighbour
 from .clusters import Clusters
 from .dismissing import split_dismissed
@@ -81,7 +82,7 @@ def connect_codes(
     search = clusters.joins.search
     sql = "SELECT fingerprint_id, other_id, similarity, distance FROM neardup_join('{index}', ?, ?, 0, ?)"
     pairs = search.rows(sql, (*new, EVER)) if new else []
-    older = _older(clusters, codes, pairs, new, start, now)
+    older = _older(clusters, codes, pairs, new[0] if new else MAX_ID, start, now)
     labels = clusters.documents.labels_of(code.document_id for code in codes)
     labels |= {one.id: one.label for one in older.values()}
     newest = {number: one.id for number, one in older.items()}
@@ -113,14 +114,9 @@ def connect_codes(
 
 
 def _older(
-    clusters: Clusters,
-    codes: Sequence[AddedCode],
-    pairs: Sequence[tuple[int, int, float, int | None]],
-    new: tuple[int, int] | None,
-    start: Start,
-    now: int,
+    clusters: Clusters, codes: Sequence[AddedCode], pairs: Sequence[Found], first: int, start: Start, now: int
 ) -> dict[int, _Older]:
-    first = MAX_ID if new is None else new[0]
+    """The fingerprints of codes and pairs below the id `first`."""
     fingerprint_ids = {code.fingerprint_id for code in codes}.union(row[1] for row in pairs)
     numbers = np.sort(np.fromiter((number for number in fingerprint_ids if number < first), np.int64))
     if not len(numbers):

@@ -124,11 +124,9 @@ class Rows:
             return Row(raw_key, value, text, None, None)
         if text_kind is None:
             return Row(raw_key, self._key_or_none(raw_key), None, None, None)
+        key: Key | None = None
         try:
             key = self.key_of(raw_key)
-        except ParameterError as error:
-            return Row(raw_key, None, None, None, str(error))
-        try:
             group = None if row[4] == "null" else check_key(self._value("group", RawKey(*row[4:])), "group")
             text = self._text(RawKey(*row[2:4]))
         except ParameterError as error:

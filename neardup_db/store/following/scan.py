@@ -52,7 +52,3 @@ def write_scan(store: Store, scan: Scan | None) -> None:
 
 def lost_triggers(table: str) -> str:
     return f"the triggers on {table!r} were missing, or it was made anew"
-
-
-def unseen_deletes(table: str) -> str:
-    return f"rows of {table!r} changed without a note, as REPLACE deletes them"

@@ -15,7 +15,7 @@ from ..ingest.writer import Writer
 from ..layout.state import Store
 from . import triggers
 from .rows import RawKey, Row, Rows
-from .scan import Scan, lost_triggers, read_scan, unseen_deletes, write_scan
+from .scan import Scan, lost_triggers, read_scan, write_scan
 from .table import find_followed_table
 
 KeyRow = tuple[RawKey, Row | None]
@@ -142,7 +142,8 @@ class SyncTransaction:
             self.scan = Scan("full=True")
         elif self.scan is None and not self._is_pending():
             self.counted = self._is_counted()
-            self.scan = None if self.counted else Scan(unseen_deletes(self.table.name))
+            unseen = f"rows of {self.table.name!r} changed without a note, as REPLACE deletes them"
+            self.scan = None if self.counted else Scan(unseen)
         if self.scan is not None:
             self.reason = self.scan.reason
             before = sum(self.counts[name] for name in ("added", "replaced", "deleted"))

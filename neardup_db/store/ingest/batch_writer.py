@@ -133,7 +133,6 @@ class BatchWriter:
 
     def _write_code_batch(self, batch: Batch, sketches: Sketches, now: int) -> None:
         owners = Owners(self.documents, batch, now)
-        split_seeds: set[int] = set()
         runs: list[tuple[str, list[int]]] = []
         whole = self.options.content == "value"
         for i in range(len(batch)):
@@ -145,24 +144,22 @@ class BatchWriter:
                     runs.append((action, []))
                 runs[-1][1].append(i)
             else:
-                split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
-                self.writer.clusters.split(split_seeds, now)
-                runs, split_seeds = [], set()
+                self._write_codes(batch, sketches, runs, owners, now)
+                runs = []
                 self._write_one(batch, sketches, i, now)
                 owners.reload(i)
-        split_seeds |= self._write_codes(batch, sketches, runs, owners, now)
-        self.writer.clusters.split(split_seeds, now)
+        self._write_codes(batch, sketches, runs, owners, now)
         if self.segment.is_full:
             self.connect(now)
 
     def _write_codes(
         self, batch: Batch, sketches: Sketches, runs: list[tuple[str, list[int]]], owners: Owners, now: int
-    ) -> set[int]:
-        """Write runs of codes that are added or replace others. Returns the documents whose clusters may split."""
+    ) -> None:
+        """Write runs of codes that are added or replace others, and then split the clusters that they connected."""
         split_seeds: set[int] = set()
         for action, run in runs:
             if action == "joins":
-                self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), owners.owners_at(run), now)
+                self.segment.add_codes(batch.at_indexes(run), sketches.at_indexes(run), [owners[i] for i in run], now)
                 self.counts["added"] += len(run)
                 continue
             self.connect(now)
@@ -172,7 +169,7 @@ class BatchWriter:
             split_seeds |= seeds
             self.counts["matched"] += matched
             self.counts["replaced"] += len(run)
-        return split_seeds
+        self.writer.clusters.split(split_seeds, now)
 
     def _write_runs(
         self, batch: Batch, sketches: Sketches, existing: dict[Key, DocumentRow], may_stay: bool, now: int

@@ -94,11 +94,11 @@ class Owners:
             return owner.document.group_id == self._documents.group_id(group)
         return type(owner.group) is type(group) and owner.group == group
 
-    def owners_at(self, positions: Sequence[int]) -> list[Owner]:
-        return [self._owners[self._batch.keys[i]] for i in positions]
+    def __getitem__(self, i: int) -> Owner:
+        return self._owners[self._batch.keys[i]]
 
     def replaced(self, i: int) -> tuple[DocumentRow, StoredPart]:
-        document = self._owners[self._batch.keys[i]].document
+        document = self[i].document
         assert document is not None
         return document, self._existing_codes[i]
 

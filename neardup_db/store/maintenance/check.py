@@ -209,8 +209,6 @@ class Checker:
 
     def _connected(self) -> Iterator[str]:
         """The recorded matches connect each cluster."""
-        if not self.store.record_matches:
-            return
         recorded = UnionFind()
         for document_id, other_id in self.store.stream("SELECT document_id, other_id FROM {index}_match"):
             recorded.union(document_id, other_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...compute import shingles
 from ...errors import ParameterError
-from ...values import Explanation, Key, MatchExplanation, Passage
+from ...values import Explanation, Key, MatchExplanation
 from ..layout.sketches import Sketch
 from .documents import DocumentRow
 from .passages import passages_of_documents
@@ -39,9 +39,8 @@ def explain_query(
         matches = len(matched)
         sql = "SELECT count(DISTINCT fingerprint_id) FROM {index}_document WHERE id IN (SELECT value FROM json_each(?))"
         verified = store.value(sql, (json.dumps([row.id for row in matched]),))
-    name = str(store.settings["scheme"])
     return Explanation(
-        scheme=name,
+        scheme=str(store.settings["scheme"]),
         plan=str(store.settings["plan"]) if verify == "buckets" else verify,
         table=f"{store.name}_fingerprint" if reads_all else store.table.name,
         tokens=sketch.token_count,
@@ -89,6 +88,7 @@ def explain_pair(
         shared = tuple(shingle for shingle in sets[0] if shingle in sets[1])
         only_a = tuple(shingle for shingle in sets[0] if shingle not in sets[1])
         only_b = tuple(shingle for shingle in sets[1] if shingle not in sets[0])
+    has_places = store.scheme.name == "passages" and store.store_text and not store.rules.custom
     return MatchExplanation(
         *keys,
         similarity=similarity,
@@ -106,16 +106,8 @@ def explain_pair(
         dismissed=dismissed,
         connected_by=_shortest_path(search, a, b, now) if dismissed else None,
         allowed=allowed,
-        passages=_passages(search, a, b),
+        passages=tuple(passages_of_documents(search, a, b, None)) if has_places else None,
     )
-
-
-def _passages(search: Search, a: DocumentRow, b: DocumentRow) -> tuple[Passage, ...] | None:
-    """The passages of document a that document b has; None without places in stored texts."""
-    store = search.store
-    if store.scheme.name != "passages" or not store.store_text or store.rules.custom:
-        return None
-    return tuple(passages_of_documents(search, a, b, None))
 
 
 def _shortest_path(search: Search, a: DocumentRow, b: DocumentRow, now: int) -> tuple[Key, ...] | None:
