@@ -24,8 +24,7 @@ from .query.documents import Documents
 from .query.joins import Joins
 from .query.search import Search
 
-_RECHECK_S = 0.01
-"""Seconds to wait for one busy reader before checking all of them again."""
+_RECHECK_S = 0.01  # seconds to wait for one busy reader before checking all of them again
 
 
 class StoreReader:
@@ -44,12 +43,10 @@ class StoreReaders:
         self._others: list[StoreReader] = []
         """All readers except the main connection's. A reader belongs to the thread that holds its lock, and this is recorded
         nowhere else, so no reader can be lost."""
-        self.before_query: Callable[[StoreReaders], None] | None = None
-        """Called before each query."""
+        self.before_query: Callable[[StoreReaders], None] | None = None  # called before each query
         self._opening = ReentrantLock()
         self._closed = False
-        self._main_thread_id: int | None = None
-        """The only thread that may query through the main connection, if one is set."""
+        self._main_thread_id: int | None = None  # the only thread that may query through the main connection, if one is set
 
     def reserve_main(self) -> bool:
         """Reserve the main connection for this thread, so that other threads' queries do not delay its writes. Returns False,

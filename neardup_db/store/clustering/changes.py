@@ -21,8 +21,7 @@ from ..database.errors import damaged
 from ..layout import schema
 from ..query.documents import Documents
 
-ALL = 2**63 - 1
-"""Above every document id."""
+ALL = 2**63 - 1  # above every document id
 
 
 class Token(NamedTuple):

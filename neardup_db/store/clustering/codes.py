@@ -28,10 +28,8 @@ class AddedCode(NamedTuple):
     document_id: int
     fingerprint_id: int
     is_visible: bool = True
-    before_id: int = MAX_ID
-    """The id of the next document when the code was stored."""
-    before_part: int = MAX_ID
-    """The number of the next code when the code was stored."""
+    before_id: int = MAX_ID  # the id of the next document when the code was stored
+    before_part: int = MAX_ID  # the number of the next code when the code was stored
 
 
 class _Older(NamedTuple):
@@ -44,11 +42,8 @@ class _Older(NamedTuple):
         return self.first_visible is not None and not self.first_visible == self.last_visible == document_id
 
 
-Start = tuple[int, int]
-"""The next document id and code number before the first code was stored."""
-
-LATEST: Start = (MAX_ID, MAX_ID)
-"""If all other fingerprints are older."""
+Start = tuple[int, int]  # the next document id and code number before the first code was stored
+LATEST: Start = (MAX_ID, MAX_ID)  # if all other fingerprints are older
 
 
 def index_and_connect(

@@ -75,8 +75,7 @@ class EdgeBatch:
     def __init__(self, copies_distance: int | None) -> None:
         self.edges: list[Edge] = []
         self._labels = UnionFind()
-        self._copies_distance = copies_distance
-        """The distance of equal copies; None if the scheme has no distance."""
+        self._copies_distance = copies_distance  # the distance of equal copies; None if the scheme has no distance
         self._copies: set[int] = set()
         self._large: set[int] = set()
 

@@ -15,8 +15,7 @@ from ...compute.comparisons import jaccard_pieces
 from ..query.search import Search
 from .edges import Edge, Edges, UnionFind, edge_of
 
-LARGE_PARTS = 16
-"""The maximum number of parts that are joined with all others separately, to avoid listing their many inner pairs."""
+LARGE_PARTS = 16  # the most parts that are joined with all others separately, to avoid listing their many inner pairs
 
 
 def reconnect(edges: Edges, parts: list[set[int]], now: int) -> tuple[list[list[int]], list[Edge]]:

@@ -17,13 +17,8 @@ from ...errors import ParameterError
 from .statements import Connection
 
 VFS = "cksmvfs"
-
-RESERVED_BYTES = 8
-"""Bytes at the end of each page for its checksum."""
-
-_LOCK_BYTE = 1 << 30
-"""SQLite never writes the page that contains this byte; it is reserved for locks."""
-
+RESERVED_BYTES = 8  # bytes at the end of each page for its checksum
+_LOCK_BYTE = 1 << 30  # SQLite never writes the page that contains this byte; it is reserved for locks
 _ATTEMPTS = 5
 """Failed checks before a page counts as damaged. Another process may be writing it, or was killed while writing it; then the
 write-ahead log has the valid page."""

@@ -32,8 +32,7 @@ class Statements(ABC):
     The methods catch `failures` themselves, at no cost; a context manager would slow each statement down.
     """
 
-    failures: ClassVar[tuple[type[Exception], ...]] = (UnicodeDecodeError,)
-    """The errors that `failure` converts."""
+    failures: ClassVar[tuple[type[Exception], ...]] = (UnicodeDecodeError,)  # the errors that `failure` converts
 
     @abstractmethod
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
@@ -79,13 +78,11 @@ class Statements(ABC):
 
 
 class Database(Transactions, Statements):
-    open_reader: Callable[[], apsw.Connection] | None = None
-    """Opens another read connection to the same file; None if that is impossible."""
+    open_reader: Callable[[], apsw.Connection] | None = None  # opens another read connection to the file, if possible
 
     def __init__(self, connection: apsw.Connection, *, owned: bool, read_only: bool, timeout: float = 0.0) -> None:
         super().__init__(connection, owned=owned, read_only=read_only, timeout=timeout)
-        self._cache_size: int = connection.pragma("cache_size") if owned else 0
-        """The cache size that was set for an owned connection."""
+        self._cache_size: int = connection.pragma("cache_size") if owned else 0  # the cache size set for an owned connection
 
     @property
     def caller_connection(self) -> Any:

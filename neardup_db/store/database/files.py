@@ -10,8 +10,7 @@ from ... import system
 from ...errors import NearDupError, ParameterError
 from .errors import system_error
 
-MODE = 0o644
-"""Permissions of a new file before the umask, as SQLite sets them."""
+MODE = 0o644  # permissions of a new file before the umask, as SQLite sets them
 
 
 def is_empty(path: str) -> bool:

@@ -14,12 +14,9 @@ from ...errors import NearDupError
 from ...native import EXTENSION
 from ...system import in_children
 
-_holders: WeakSet[Any] = WeakSet()
-"""Objects with a connection and the mutex that is locked while it is used."""
-_inherited = False
-"""True if this process was forked with open connections and has not been separated since."""
-_in_use = False
-"""True if this process was forked while another thread used a connection."""
+_holders: WeakSet[Any] = WeakSet()  # objects with a connection and the mutex that is locked while it is used
+_inherited = False  # True if this process was forked with open connections and has not been separated since
+_in_use = False  # True if this process was forked while another thread used a connection
 
 
 def watch(holder: Any) -> None:

@@ -18,8 +18,7 @@ from .connection import Database
 from .standard import StandardConnection
 from .statements import apsw_library
 
-File = tuple[int, int]
-"""The device and number of a file, independent of its path."""
+File = tuple[int, int]  # the device and number of a file, independent of its path
 
 
 class Opening:
@@ -50,11 +49,8 @@ def _forget() -> None:
     _files, _lock = WeakKeyDictionary(), threading.RLock()
 
 
-_files: WeakKeyDictionary[Database | Opening, File]
-"""The files that are open or about to be opened."""
-
-_lock: threading.RLock
-"""Makes the check which files are open and the record of another one a single step. A signal handler may open an index."""
+_files: WeakKeyDictionary[Database | Opening, File]  # the files that are open or about to be opened
+_lock: threading.RLock  # makes check and record of an open file a single step. A signal handler may open an index
 
 _forget()
 in_children(_forget)

@@ -10,15 +10,13 @@ import apsw
 
 from ... import limits
 
-CHECKPOINT_ERRORS = (apsw.IOError, apsw.FullError)
-"""Checkpoint errors. They do not fail the call: the log is still complete, and the next call retries."""
+CHECKPOINT_ERRORS = (apsw.IOError, apsw.FullError)  # they do not fail the call: the log is complete, and the next call retries
 
 
 class Log:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._due: dict[str, int] = {}
-        """The log size in pages, by database, below which no checkpoint is tried."""
+        self._due: dict[str, int] = {}  # the log size in pages, by database, below which no checkpoint is tried
 
     def committed(self, connection: apsw.Connection, database: str, pages: int) -> int:
         """SQLite's WAL hook: a commit has left `pages` in the log. Errors here do not fail the commit."""

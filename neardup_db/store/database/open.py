@@ -17,8 +17,10 @@ from . import checksums, forks
 from .standard import has_functions, loading, module_of
 from .statements import Connection
 
-APPLICATION_ID = 0x4E445550
-"""The application id of files created by this package ("NDUP")."""
+APPLICATION_ID = 0x4E445550  # the application id of files created by this package ("NDUP")
+_COPY_PREFIX = "neardup_db-extension-"  # the prefix of folders that contain a copy of the extension
+_STALE_AFTER_S = 3600  # the age in seconds from which an unused copy may be deleted
+
 
 def extension_path() -> str:
     """Path of the SQLite extension, for `load_extension` in any SQLite client: `neardup.so`, on macOS `neardup.dylib`, on Windows
@@ -29,14 +31,6 @@ def extension_path() -> str:
     True
     """
     return EXTENSION
-
-
-_COPY_PREFIX = "neardup_db-extension-"
-"""The prefix of folders that contain a copy of the extension."""
-
-
-_STALE_AFTER_S = 3600
-"""The age in seconds from which an unused copy may be deleted."""
 
 
 @cache

@@ -22,11 +22,8 @@ from ..._python import Handle, ReentrantLock
 from ...errors import ClosedError, NearDupError, ParameterError
 from . import forks
 
-_OLDEST = (3, 38, 0)
-"""The oldest supported SQLite."""
-
-_ROLLED_BACK = 2
-"""The value of `Handle.ended` after a rollback."""
+_OLDEST = (3, 38, 0)  # the oldest supported SQLite
+_ROLLED_BACK = 2  # the value of `Handle.ended` after a rollback
 
 REMEDIES = (
     "give a connection of pysqlite3 (pip install pysqlite3, or pysqlite3-binary) or of a Python built with "
@@ -92,11 +89,9 @@ class StandardConnection:
     """The part of `apsw.Connection` that an index uses, on a connection of the application."""
 
     row_trace = exec_trace = convert_jsonb = None
-    cursor_factory = apsw.Cursor
-    """Rows are returned unmodified; no Python hook applies to them."""
+    cursor_factory = apsw.Cursor  # rows are returned unmodified; no Python hook applies to them
 
-    open_vfs = ""
-    """Not one of this package's VFSs."""
+    open_vfs = ""  # not one of this package's VFSs
 
     def __init__(self, given: Any, timeout: float) -> None:
         self.given = given
@@ -119,10 +114,8 @@ class StandardConnection:
         self.filename = self._handle.filename
         self.library = self._handle.library
         self._watching: list[Any] = []
-        self.mutex = ReentrantLock()
-        """The lock for using the connection, shared by all its indexes."""
-        self.execute = self._handle.execute
-        """execute(sql, values=None) -> Rows"""
+        self.mutex = ReentrantLock()  # the lock for using the connection, shared by all its indexes
+        self.execute = self._handle.execute  # execute(sql, values=None) -> Rows
 
     @property
     def is_connected(self) -> bool:
@@ -170,7 +163,6 @@ class StandardConnection:
         module_of(self.given).Connection.interrupt(self.given)
 
     def backup_to(self, path: str) -> None:
-        """Copy the main database to an empty file."""
         self.require_open()
         module = module_of(self.given)
         try:
@@ -194,7 +186,6 @@ class StandardConnection:
         self._watching = [other for other in self._watching if other is not ends]
 
     def refuse_commits(self) -> object:
-        """See `Undo.refuse_commits`."""
         return self._handle.hold()
 
     def report_end(self) -> None:
@@ -240,8 +231,7 @@ def _only_thread(given: Any) -> int:
     return threading.get_ident() if refusals else 0
 
 
-_open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()
-"""Connections by id; they are kept alive. All indexes on one connection share it."""
+_open: WeakValueDictionary[int, StandardConnection] = WeakValueDictionary()  # by id, kept alive; shared by all indexes on one
 
 
 def _require_no_parents() -> None:

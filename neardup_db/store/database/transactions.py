@@ -30,9 +30,7 @@ from .undo import Undo
 Done = TypeVar("Done")
 
 _NUMBERS = count()
-
-_ROLL_BACKS = 100
-"""Attempts to roll back while others interrupt the connection."""
+_ROLL_BACKS = 100  # attempts to roll back while others interrupt the connection
 
 
 def _raw_row(cursor: apsw.Cursor, row: Any) -> Any:
@@ -52,20 +50,14 @@ class _Level:
     __slots__ = ("began", "depth", "savepoint", "released", "changes", "mark", "outermost", "hold", "__weakref__")
 
     def __init__(self, began: bool, depth: int, savepoint: str | None, changes: int) -> None:
-        self.began = began
-        """True for the outermost level."""
+        self.began = began  # True for the outermost level
         self.depth = depth
-        self.savepoint = savepoint
-        """The savepoint of an inner level, unique to it."""
-        self.released = False
-        """True from just before the savepoint's RELEASE: if it is missing then, it was released."""
+        self.savepoint = savepoint  # the savepoint of an inner level, unique to it
+        self.released = False  # True from just before the savepoint's RELEASE: if it is missing then, it was released
         self.changes = changes
-        self.mark: Callable[[], None] = lambda: None
-        """In `Transactions.undo` while the same transaction is open."""
-        self.outermost: weakref.ref[_Level] | None = None
-        """The outermost level of its transaction, if this package began it."""
-        self.hold: object | None = None
-        """See `Undo.refuse_commits`."""
+        self.mark: Callable[[], None] = lambda: None  # in `Transactions.undo` while the same transaction is open
+        self.outermost: weakref.ref[_Level] | None = None  # the outermost level of its transaction, if this package began it
+        self.hold: object | None = None  # see `Undo.refuse_commits`
 
 
 class Transactions:
@@ -74,25 +66,18 @@ class Transactions:
         self.timeout = timeout
         self.owned = owned
         self.read_only = read_only
-        self.name = connection.filename if owned else ""
-        """The name of the file in messages."""
-        self.mutex = connection.mutex if isinstance(connection, StandardConnection) else ReentrantLock()
-        """The lock for using the connection."""
+        self.name = connection.filename if owned else ""  # the name of the file in messages
+        self.mutex = connection.mutex if isinstance(connection, StandardConnection) else ReentrantLock()  # locked while in use
         self._loads: dict[int, weakref.WeakMethod[Callable[[bool], None]]] = {}
         """By thread, the function that flushes its innermost load: an outer one has nothing pending."""
         self.undo = Undo()
         self.undo.watch(connection)
-        self._task: object | None = None
-        """The asyncio task inside `writing`."""
-        self._number = next(_NUMBERS)
-        """Unique among the objects that may share a connection."""
+        self._task: object | None = None  # the asyncio task inside `writing`
+        self._number = next(_NUMBERS)  # unique among the objects that may share a connection
         self._depth = 0
-        self._outermost: weakref.ref[_Level] | None = None
-        """The outermost level of the open transaction, if this package began it."""
-        self._ends = 0
-        """`Undo.ends` when the transaction was begun or joined."""
-        self._joined = False
-        """True if the last call ran inside a transaction of the application."""
+        self._outermost: weakref.ref[_Level] | None = None  # the outermost level of the open transaction, if it began here
+        self._ends = 0  # `Undo.ends` when the transaction was begun or joined
+        self._joined = False  # True if the last call ran inside a transaction of the application
         self._uncertain: apsw.Error | None = None
         """The I/O error of a commit. The log may contain a transaction that this connection considers rolled back, and that
         would reappear after a crash, so no further use is safe."""

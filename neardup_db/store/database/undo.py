@@ -17,10 +17,8 @@ class Undo(list[Callable[[], None]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ends = 0
-        """The number of reported ends of transactions."""
-        self._calls = ReentrantLock()
-        """Locked during a call on an apsw connection."""
+        self.ends = 0  # the number of reported ends of transactions
+        self._calls = ReentrantLock()  # locked during a call on an apsw connection
         self._standard: StandardConnection | None = None
 
     def refuse_commits(self) -> object | None:

@@ -28,10 +28,8 @@ from .table import Table, inspect_table
 class Follower:
     def __init__(self, writer: Writer) -> None:
         self.store, self.writer = writer.store, writer
-        self.warning: str | None = None
-        """The warning of the last `sync` about short texts, if any."""
-        self._checked_schema: int | None = None
-        """The schema version whose triggers were verified; None if unknown."""
+        self.warning: str | None = None  # the warning of the last `sync` about short texts, if any
+        self._checked_schema: int | None = None  # the schema version whose triggers were verified; None if unknown
 
     # ---- beginning and ending ------------------------------------------------------------------------------------------
 

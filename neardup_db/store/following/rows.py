@@ -27,12 +27,9 @@ class RawKey(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the followed table."""
-
     raw_key: RawKey
     key: Key | None
-    text: str | bytes | None
-    """None for an excluded row: its text is NULL, it fails the condition, or it has the problem."""
+    text: str | bytes | None  # None for an excluded row: its text is NULL, it fails the condition, or it has the problem
     group: Key | None
     problem: str | None
 
@@ -41,8 +38,7 @@ class Row(NamedTuple):
         return 0 if self.text is None else len(self.text)
 
 
-_FAILURES = (apsw.SQLError, apsw.TooBigError)
-"""SQLite errors for a row whose condition or generated column cannot be computed."""
+_FAILURES = (apsw.SQLError, apsw.TooBigError)  # SQLite errors for a row whose condition or generated column cannot be computed
 
 
 class Rows:

@@ -14,12 +14,9 @@ class Scan(NamedTuple):
     """An unfinished comparison: first of the rows in key order, then of the documents."""
 
     reason: str
-    raw_key: RawKey | None = None
-    """The last compared row."""
-    document_id: int | None = None
-    """The last compared document; None until all rows are compared."""
-    last_id: int = 0
-    """The newest document at the start. Triggers record changes of later ones."""
+    raw_key: RawKey | None = None  # the last compared row
+    document_id: int | None = None  # the last compared document; None until all rows are compared
+    last_id: int = 0  # the newest document at the start. Triggers record changes of later ones
 
     @property
     def is_new(self) -> bool:

@@ -18,8 +18,7 @@ from .rows import RawKey, Row, Rows
 from .scan import Scan, lost_triggers, read_scan, write_scan
 from .table import find_followed_table
 
-KeyRow = tuple[RawKey, Row | None]
-"""A key, and its row if it exists."""
+KeyRow = tuple[RawKey, Row | None]  # a key, and its row if it exists
 
 
 class Stored(NamedTuple):
@@ -93,8 +92,7 @@ class SyncTransaction:
         self.store = store = writer.store
         self.writer = writer
         self.full = full
-        self.remaining = limit
-        """The number of keys that may still be processed."""
+        self.remaining = limit  # the number of keys that may still be processed
         assert store.following is not None
         self.table = find_followed_table(store.db, store.following)
         self.rows = Rows(store, self.table)
@@ -107,16 +105,12 @@ class SyncTransaction:
         self.ingest = Ingest(writer, IngestOptions("text", takes_over=True))
         self.counts = dict.fromkeys(("added", "replaced", "deleted", "unchanged", "skipped"), 0)
         self.found = 0
-        self.counted = False
-        """True if the row count was verified just before the end."""
-        self.scanned = False
-        """True if a comparison of all rows ended in this transaction."""
+        self.counted = False  # True if the row count was verified just before the end
+        self.scanned = False  # True if a comparison of all rows ended in this transaction
         self.problems: list[Skipped] = []
         self.looked = 0
-        self.matched = 0
-        """Matched documents among those added one by one."""
-        self._light = store.db.depth == 1
-        """True if `sync` began the outermost transaction, which an error rolls back in any case."""
+        self.matched = 0  # matched documents among those added one by one
+        self._light = store.db.depth == 1  # True if `sync` began the outermost transaction, which an error rolls back in any case
         self._progress: Callable[[int], Any] | None = None
 
     def run(self, progress: Callable[[int], Any] | None) -> SyncReport:

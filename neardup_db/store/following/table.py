@@ -27,8 +27,7 @@ class Column(NamedTuple):
     name: str
     type: str
     never_null: bool
-    in_key: int
-    """Position in the PRIMARY KEY, 0 if not part of it."""
+    in_key: int  # position in the PRIMARY KEY, 0 if not part of it
     generated: bool
 
 
@@ -38,8 +37,7 @@ class Table(NamedTuple):
     name: str
     columns: tuple[Column, ...]
     following: Following
-    key_collation: str | None
-    """The collation in which keys are unique, which may differ from the column's; None for a rowid."""
+    key_collation: str | None  # the collation in which keys are unique, which may differ from the column's; None for a rowid
 
 
 def inspect_table(db: Database, wanted: Following) -> Table:

@@ -13,8 +13,7 @@ from ..layout import definitions, schema
 from ..layout.state import Store
 from .table import Table, quote
 
-_ROWID = "rowid, oid, _rowid_"
-"""Names by which an UPDATE can set an INTEGER PRIMARY KEY. Unused names have no effect."""
+_ROWID = "rowid, oid, _rowid_"  # names by which an UPDATE can set an INTEGER PRIMARY KEY. Unused names have no effect
 
 
 def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[str, str]:

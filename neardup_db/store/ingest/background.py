@@ -30,8 +30,7 @@ class Lane:
         self._identity: int | None = None
         self._started = self._ended = self._over = False
         self._error: BaseException | None = None
-        self._sizes: deque[int] = deque()
-        """The sizes of submitted functions that are not known to be done."""
+        self._sizes: deque[int] = deque()  # the sizes of submitted functions that are not known to be done
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._reports: SimpleQueue[BaseException | str] = SimpleQueue()
 
@@ -99,8 +98,7 @@ class Lane:
         self._reports.put(_OVER)
 
 
-_DONE, _OVER, _ENDED = "done", "over", "ended"
-"""Reports to the submitting thread: one function is done, the thread has ended, `end` was called."""
+_DONE, _OVER, _ENDED = "done", "over", "ended"  # reports: a function is done, the thread has ended, `end` was called
 
 
 class Background:

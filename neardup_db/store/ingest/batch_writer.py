@@ -33,14 +33,10 @@ class IngestOptions:
     commit_every: int | None = None
     progress: Callable[[int], Any] | None = None
     on_outcome: OnOutcome | None = None
-    require: Callable[..., None] | None = None
-    """Rejects records of another scheme or text rules; called inside the transaction."""
-    fields: FieldNames | None = None
-    """The field names of key, text and so on in mappings, if they differ from the arguments of `add`."""
-    takes_over: bool = False
-    """True if the records are rows of the followed table."""
-    first: int = 0
-    """The number of the first record."""
+    require: Callable[..., None] | None = None  # rejects records of another scheme or text rules; called inside the transaction
+    fields: FieldNames | None = None  # the field names of key, text and so on, if they differ from the arguments of `add`
+    takes_over: bool = False  # True if the records are rows of the followed table
+    first: int = 0  # the number of the first record
 
     def __post_init__(self) -> None:
         check_if_exists(self.if_exists)
@@ -80,8 +76,7 @@ class BatchWriter:
         self.counts = dict.fromkeys(("added", "replaced", "ignored", "matched"), 0)
         self.rejected = SkippedRecords(options.on_error)
         self.token_counts = TokenCounts(writer.store.scheme)
-        self.taken = 0
-        """The number of records written, ignored or rejected."""
+        self.taken = 0  # the number of records written, ignored or rejected
 
     def prepare(self, batch: Batch) -> tuple[Work, int]:
         """(the work of writing a batch, the bytes that it holds)."""

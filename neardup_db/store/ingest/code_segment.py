@@ -17,27 +17,20 @@ from .segment import Batch, Segment
 
 @dataclass(slots=True)
 class Owner:
-    group: Key | None
-    """Its group name, if the document is new in this load."""
-    document: DocumentRow | None = None
-    """Its row; None if it is new in this load."""
-    has_rows: bool = False
-    """True if it has rows of codes."""
-    parts: set[Part | None] = field(default_factory=set)
-    """The parts added by this batch; {None} for a document without rows of codes."""
+    group: Key | None  # its group name, if the document is new in this load
+    document: DocumentRow | None = None  # its row; None if it is new in this load
+    has_rows: bool = False  # True if it has rows of codes
+    parts: set[Part | None] = field(default_factory=set)  # the parts added by this batch; {None} without rows of codes
 
 
 class Owners:
-    """The documents of a batch's keys."""
-
     def __init__(self, documents: Documents, batch: Batch, now: int) -> None:
         self._documents = documents
         self._batch = batch
         self._now = now
         self._places: dict[Key, list[int]] | None = None
         self._owners: dict[Key, Owner] = {}
-        self._existing_codes: dict[int, StoredPart] = {}
-        """The existing code with the same key and part, by position."""
+        self._existing_codes: dict[int, StoredPart] = {}  # the existing code with the same key and part, by position
         self._load(documents.rows_by_key(batch.keys), range(len(batch)))
 
     def _load(self, document: dict[Key, DocumentRow], positions: Sequence[int]) -> None:
@@ -109,8 +102,7 @@ class CodeSegment(Segment):
     def __init__(self, clusters: Clusters) -> None:
         super().__init__(clusters)
         self._codes: list[AddedCode] = []
-        self._start = LATEST
-        """The next document id and code number before the first of these codes."""
+        self._start = LATEST  # the next document id and code number before the first of these codes
 
     @property
     def unconnected_count(self) -> int:

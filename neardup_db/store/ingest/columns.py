@@ -21,10 +21,8 @@ class Rows(NamedTuple):
     """Columns of records, of equal length. None means that no record has a value."""
 
     keys: list[Any]
-    contents: Sequence[Any]
-    """Texts or codes."""
-    nulls: Array | None = None
-    """bool[n]: True for records without a text."""
+    contents: Sequence[Any]  # texts or codes
+    nulls: Array | None = None  # bool[n]: True for records without a text
     groups: list[Any] | None = None
     metadata: list[dict[str, Any]] | None = None
 

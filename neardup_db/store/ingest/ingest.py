@@ -35,16 +35,13 @@ class Ingest:
     def __init__(self, writer: Writer, options: IngestOptions) -> None:
         self.store = writer.store
         self.options = options
-        self.invalid = SkippedRecords(options.on_error)
-        """The records skipped while reading; `BatchWriter.rejected` has those skipped while writing."""
+        self.invalid = SkippedRecords(options.on_error)  # skipped while reading; `BatchWriter.rejected`: while writing
         self.outcomes = None if options.on_outcome is None else Outcomes(options.on_outcome, options.first)
         self.batch_writer = BatchWriter(writer, options, self.outcomes)
         self.reported = 0
         self._batch = Batch(options.first, writer.store.epoch)
-        self._remaining = options.commit_every
-        """The number of records that the transaction may still take."""
-        self._open: tuple[AbstractContextManager[None], Background] | None = None
-        """The open transaction and its threads."""
+        self._remaining = options.commit_every  # the number of records that the transaction may still take
+        self._open: tuple[AbstractContextManager[None], Background] | None = None  # the open transaction and its threads
         self._busy = False
         self._is_flushed = True
         self._error: BaseException | None = None

@@ -45,11 +45,9 @@ class KnownValues:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
-        self._seen: Any = None
-        """A Bloom filter of low hash bits, 32 MB. False positives: 3 % with 1 million hashes, 26 % with 10 million."""
+        self._seen: Any = None  # a Bloom filter of hash bits, 32 MB. False positives: 3 % at 1 million hashes, 26 % at 10 million
         self._ids: HashedIds | None = None
-        self._value_index: str | None = None
-        """The SQL that recreates the value index while `_ids` replaces it."""
+        self._value_index: str | None = None  # the SQL that recreates the value index while `_ids` replaces it
         self._lookup_count = 0
 
     def find(self, group_id: int, hashes: Any, stored: int, *, large: bool) -> dict[bytes, int]:

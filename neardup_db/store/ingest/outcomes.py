@@ -34,15 +34,12 @@ class Outcomes:
 
     def __init__(self, on_outcome: OnOutcome, first: int = 0) -> None:
         self._on_outcome = on_outcome
-        self._number = first
-        """The number of the next record to report."""
+        self._number = first  # the number of the next record to report
         self._wrong: deque[Skipped] = deque()
         self._keys: list[Key] = []
         self._outcomes: list[Outcome] = []
-        self._matches: dict[int, Match | Skipped] = {}
-        """Keyed by position in the two lists."""
-        self._runs: list[tuple[float, int]] = []
-        """(first id, position) of each run of ids whose matches are not known yet."""
+        self._matches: dict[int, Match | Skipped] = {}  # keyed by position in the two lists
+        self._runs: list[tuple[float, int]] = []  # (first id, position) of each run of ids whose matches are not known yet
 
     def add_skipped(self, skipped: Skipped) -> None:
         self._wrong.append(skipped)

@@ -22,21 +22,15 @@ class Batch:
     """Records as columns: `keys`, `contents` (texts, codes or LocatedTexts) until fingerprinted; `more`: complete records."""
 
     def __init__(self, first: int = 0, epoch: int = -1) -> None:
-        self.first = first
-        """The number of the first record in the input."""
-        self.epoch = epoch
-        """The settings version that the records were checked with."""
-        self.skipped: list[int] = []
-        """The numbers of skipped records, ascending."""
+        self.first = first  # the number of the first record in the input
+        self.epoch = epoch  # the settings version that the records were checked with
+        self.skipped: list[int] = []  # the numbers of skipped records, ascending
         self.keys: list[Key] = []
         self.contents: Any = []
         self.more: dict[int, Record] = {}
-        self.if_exists: dict[int, str] = {}
-        """The `if_exists` of records that have their own."""
-        self.content_size = 0
-        """Characters of texts, or bytes of codes."""
-        self.held_size = 0
-        """Characters of keys and metadata, which are held until they are written."""
+        self.if_exists: dict[int, str] = {}  # the `if_exists` of records that have their own
+        self.content_size = 0  # characters of texts, or bytes of codes
+        self.held_size = 0  # characters of keys and metadata, which are held until they are written
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -114,19 +108,14 @@ class Segment:
     def __init__(self, clusters: Clusters) -> None:
         self.store, self.documents, self.search, self.clusters = clusters.store, clusters.documents, clusters.search, clusters
         self._known = KnownValues(clusters.documents)
-        self._expected_next_id: int | None = None
-        """The id of the next document, unless stored documents are rolled back."""
-        self._unindexed: tuple[int, int] | None = None
-        """The first and last fingerprint without candidate rows."""
+        self._expected_next_id: int | None = None  # the id of the next document, unless stored documents are rolled back
+        self._unindexed: tuple[int, int] | None = None  # the first and last fingerprint without candidate rows
         self._unindexed_keys: list[Any] | None = []
         """Their keys for `CandidateTable.index_rows`, int64[n, 1 + most] each; None if some are missing."""
-        self._filing_bytes = 0.0
-        """Memory to sort their candidate rows."""
+        self._filing_bytes = 0.0  # memory to sort their candidate rows
         self._unconnected: list[Unconnected] = []
-        self._crowds: dict[int, int] = {}
-        """Fingerprints whose rows are to be moved to a large cluster, with its label."""
-        self._added = 0
-        """Documents stored since the last `flush`."""
+        self._crowds: dict[int, int] = {}  # fingerprints whose rows are to be moved to a large cluster, with its label
+        self._added = 0  # documents stored since the last `flush`
 
     @property
     def is_full(self) -> bool:

@@ -8,11 +8,8 @@ from ...arrays import np
 from ...schemes import Scheme
 from ...text import TextRules
 
-SHORT = 20
-"""Below this number of tokens one changed word changes most shingles of three words."""
-
-TOO_FEW = 20
-"""Loads with fewer texts give no warning, because they are not representative."""
+SHORT = 20  # below this number of tokens one changed word changes most shingles of three words
+TOO_FEW = 20  # loads with fewer texts give no warning, because they are not representative
 
 
 class TokenCounts:
@@ -20,8 +17,7 @@ class TokenCounts:
 
     def __init__(self, scheme: Scheme | None = None) -> None:
         self.texts = self.short = 0
-        self.shortest: int | None = getattr(scheme, "shortest", None)
-        """The tokens of the shortest passage, in an index of passages."""
+        self.shortest: int | None = getattr(scheme, "shortest", None)  # tokens of the shortest passage, in an index of passages
 
     def count_batch(self, token_counts: Sequence[int | None] | None, rules: TextRules) -> None:
         if token_counts is not None and (self.shortest or (rules.tokens == "words" and rules.shingle >= 3)):

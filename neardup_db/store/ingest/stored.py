@@ -102,7 +102,6 @@ class Stored:
         return self._db.ordered(page, after)
 
     def _require_sound(self, page: list[tuple[Any, ...]], values: list[Any], hashes: list[Any], problems: list[Any]) -> None:
-        """Raise CorruptIndexError, naming the document, if a row is damaged."""
         if not any(problems):
             joined = Values.joined([value for value in values if value is not None])
             known = np.array([number for number in hashes if number is not None], np.int64)

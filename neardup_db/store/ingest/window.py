@@ -7,8 +7,7 @@ from ..clustering.clusters import Clusters
 from ..layout.window import Window
 from ..query.documents import Documents
 
-_EVICTED = 0
-"""The expiry of a document that left a count window and is not deleted yet: in the past on every clock."""
+_EVICTED = 0  # the expiry of a document that left a count window and is not deleted yet: in the past on every clock
 
 
 def expiry_outside(documents: Documents) -> tuple[str, str, dict[str, int]] | None:

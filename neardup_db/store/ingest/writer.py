@@ -24,14 +24,10 @@ from .window import evict
 
 
 class Target(NamedTuple):
-    existing: DocumentRow | None = None
-    """The document with the key. Without `codes` it is replaced."""
-    codes: list[StoredPart] | None = None
-    """Its codes, if it is kept."""
-    replaced: StoredPart | None = None
-    """The code that is replaced."""
-    is_ignored: bool = False
-    """True if nothing changes."""
+    existing: DocumentRow | None = None  # the document with the key. Without `codes` it is replaced
+    codes: list[StoredPart] | None = None  # its codes, if it is kept
+    replaced: StoredPart | None = None  # the code that is replaced
+    is_ignored: bool = False  # True if nothing changes
 
     @property
     def existing_id(self) -> int:

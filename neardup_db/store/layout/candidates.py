@@ -23,34 +23,24 @@ from .schema import sql_text
 BUCKET_BITS, PART_BITS = native.lib.ND_BUCKET_BITS, native.lib.ND_PART_BITS
 """A bucket row's id: table number, then these bits for the bucket and for the page of the bucket."""
 
-MAX_ID = 2**62
-"""Above every fingerprint id; the end of a range of all fingerprints."""
-
-MAX_GIVEN_ID = MAX_ID // 2
-"""Above every id that can be assigned: a higher id or counter is damage."""
+MAX_ID = 2**62  # above every fingerprint id; the end of a range of all fingerprints
+MAX_GIVEN_ID = MAX_ID // 2  # above every id that can be assigned: a higher id or counter is damage
 
 
 class CandidateTable(Statements):
     failures = (apsw.SQLError,)
 
-    separates_large_clusters: ClassVar[bool]
-    """True if rows of large clusters are separate within a bucket."""
+    separates_large_clusters: ClassVar[bool]  # True if rows of large clusters are separate within a bucket
 
     _insert_rows: str
     """Inserts the rows of fingerprints :first_id to :last_id in table order. OR FAIL and OR REPLACE avoid a statement journal,
     for which SQLite copies every page before it changes; an error ends the transaction."""
-    _count: str
-    """The number of rows or entries."""
-    _expected_row: str
-    """The row or entry that corresponds to row e of `neardup_filing`."""
-    _excess: str
-    """Fingerprint ids of rows or entries that no fingerprint in the range :first_id to :last_id has, or that exist twice."""
-    _probed_rows: str
-    """Tables and WHERE clause of the rows or entries m that probe p reads."""
-    _is_other: str
-    """The condition that m belongs to fingerprint :other_id."""
-    _probed_key: str
-    """The key or bucket of probe p."""
+    _count: str  # the number of rows or entries
+    _expected_row: str  # the row or entry that corresponds to row e of `neardup_filing`
+    _excess: str  # ids of rows or entries that no fingerprint in the range :first_id to :last_id has, or that exist twice
+    _probed_rows: str  # tables and WHERE clause of the rows or entries m that probe p reads
+    _is_other: str  # the condition that m belongs to fingerprint :other_id
+    _probed_key: str  # the key or bucket of probe p
 
     def __init__(self, db: Database, index: str, table: str) -> None:
         self.db = db
@@ -260,11 +250,8 @@ class BucketTable(CandidateTable):
         return [number for number, entries in rows if not isinstance(entries, bytes) or not native.is_row(entries, size)]
 
 
-_BUCKETS = {"minhash_band": "bucket", "bottomk_prefix": "hash", "passage_hash": "hash"}
-"""The bucket column of each table of keys."""
-
-TABLES = ("code_bucket", *_BUCKETS)
-"""All candidate tables. An index has one."""
+_BUCKETS = {"minhash_band": "bucket", "bottomk_prefix": "hash", "passage_hash": "hash"}  # the bucket column of each table of keys
+TABLES = ("code_bucket", *_BUCKETS)  # all candidate tables. An index has one
 
 
 def candidate_table(db: Database, index: str, table: str) -> CandidateTable:

@@ -26,11 +26,8 @@ class Definition(NamedTuple):
     sql: str | None
 
 
-Definitions = Mapping[str, Definition]
-"""Schema entries by name."""
-
-EVERY = ("index", *candidates.TABLES, *schema.OPTIONAL, schema.PENDING)
-"""All migrations."""
+Definitions = Mapping[str, Definition]  # schema entries by name
+EVERY = ("index", *candidates.TABLES, *schema.OPTIONAL, schema.PENDING)  # all migrations
 
 
 @cache

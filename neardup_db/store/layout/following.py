@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 
 from ...errors import CorruptIndexError
 
-PREFIX = "follow."
-"""The prefix of these settings' names."""
-
-SCAN = "follow.scan"
-"""The setting with the position of an unfinished comparison of rows with documents."""
+PREFIX = "follow."  # the prefix of these settings' names
+SCAN = "follow.scan"  # the setting with the position of an unfinished comparison of rows with documents
 
 
 class Following(NamedTuple):

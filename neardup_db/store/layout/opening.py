@@ -52,8 +52,7 @@ class Choices:
     def require(self, name: str, settings: dict[str, Any], scheme: Scheme, rules: TextRules) -> None:
         """Raise MismatchError if the file has other settings. name: the index. scheme, rules: those of the settings."""
         problems: list[str] = []
-        permanent: list[str] = []
-        """Problems that a rebuild cannot solve."""
+        permanent: list[str] = []  # problems that a rebuild cannot solve
         if self.scheme is not None:
             problems += self.scheme.mismatches(scheme)
         if self.rules is not None:
@@ -276,8 +275,7 @@ def _enable_wal(db: Database) -> None:
             time.sleep(0.005)
 
 
-_NO_SCHEME = "Give name=, or a scheme to create one"
-"""The remedy if the index does not exist."""
+_NO_SCHEME = "Give name=, or a scheme to create one"  # the remedy if the index does not exist
 
 
 def _require_creatable(db: Database, name: str, choices: Choices, attach: bool) -> None:

@@ -23,13 +23,9 @@ MIGRATIONS = os.path.join(_PACKAGE, "migrations")
 if not os.path.isdir(MIGRATIONS):  # an editable install uses those of the repository
     MIGRATIONS = os.path.join(os.path.dirname(_PACKAGE), "migrations")
 
-ALONE = 2**62
-"""ALONE + id represents the label of a document in no cluster. Labels in files are smaller. SQL texts use {alone}."""
+ALONE = 2**62  # ALONE + id represents the label of a document in no cluster. Labels in files are smaller. SQL texts use {alone}
 
-
-FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part", "unused")
-"""Files of sql/ that other files include by their names in braces."""
-
+FRAGMENTS = ("visible", "document_codes", "coded", "nearer", "best_part", "unused")  # files of sql/ that others include
 WITH_PARTS = ("matches", "matches_many", "nearest", "best", "count", "neighbours")
 """Files of sql/ with a variant, NAME_parts, for indexes with parts, where a document may have several fingerprints. A common text
 would be slower for every index. Only `Store.frame` chooses."""
@@ -61,14 +57,9 @@ def read_sql(name: str, folder: str = os.path.join(_PACKAGE, "sql")) -> str:
         return file.read()
 
 
-OPTIONAL = ("dismissed", "change", "part", "allowed", "own_end")
-"""Tables that are created when first needed."""
-
-PENDING = "pending"
-"""The migration with the tables of an index that follows a table."""
-
-FOLLOWING = ("pending", "excluded")
-"""These tables. They may be missing: dropping them loses no document."""
+OPTIONAL = ("dismissed", "change", "part", "allowed", "own_end")  # tables that are created when first needed
+PENDING = "pending"  # the migration with the tables of an index that follows a table
+FOLLOWING = ("pending", "excluded")  # these tables. They may be missing: dropping them loses no document
 
 
 def create_tables(db: Database, name: str, *parts: str) -> None:

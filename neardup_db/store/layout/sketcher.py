@@ -22,8 +22,7 @@ class Sketcher:
     epoch: int
     scheme: Scheme
     rules: TextRules
-    allowed: Allowed | None
-    """None without allowed texts."""
+    allowed: Allowed | None  # None without allowed texts
     _value_of: Callable[[str | bytes], tuple[bytes | None, int]] | None = field(default=None, init=False, compare=False)
     """Computes a text's value; created by the first query."""
 

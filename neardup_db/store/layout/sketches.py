@@ -29,8 +29,7 @@ class Sketch(NamedTuple):
     token_count: int | None
     epoch: int
     value_hash: int | None = None
-    keys: bytes | None = None
-    """As in `native.Sketch` for sketches to store, else None."""
+    keys: bytes | None = None  # as in `native.Sketch` for sketches to store, else None
     exempt_value: bytes | None = None
 
 
@@ -45,10 +44,8 @@ class Sketches(NamedTuple):
     token_counts: Sequence[int | None] | None
     epoch: int
     hashes: Any = None
-    keys: Any = None
-    """As from `Scheme.keys_of`."""
-    exempt_values: Mapping[int, bytes] = {}
-    """As in `Sketch`, by position."""
+    keys: Any = None  # as from `Scheme.keys_of`
+    exempt_values: Mapping[int, bytes] = {}  # as in `Sketch`, by position
 
     def sketch_at(self, i: int) -> Sketch:
         count = None if self.token_counts is None else self.token_counts[i]
@@ -71,8 +68,7 @@ class Allowed:
 
     TABLE = "allowed"
 
-    MOST = 1_000
-    """The maximum per index: each new text is compared with every allowed one."""
+    MOST = 1_000  # the maximum per index: each new text is compared with every allowed one
 
     def __init__(self, scheme: Scheme, values: Sequence[bytes]) -> None:
         self._scheme = scheme.native

@@ -32,13 +32,8 @@ from .window import Window
 
 Answer = TypeVar("Answer")
 
-
-_CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")
-"""The call that returns a group's candidates, in the texts of sql/."""
-
-_OUTLINED = count(1)
-"""Numbers for `Store.outlined`."""
-
+_CANDIDATES = re.compile(r"neardup_candidates\([^)]*\)")  # the call that returns a group's candidates, in the texts of sql/
+_OUTLINED = count(1)  # numbers for `Store.outlined`
 
 _STORED = {"{value}": "f.value", "{value_hash}": "f.value_hash", "{aside}": ""}
 _STORED_ASIDE = {
@@ -54,8 +49,7 @@ class CompiledStatement(NamedTuple):
 
     sql: str
     values: Callable[[dict[str, Any]], tuple[Any, ...]]
-    statement: Statement | None
-    """The prepared statement, if the connection can prepare it."""
+    statement: Statement | None  # the prepared statement, if the connection can prepare it
 
 
 class Store(Statements):
@@ -70,37 +64,26 @@ class Store(Statements):
     scheme: Scheme
     table: CandidateTable
     rules: TextRules
-    sketcher: Sketcher
-    """Scheme, rules and epoch, replaced together: other threads compute sketches at any time."""
+    sketcher: Sketcher  # scheme, rules and epoch, replaced together: other threads compute sketches at any time
     settings: dict[str, Any]
     store_text: bool
     record_matches: bool
     window: Window
-    has_large_clusters: bool
-    """True if some large clusters have separate rows in the candidate table."""
-    optional: tuple[str, ...]
-    """The tables of `schema.OPTIONAL` that the index has."""
+    has_large_clusters: bool  # True if some large clusters have separate rows in the candidate table
+    optional: tuple[str, ...]  # the tables of `schema.OPTIONAL` that the index has
     dismisses: bool
     notes_changes: bool
     keeps_ends: bool
     has_parts: bool
-    allows: bool
-    """True if these include the table of dismissed pairs, changes, own expiries, codes of documents, or allowed texts."""
-    generation: int
-    """The file's generation when the settings were read; -1 forces a reload."""
-    outlined: int
-    """The fingerprint set whose prefilters this process caches (csrc/sqlite/bucket_prefilter.c); None: without a cache."""
-    following: Following | None
-    """The followed table of the application, or None."""
-    settled: int
-    """Fingerprints up to this id are committed or deleted, so their prefilter data may be cached."""
-    epoch: int
-    """The version of scheme, rules and fingerprint set, never reused. Identifies sketches and paged listings."""
+    allows: bool  # True if these include tables of dismissed pairs, changes, own expiries, codes of documents, allowed texts
+    generation: int  # the file's generation when the settings were read; -1 forces a reload
+    outlined: int  # the fingerprint set of the cached prefilters (csrc/sqlite/bucket_prefilter.c); None: without a cache
+    following: Following | None  # the followed table of the application, or None
+    settled: int  # fingerprints up to this id are committed or deleted, so their prefilter data may be cached
+    epoch: int  # the version of scheme, rules and fingerprint set, never reused. Identifies sketches and paged listings
 
-    verification: str
-    """The sql/verify_*.sql for queries by the scheme's rule."""
-    default_parameters: dict[str, Any] | None
-    """The parameters of queries with default bounds; None until computed."""
+    verification: str  # the sql/verify_*.sql for queries by the scheme's rule
+    default_parameters: dict[str, Any] | None  # the parameters of queries with default bounds; None until computed
 
     def __init__(self, db: Database, name: str, given_rules: list[TextRules]) -> None:
         self.db = db
@@ -112,19 +95,16 @@ class Store(Statements):
         self._schema_version: int = -1
         self._schema_checked_at = -1
         self._reset_prefilters()
-        self._compared_at = -1
-        """The data version at which the file's generation was last equal to `generation`; -1 if unknown."""
+        self._compared_at = -1  # the data version at which the file's generation was last equal to `generation`; -1 if unknown
         self.has_parts = self.allows = False
         self._statements: dict[str, str] = {}
         self._composed: dict[tuple[str, ...], CompiledStatement] = {}
         self._current_settings: tuple[object | None, int] = None, 0
         """The transaction in which the generation was compared, and the connection's change count at that time."""
-        self._loaded_in: object | None = None
-        """The transaction in which the settings were read: it may be rolled back to others."""
+        self._loaded_in: object | None = None  # the transaction in which the settings were read: it may be rolled back to others
 
     @property
     def definitions(self) -> definitions.Definitions:
-        """The schema entries of the index."""
         return definitions.expected(self.name, "index", self.scheme.table, *self.optional)
 
     # ---- settings ----------------------------------------------------------------------------------------------------

@@ -28,8 +28,7 @@ from ..query.fingerprints import ACROSS_GROUPS
 from ..query.joins import FingerprintPairs, ranges
 from ..query.parts import Parts
 
-SHOWN = 5
-"""The maximum number of examples in a problem message."""
+SHOWN = 5  # the maximum number of examples in a problem message
 
 
 _TABLES = re.compile(r"(?:FROM|JOIN) \{index\}_([a-z]+)")
@@ -79,7 +78,6 @@ class Checker:
         yield from with_examples(message, [row[0] for row in rows])
 
     def _violations(self, message: str, sql: str) -> Iterator[str]:
-        """The problem that a statement of sql/invariants.sql finds."""
         store = self.store
         if set(_TABLES.findall(sql)).intersection(schema.OPTIONAL) <= set(store.optional):
             flags = ("dismisses", "record_matches", "store_text", "has_parts", "notes_changes")

@@ -51,18 +51,14 @@ def _keys_array(keys: Sequence[Key]) -> Any:
     return np.array(keys, np.int64) if kind is int else tuple(keys)
 
 
-_EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :window, :expires_at))"
-"""`Window.expiry` in SQL. :window is NULL without a time window."""
-
-NEVER_SEEN = -1
-"""The group id for an unknown group name; no document has it."""
+_EXPIRY = "min(ifnull(:expires_at, added_at + :window), ifnull(added_at + :window, :expires_at))"  # `Window.expiry`
+NEVER_SEEN = -1  # the group id for an unknown group name; no document has it
 
 
 class Documents(Fingerprints):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._emptied: set[int] = set()
-        """Ids of groups that may have lost their last document."""
+        self._emptied: set[int] = set()  # ids of groups that may have lost their last document
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 

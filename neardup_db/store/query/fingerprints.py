@@ -21,12 +21,8 @@ from ..layout.state import Store
 from .parts import Parts
 
 Numbers = TypeVar("Numbers", bound=Collection["int | None"])
-
-ACROSS_GROUPS = -2
-"""The group id for a query across all groups."""
-
-OF_GROUP = f":group_id IN (group_id, {ACROSS_GROUPS})"
-"""The SQL condition for rows of one group, or of all."""
+ACROSS_GROUPS = -2  # the group id for a query across all groups
+OF_GROUP = f":group_id IN (group_id, {ACROSS_GROUPS})"  # the SQL condition for rows of one group, or of all
 
 
 class Fingerprints:

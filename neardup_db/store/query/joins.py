@@ -24,8 +24,7 @@ from .many import packed_values
 from .parts import nearest_codes
 from .search import Search
 
-Group = Key | AnyGroup | None
-"""A group name, or all groups."""
+Group = Key | AnyGroup | None  # a group name, or all groups
 
 
 class Member(NamedTuple):
@@ -83,8 +82,7 @@ class Members(Mapping[int, list[Member]]):
         return [(number, number, 1.0, distance) for number in shared]
 
 
-Found = tuple[int, int, float, "int | None"]
-"""Fingerprint, other fingerprint, similarity, distance."""
+Found = tuple[int, int, float, "int | None"]  # fingerprint, other fingerprint, similarity, distance
 
 
 class DocumentPair(NamedTuple):
@@ -113,8 +111,7 @@ class Codes(NamedTuple):
         return [self.values[number] for number in numbers]
 
 
-_REMEMBERED = 1 << 16
-"""Document pairs whose nearest codes are cached."""
+_REMEMBERED = 1 << 16  # document pairs whose nearest codes are cached
 
 
 class _Best:
@@ -156,8 +153,7 @@ class FingerprintPairs:
 
     matches: list[Found]
     members: Members
-    copies: Sequence[Found] = ()
-    """Fingerprints with several documents, as matches with themselves."""
+    copies: Sequence[Found] = ()  # fingerprints with several documents, as matches with themselves
     others: Members | None = None
     dismissed: frozenset[tuple[int, int]] = NONE
     codes: tuple[Codes, Codes] | None = None
@@ -203,7 +199,6 @@ class Joins:
 
     @contextmanager
     def reading(self) -> Iterator[Joins]:
-        """These joins inside a read transaction."""
         with self.store.reading():
             yield self
 
@@ -336,8 +331,7 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 # ---- lazily: each range in one state of the file, on any free connection ----------------------------------------------
 
-Reading = Callable[[], AbstractContextManager[Joins]]
-"""Opens a read transaction with its joins."""
+Reading = Callable[[], AbstractContextManager[Joins]]  # opens a read transaction with its joins
 
 
 def ranges(

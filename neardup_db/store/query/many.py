@@ -18,8 +18,7 @@ from .documents import Documents
 from .fingerprints import ACROSS_GROUPS
 from .search import QuerySpec, Search
 
-Answer = Callable[[Sketch], list[Match]]
-"""Answers one query with its own statement."""
+Answer = Callable[[Sketch], list[Match]]  # answers one query with its own statement
 
 _EARLIEST = """ AND d.id <= ifnull((
     SELECT x.id FROM {index}_document AS x
@@ -66,8 +65,7 @@ def packed_values(numbers: Sequence[int], group_ids: int | Sequence[int], values
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------
 
-Make = Callable[[int, int], Sketches]
-"""Computes the sketches of queries first to end - 1. Two threads may call it."""
+Make = Callable[[int, int], Sketches]  # computes the sketches of queries first to end - 1. Two threads may call it
 
 
 def pieces(count: int, make: Make, beside: bool) -> Iterator[Sketches]:

@@ -18,8 +18,7 @@ _EVERY = """(SELECT id AS fingerprint_id FROM {index}_fingerprint NOT INDEXED WH
     UNION ALL SELECT id FROM {index}_fingerprint NOT INDEXED WHERE :group_id IS NULL)"""
 """All fingerprints of the group, or of all groups if :group_id is NULL, in table order where possible. Only one branch runs."""
 
-_MORE = 4
-"""Growth factor for the number of fingerprints if too few of their documents were visible."""
+_MORE = 4  # growth factor for the number of fingerprints if too few of their documents were visible
 
 
 def sketch_of(wanted: Any, store: Store) -> Sketch:

@@ -15,8 +15,7 @@ from ...compute.comparisons import find_all
 from ...values import Part
 from ..layout.state import Store
 
-_SAMPLED = 16
-"""Codes of a document that are compared with all codes of the other first."""
+_SAMPLED = 16  # codes of a document that are compared with all codes of the other first
 
 
 def nearest_codes(a: Sequence[bytes], b: Sequence[bytes]) -> tuple[int, int]:
@@ -44,8 +43,7 @@ class Parts:
     """Reads and writes rows of codes inside the store's transactions. Only writers need the table to exist."""
 
     TABLE = "part"
-    MOST = 2**48 - 1
-    """The highest number of a code: queries put a distance above these bits (sql/nearer.sql)."""
+    MOST = 2**48 - 1  # the highest number of a code: queries put a distance above these bits (sql/nearer.sql)
 
     def __init__(self, store: Store) -> None:
         self.store = store

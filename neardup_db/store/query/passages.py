@@ -17,8 +17,7 @@ from .search import Search
 _SHARED = """SELECT key, start, "end", other_start, other_end, tokens
     FROM neardup_passages(:index, :text, NULL, :limit, NULL, :group, :document_id, :fingerprint, :shortest)"""
 
-_SAMPLED = 16
-"""Texts that tell how far a common passage reaches: the part of the first one that at least half of the others have."""
+_SAMPLED = 16  # texts that tell how far a common passage reaches: the part of the first one that at least half of the others have
 
 
 def require_passages(store: Store) -> Passages:

@@ -56,8 +56,7 @@ class QuerySpec:
         return store.sketcher.text(self.text)
 
 
-DEFAULT_QUERY = QuerySpec()
-"""Every document that matches by the threshold of the index."""
+DEFAULT_QUERY = QuerySpec()  # every document that matches by the threshold of the index
 
 
 class Neighbour(NamedTuple):

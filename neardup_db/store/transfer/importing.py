@@ -16,8 +16,7 @@ from ...text import TextRules
 from ..layout.sketches import StoredValue
 
 _TYPES = {"key": "a string, an integer or binary", "value": "binary"}
-_OTHERS = ("token_count", "group", "part")
-"""Optional columns."""
+_OTHERS = ("token_count", "group", "part")  # optional columns
 
 
 class Imported(NamedTuple):
@@ -27,8 +26,7 @@ class Imported(NamedTuple):
     group: Any
     stored: StoredValue
     part: Any = None
-    is_one_of_several: bool | None = None
-    """True for an unnamed code beside other codes of its key."""
+    is_one_of_several: bool | None = None  # True for an unnamed code beside other codes of its key
 
 
 class FingerprintFiles:
