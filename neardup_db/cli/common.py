@@ -147,7 +147,7 @@ class NumberRange(click.FloatRange):
         return number
 
 
-inside = NumberRange(0, 1, min_open=True, max_open=True)
+inside, above_0 = NumberRange(0, 1, min_open=True, max_open=True), NumberRange(0, 1, min_open=True)
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 

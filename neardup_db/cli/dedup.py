@@ -31,13 +31,11 @@ from .output import add_afterword, bytes_text, count_text, json_line, leave_stdo
 from .outputs import open_output, replacing, room_for
 from .progress import Meter
 
-_above_0 = common.NumberRange(0, 1, min_open=True)
-
 
 @common.command()
 @common.sources_argument
 @output_options
-@click.option("--threshold", type=_above_0, default=0.8, help="Minimum Jaccard similarity of near-duplicates.")
+@click.option("--threshold", type=common.above_0, default=0.8, help="Minimum Jaccard similarity of near-duplicates.")
 @click.option("--recall", type=common.inside, default=0.99, help="Recall of pairs at the threshold.")
 @click.option("--keep", type=KeepOption(), default="first", help="Which to keep; by:FIELD the largest, by:-FIELD the smallest.")
 @click.option("--connected", is_flag=True, help="Keep one record of each connected component, even if others are unlike it.")

@@ -68,19 +68,20 @@ def explain(index: Index, subject: tuple[str, ...], html: Path | None, force: bo
 def _match_lines(match: MatchExplanation) -> Iterator[str]:
     key_a, key_b = escaped(match.key_a), escaped(match.key_b)
     yield f"{key_a} and {key_b}    {verdict(match)}"
-    rows: list[tuple[str, Any]] = [("connected", still_connected(match))] if match.connected_by is not None else []
-    rows.append(("similarity", f"{match.similarity:.4f}"))
-    if match.distance is not None:
-        rows.append(("distance", f"{match.distance} bits"))
-    if match.jaccard is not None:
-        rows.append(("true Jaccard", f"{match.jaccard:.4f}"))
-    rows += [("scheme", match.scheme), ("met", shared_rows_text(match))]
+    rows = [
+        ("connected", still_connected(match)),
+        ("similarity", f"{match.similarity:.4f}"),
+        ("distance", "" if match.distance is None else f"{match.distance} bits"),
+        ("true Jaccard", "" if match.jaccard is None else f"{match.jaccard:.4f}"),
+        ("scheme", match.scheme),
+        ("met", shared_rows_text(match)),
+    ]
     if match.met:
         numbered = any(table for table, _ in match.met)
         places = [f"{table}: {escaped(key)}" if numbered else escaped(key) for table, key in match.met[:MOST]]
         more = [f"... {len(match.met) - MOST:,} more"] if len(match.met) > MOST else []
         rows.append(("table: key" if numbered else "places", ", ".join(places + more)))
-    yield from aligned(rows)
+    yield from aligned(row for row in rows if row[1])
     if match.passages is not None and match.text_a is not None:
         found = [f"{passage.tokens} tokens  {match.text_a[passage.start : passage.end]}" for passage in match.passages]
         yield from _list_lines(count_text(len(found), "common passage"), found)

@@ -16,7 +16,6 @@ from .common import Results
 from .outputs import check_output, write_page
 
 BAR = 40
-_share, _above_0 = common.NumberRange(0, 1), common.NumberRange(0, 1, min_open=True)
 
 
 @common.command(has_json=False)
@@ -59,8 +58,8 @@ def report(index_path: Path, output: Path | None, svg: Path | None, force: bool,
 @click.argument("index_path", metavar="[INDEX]", required=False, type=common.path)
 @common.name_option
 @common.scheme_options
-@click.option("--from", "low", type=_share, default=0.4, help="First similarity.")
-@click.option("--step", type=_above_0, default=0.05, help="Step between similarities.")
+@click.option("--from", "low", type=common.NumberRange(0, 1), default=0.4, help="First similarity.")
+@click.option("--step", type=common.above_0, default=0.05, help="Step between similarities.")
 def curve(index_path: Path | None, name: str, low: float, step: float, **options: Any) -> Results:
     """For each Jaccard similarity, prints the share of pairs that become candidates, and the share returned after verification.
     Without INDEX the curve is for the given scheme and parameters. With --json each line is one point.

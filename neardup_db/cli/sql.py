@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import apsw
@@ -105,9 +106,7 @@ def _rows(connection: Any, statement: str) -> Results:
 def _table(connection: Any, statement: str) -> Results:
     import apsw.ext
 
-    def clean(text: str) -> str:
-        return escape_unprintable(text, "\n\t")
-
+    clean = partial(escape_unprintable, keep="\n\t")
     table = apsw.ext.format_query_table(
         connection, statement, colour=False, string_sanitize=clean, text_width=100, use_unicode=True
     )

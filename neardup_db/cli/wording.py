@@ -82,13 +82,7 @@ def in_command_terms(message: str) -> str:
 
 
 def duration_text(time: timedelta) -> str:
-    """A duration in the form that options accept.
-
-    >>> from datetime import timedelta
-    >>> from neardup_db.cli.wording import duration_text
-    >>> duration_text(timedelta(days=1)), duration_text(timedelta(seconds=90)), duration_text(timedelta(weeks=1))
-    ('24h', '90s', '7d')
-    """
+    """A duration in the form that options accept, as 24h, 90s or 7d."""
     seconds = time.total_seconds()
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds and seconds % length == 0 and (unit != "d" or seconds > length):

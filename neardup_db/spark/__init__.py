@@ -107,14 +107,11 @@ def deduplicate(
     check_frame(df)
     if key is None:  # columns that share a name are refused now, before the work
         _ = df.select(whole_row(df)).schema
-    if connected:
-        found = _answer(df, key, text, job, "clusters")
-        return remove_keys(df, key, text, found.where("representative != key"))
-    found = _answer(df, key, text, job, "duplicates")
-    return remove_keys(df, key, text, found.where("duplicate_of IS NOT NULL"))
+    name, gone = ("clusters", "representative != key") if connected else ("duplicates", "duplicate_of IS NOT NULL")
+    return remove_keys(df, key, text, _answer(df, key, text, job, name).where(gone))
 
 
-def _answer(df: DataFrame, key: str | None, text: str, job: Job, name: Literal["clusters", "duplicates"]) -> DataFrame:
+def _answer(df: DataFrame, key: str | None, text: str, job: Job, name: str) -> DataFrame:
     check_frame(df)
     texts = documents_of(df, key, text)
     spark = df.sparkSession

@@ -65,27 +65,22 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
 
 def labels_of(stars: DataFrame) -> DataFrame:
     """(key, label) of each vertex, including the smallest of each component."""
-    return stars.select(F.col(LARGER).alias("key"), F.col(SMALLER).alias("label")).union(
-        stars.select(F.col(SMALLER).alias("key"), F.col(SMALLER).alias("label")).distinct()
-    )
+    return stars.toDF("key", "label").union(stars.select(SMALLER).distinct().select(SMALLER, SMALLER))
 
 
 def large_star(edges: DataFrame) -> DataFrame:
     """Each larger neighbour of a vertex, with the smallest key of the vertex and all its neighbours."""
-    both = edges.select(F.col(LARGER).alias("vertex"), F.col(SMALLER).alias("other")).union(
-        edges.select(F.col(SMALLER).alias("vertex"), F.col(LARGER).alias("other"))
-    )
+    both = edges.toDF("vertex", "other").union(edges.select(SMALLER, LARGER))
     smallest = both.groupBy("vertex").agg(F.least(F.col("vertex"), F.min("other")).alias("centre"))
     upwards = both.where(F.col("other") > F.col("vertex"))
-    return upwards.join(smallest, "vertex").select(F.col("other").alias(LARGER), F.col("centre").alias(SMALLER)).distinct()
+    return upwards.join(smallest, "vertex").select("other", "centre").toDF(LARGER, SMALLER).distinct()
 
 
 def small_star(edges: DataFrame) -> DataFrame:
     """A vertex and each smaller neighbour, with the smallest key of these."""
     smallest = edges.groupBy(LARGER).agg(F.min(SMALLER).alias("centre"))
     others = edges.join(smallest, LARGER).where(F.col(SMALLER) != F.col("centre"))
-    hung = others.select(F.col(SMALLER).alias(LARGER), F.col("centre").alias(SMALLER))
-    return hung.union(smallest.select(LARGER, F.col("centre").alias(SMALLER))).distinct()
+    return others.select(SMALLER, "centre").union(smallest).toDF(LARGER, SMALLER).distinct()
 
 
 def stars_of_few(edges: DataFrame) -> DataFrame:
@@ -95,9 +90,8 @@ def stars_of_few(edges: DataFrame) -> DataFrame:
 
 
 def shape_of(edges: DataFrame) -> Shape:
-    ends = edges.select(F.col(LARGER).alias("vertex"), F.lit(1).alias("up"), F.lit(0).alias("down")).union(
-        edges.select(F.col(SMALLER).alias("vertex"), F.lit(0).alias("up"), F.lit(1).alias("down"))
-    )
+    ups, downs = edges.select(LARGER, F.lit(1), F.lit(0)), edges.select(SMALLER, F.lit(0), F.lit(1))
+    ends = ups.union(downs).toDF("vertex", "up", "down")
     vertices = ends.groupBy("vertex").agg(F.sum("up").alias("up"), F.max("down").alias("down"))
     is_loose = (F.col("up") > 1) | ((F.col("up") > 0) & (F.col("down") > 0))
     row = vertices.agg(F.count(F.lit(1)), F.count(F.when(is_loose, True))).first()

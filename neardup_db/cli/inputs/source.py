@@ -271,13 +271,7 @@ ABSENT = object()
 
 
 def field_value(fields: dict[str, Any], name: str) -> Any:
-    """The value of a field, or ABSENT. Dots lead into objects, unless a field has the full name.
-
-    >>> from neardup_db.cli.inputs.source import ABSENT, field_value
-    >>> record = {"doc": {"body": "a"}}
-    >>> field_value(record, "doc.body"), field_value(record, "doc.no") is ABSENT
-    ('a', True)
-    """
+    """The value of a field, or ABSENT. Dots lead into objects, unless a field has the full name."""
     if name in fields:
         return fields[name]
     value: Any = fields
