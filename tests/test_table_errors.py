@@ -20,7 +20,6 @@ from test_table_files import FORMATS, ONE, OTHER, dedup, read, refused, source, 
 
 from neardup_db import limits
 from neardup_db.cli.inputs.source import ChangedError
-from neardup_db.cli.progress import Meter
 
 # ---- errors --------------------------------------------------------------------------------------------------------------------
 
@@ -135,9 +134,9 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, name: str, how: str) ->
         else:
             other = write(tmp_path / f"other{FORMATS[name]}", stories([ONE]))
             path.write_bytes(path.read_bytes()[:-20] if how == "shorter" else other.read_bytes())
-        with pytest.raises(ChangedError), Meter("Write", 1) as meter:
+        with pytest.raises(ChangedError):
             if step == 2:
-                opened.write(np.ones(40, bool), out, out, meter)
+                opened.write(np.ones(40, bool), out, out)
             else:
                 list(opened.pieces() if not step else opened.chosen(np.ones(40, bool)))
         with pytest.raises(ChangedError):
@@ -188,8 +187,7 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.
         assert piece.size_bytes <= 1 << 17
         most = max(most, pa.total_allocated_bytes() - least)
     assert most < 3 << 20
-    with Meter("Write", 1) as meter:
-        passes.write(np.ones(20_000, bool), out, out, meter)
+    passes.write(np.ones(20_000, bool), out, out)
     metadata = pq.ParquetFile(out).metadata
     assert metadata.num_row_groups > 5 and read(out).equals(table)
 
@@ -201,7 +199,6 @@ def test_no_object_for_each_row(tmp_path: Path, name: str) -> None:
     passes = source(path)
     tracemalloc.start()
     rows = sum(len(piece.texts) for piece in passes.pieces())
-    with Meter("Write", 1) as meter:
-        passes.write(np.arange(rows) % 2 == 0, out, out, meter)
+    passes.write(np.arange(rows) % 2 == 0, out, out)
     assert rows == 50_000 and tracemalloc.get_traced_memory()[1] < 3 << 20  # 60 bytes a row
     tracemalloc.stop()

@@ -21,7 +21,6 @@ from neardup_db import Index, MinHash
 from neardup_db.cli.inputs.files import FileError, Inputs, NamedFile
 from neardup_db.cli.inputs.source import Marks, ReadOptions
 from neardup_db.cli.inputs.tables import TableSource
-from neardup_db.cli.progress import Meter
 
 FORMATS = {"parquet": ".parquet", "file": ".arrow", "stream": ".arrows"}
 """The formats of tables, by the end of a file's name."""
@@ -328,8 +327,7 @@ def test_marks_are_more_columns(tmp_path: Path, name: str, kind: Any, cut: str, 
     marks = Marks(clusters, stays, similarities, lambda numbers: [values[n - 1] for n in numbers])
     marks = replace(marks, against=lambda numbers: [f"old {n}" if n % 2 else None for n in numbers])
     out = tmp_path / f"out{FORMATS[name]}"
-    with Meter("Write", 1) as meter:
-        opened.write(np.ones(6, bool), out, out, meter, marks)
+    opened.write(np.ones(6, bool), out, out, marks)
     new = read(out)
     assert_rows(new.select([0, 1]), table, [True] * 6)
     assert new["cluster"].to_pylist() == [1, None, 1, 2, 2, 1] and new["cluster"].type == pa.int64()
@@ -347,8 +345,7 @@ def test_marks_of_rows_without_an_id(tmp_path: Path) -> None:
 
     def marked(**columns: Any) -> pa.Table:
         passes = source(write(tmp_path / "in.parquet", pa.table({**rows, **columns}), 2))
-        with Meter("Write", 1) as meter:
-            passes.write(np.ones(3, bool), out, out, meter, marks)
+        passes.write(np.ones(3, bool), out, out, marks)
         return read(out)
 
     assert marked()["duplicate_of"].to_pylist() == [None, "row 1", "row 1"]

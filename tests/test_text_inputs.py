@@ -21,7 +21,6 @@ from neardup_db import Index
 from neardup_db.cli.inputs.files import FileError
 from neardup_db.cli.inputs.opening import open_source
 from neardup_db.cli.inputs.source import Marks, ReadOptions
-from neardup_db.cli.progress import Meter
 
 FOX = "the quick brown fox jumps over the lazy dog near the river bank"
 CAT = "a cat sat on the mat and looked at the birds in the old tree"
@@ -403,8 +402,7 @@ def marked(paths: list[Path], kept: list[bool], target: str, against: bool = Fal
     cluster[:2], duplicate_of[1:2] = 1, 1
     names = (lambda numbers: ["x" if number == 3 else None for number in numbers]) if against else None
     marks = Marks(cluster, duplicate_of, np.full(count, 0.5), lambda numbers: [keys[number] for number in numbers], names)
-    with Meter("Write", 1) as meter:
-        source.write(np.array(kept[:count]), output, Path(target), meter, marks)
+    source.write(np.array(kept[:count]), output, Path(target), marks)
     source.close()
     return output.read_bytes()
 

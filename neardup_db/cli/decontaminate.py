@@ -157,10 +157,11 @@ def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contami
             contaminated = _contaminated(search, source, candidates, summary, told)
         summary.tests_found, summary.contaminated = int(search.found.sum()), int(contaminated.sum())
         with room_for(output), Meter("Write", source.size_bytes) as meter:
+            source.on_copied = meter.advance
             kept, edit = ~contaminated, None
             if drop == "passage":
                 kept, edit = np.ones(len(contaminated), bool), changing(source, contaminated, search.without_passages)
-            source.write(kept, places[output], output, meter, shards=copy.shards, edit=edit)
+            source.write(kept, places[output], output, shards=copy.shards, edit=edit)
         source.require_unchanged()
     summary.set_time(time.monotonic() - started)
     return summary

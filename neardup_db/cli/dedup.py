@@ -151,8 +151,9 @@ def deduplicate(plan: Plan) -> Summary:
         found = duplicates_of(index, comparison.choice.order(np.fromiter(index, np.int64)), plan.connected)
         removed, marks = _chosen(plan, comparison, index, found, summary)
         with _writing(plan, copy.output, begun), Meter("Write", source.size_bytes) as meter:
+            source.on_copied = meter.advance
             written = ~removed if marks is None else np.ones(len(removed), bool)
-            source.write(written, places[copy.output], copy.output, meter, marks, shards=copy.shards)
+            source.write(written, places[copy.output], copy.output, marks, shards=copy.shards)
         if plan.pairs is not None:
             with _writing(plan, plan.pairs, begun):
                 _write_pairs(index, places[plan.pairs], plan.pairs)

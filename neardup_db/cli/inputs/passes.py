@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import limits
 from ...arrays import np
@@ -16,9 +16,6 @@ from .encodings import BOM
 from .files import FileError, InputFile, Inputs, packing_of
 from .records import Place, RecordSource
 from .source import ChangedError, Copied, InputRecord, Marks, Piece, ReadOptions, RecordError
-
-if TYPE_CHECKING:  # slow to import
-    from ..progress import Meter
 
 
 class TextSource(RecordSource, Copied):
@@ -73,9 +70,7 @@ class TextSource(RecordSource, Copied):
                         places = self._places.numbers_between(3 * low, 3 * high).reshape(-1, 3)
                         yield file, (low + 1 + chosen).tolist(), places[chosen]
 
-    def _copy(
-        self, batches: Iterable[Any], like: Path, output: Path, target: Path, meter: Meter, marks: Marks | None, edit: Edit | None
-    ) -> None:
+    def _copy(self, batches: Any, like: Path, output: Path, target: Path, marks: Marks | None, edit: Edit | None) -> None:
         last, add = (self.header, None) if marks is None else adding_fields(self, list(marks.columns([])))
         before = None
         with open_output(output, packing_of(target)) as file:
@@ -99,7 +94,7 @@ class TextSource(RecordSource, Copied):
                         raise FileError(f"{opened.name}, line {line}: {error}") from error
                     file.write(raw)
                     last, before = raw, opened
-                    meter.advance(self.position)
+                    self.on_copied(self.position)
 
     def close(self) -> None:
         if hasattr(self, "_places"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ... import limits
 from ...arrays import np
@@ -17,8 +17,6 @@ from ...values import MOST_PROBLEMS, Key
 from .encodings import UTF8
 from .files import FileError, Inputs, state_of
 
-if TYPE_CHECKING:  # slow to import
-    from ..progress import Meter
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -142,7 +140,7 @@ class Source(ABC):
     name: for messages; format: one of FORMATS, or "folder" for a folder of texts; files: in reading order. The last iteration
     sets `skipped` (the number of invalid records skipped), `problems` (the first MOST_PROBLEMS of these, with reasons) and
     `replaced` (the number with invalid text, read as U+FFFD). `on_left_out` is called for each skipped record in input order; for
-    a table it may be called some rows early.
+    a table it may be called some rows early. `on_copied` is called with the position while records are copied.
     """
 
     def __init__(self, inputs: Inputs, options: ReadOptions) -> None:
@@ -150,6 +148,7 @@ class Source(ABC):
         self.files = [file.path for file in inputs.files]
         self.size_bytes = sum(file.stat().st_size for file in self.files)
         self.on_left_out: Callable[[Problem], object] = lambda problem: None
+        self.on_copied: Callable[[int], object] = lambda position: None
         self._named = {file.path: file for file in inputs.files}
         self._states: dict[Path, tuple[int, int]] = {}  # the state of each file when it was opened
         self._start()
@@ -210,22 +209,14 @@ class Copied(Source):
     _copy: Callable[..., None]  # writes batches to one output, in the form of the first path given
 
     def write(
-        self,
-        kept: Any,
-        output: Path,
-        target: Path,
-        meter: Meter,
-        marks: Marks | None = None,
-        *,
-        shards: bool = False,
-        edit: Any = None,
+        self, kept: Any, output: Path, target: Path, marks: Marks | None = None, *, shards: bool = False, edit: Any = None
     ) -> None:
         """Write the selected records, marked, edited (of a text source, by an `Edit`) or as they are: texts of a folder into the
         folder `output`, others into the file, compressed as the suffix of `target` says; with shards into the folder, a file for
         each source file, compressed like it."""
         batches = self._batches(kept)
         if not shards and self.format != "folder":
-            self._copy(batches, self.files[0], output, target, meter, marks, edit)
+            self._copy(batches, self.files[0], output, target, marks, edit)
             return
         output.mkdir()
         begun: set[Path] = set()
@@ -234,7 +225,7 @@ class Copied(Source):
             begun.add(path)
             copied = output / self.relative_path(path)
             copied.parent.mkdir(parents=True, exist_ok=True)
-            self._copy(some, path, copied, copied, meter, marks, edit)
+            self._copy(some, path, copied, copied, marks, edit)
 
     def close(self) -> None: ...
 

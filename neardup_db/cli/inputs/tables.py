@@ -7,7 +7,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ... import arrow, limits
 from ...arrays import np
@@ -29,9 +29,6 @@ from .source import (
     too_long,
 )
 from .table_files import IpcFile, ParquetFile, open_table, pyarrow_for
-
-if TYPE_CHECKING:
-    from ..progress import Meter
 
 _REMEDY = "Name the columns with --id-field and --text-field."
 
@@ -316,9 +313,7 @@ class TableSource(Copied):
         for rows in self.rows(None, limits.PLACES_AT_ONCE, mask):
             yield rows, mask[rows.place : rows.place + len(rows.batch)]
 
-    def _copy(
-        self, batches: Iterable[Any], like: Path, output: Path, target: Path, meter: Meter, marks: Marks | None, edit: None
-    ) -> None:
+    def _copy(self, batches: Iterable[Any], like: Path, output: Path, target: Path, marks: Marks | None, edit: None) -> None:
         schema = self.schema if marks is None else self._marked_schema(marks)
         try:
             with self.opened(like) as file, contextlib.closing(file.output(output, schema)) as table:
@@ -330,7 +325,7 @@ class TableSource(Copied):
                         columns += self._mark_arrays(marks, schema, rows.place + np.flatnonzero(here))
                     if len(columns[0]):
                         table.write_batch(self.pa.RecordBatch.from_arrays(columns, schema=schema))
-                    meter.advance(self.position)
+                    self.on_copied(self.position)
         except self.pa.ArrowException as error:  # system errors belong to the output
             raise FileError(f"{self.name}: its rows cannot be written ({error}): cast the column, or leave it out") from error
 
