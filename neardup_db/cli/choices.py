@@ -128,13 +128,12 @@ def _kind(value: Any) -> str:
     return {"str": "text", "bool": "true or false"}.get(type(value).__name__, type(value).__name__)
 
 
-def _value_of_text(text: Any) -> int | Decimal | str | None:
+def _value_of_text(text: Any) -> Decimal | str | None:
     """CSV text as a number if it is one; None for empty text and nan."""
     text = str(text or "")
-    for kind in (int, Decimal):
-        with contextlib.suppress(ValueError, InvalidOperation):
-            number = kind(text.replace("_", "x"))
-            return None if isinstance(number, Decimal) and number.is_nan() else number
+    with contextlib.suppress(InvalidOperation):
+        number = Decimal(text.replace("_", "x"))
+        return None if number.is_nan() else number
     return text if text.strip() else None
 
 

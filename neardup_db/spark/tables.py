@@ -54,17 +54,13 @@ class Tables:
             raise ParameterError(f"{path} exists: give save= a new folder, or remove this one") from error
         found = {name: int(value or 0) for name, value in observed.get.items()} or dict.fromkeys(("rows", *figures), 0)
         again = read_parquet(self.spark, path, frame.schema)
-        self.require(again, found["rows"], path)
-        return again, found
-
-    def require(self, frame: DataFrame, rows: int, path: str) -> None:
-        """Refuses a table without this number of rows, according to its file footers."""
-        count = frame.count()
+        count, rows = again.count(), found["rows"]  # by the footers of the files
         if count != rows:
             raise NearDupError(
                 f"{rows:,} rows were written to {path}, and {count:,} are read: files were lost or changed by others. Give "
                 "work_dir= a folder on a reliable file system that nothing else writes to, and run again; no result was given"
             )
+        return again, found
 
     def drop_all_but(self, name: str) -> None:
         for written in self._names:
