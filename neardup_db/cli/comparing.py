@@ -116,14 +116,19 @@ class Buckets:
             yield part
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The arguments of `neardup dedup`. One output may be - for standard output."""
+@dataclass
+class Comparison:
+    """The arguments of `neardup dedup`, and what finds the pairs of the records. One output may be - for standard output.
+
+    When the index is complete, `counts` and `wordless` (positions, from 0) are set, and `choice` knows all records that may have
+    a near-duplicate.
+    """
 
     copy: Copy
+    counts: RunCounts
+    rules: TextRules
     threshold: float = 0.8
     recall: float = 0.99
-    rules: TextRules | None = None
     keep: KeepRule = KeepRule()
     connected: bool = False
     group_field: str | None = None
@@ -138,17 +143,10 @@ class Plan:
         """The records come last, so that they are in place only if the others are."""
         return [path for path in (self.pairs, self.clusters, self.copy.output) if path is not None]
 
-
-class Comparison:
-    """Finds the pairs of the records. When the index is complete, `counts` and `wordless` (positions, from 0) are set, and
-    `choice` knows all records that may have a near-duplicate."""
-
-    def __init__(self, plan: Plan, counts: RunCounts) -> None:
-        self._plan, self._counts = plan, counts
-        self._source = plan.copy.source
-        self._scheme = MinHash(threshold=plan.threshold, recall=plan.recall, exact=True)
-        self._rules = TextRules() if plan.rules is None else plan.rules
-        self.choice = Choice(plan.keep, self._source)
+    def __post_init__(self) -> None:
+        self._source = self.copy.source
+        self._scheme = MinHash(threshold=self.threshold, recall=self.recall, exact=True)
+        self.choice = Choice(self.keep, self._source)
         self.wordless: list[int] = []
 
     @contextlib.contextmanager
@@ -156,7 +154,7 @@ class Comparison:
         """A temporary index; its keys are record numbers, and its metadata ids and lines if the plan wants names."""
         shared = self._shared()
         trim_memory()
-        with scratch_index(self._plan.copy.folder, self._scheme, self._rules) as index:
+        with scratch_index(self.copy.folder, self._scheme, self.rules) as index:
             with Meter("Verify", self._source.size_bytes) as meter, warnings.catch_warnings():
                 warnings.simplefilter("ignore", ShortTextsWarning)  # these are only a part of the texts
                 index.add_many(self._candidates(shared, meter))
@@ -165,33 +163,33 @@ class Comparison:
 
     def _shared(self) -> Any:
         """Whether each record shares a bucket with another and matches no other index, bool[n]."""
-        known = self._plan.known
-        with contextlib.closing(Buckets(self._scheme, self._rules, self._plan.copy.folder)) as buckets:
+        known = self.known
+        with contextlib.closing(Buckets(self._scheme, self.rules, self.copy.folder)) as buckets:
 
             def take(texts: list[str] | LocatedTexts) -> None:
                 if known is not None:
                     known.search(texts)
                 buckets.add(texts)
 
-            self._counts.read(self._source, take, known.stop if known is not None else lambda: None)
+            self.counts.read(self._source, take, known.stop if known is not None else lambda: None)
             self.wordless = buckets.wordless
-            warning = buckets.token_counts.warning(self._rules.shingle)
+            warning = buckets.token_counts.warning(self.rules.shingle)
             if warning is not None:
                 warnings.warn(warning, ShortTextsWarning, stacklevel=1)
             shared = buckets.shared()
         return shared if known is None else shared & ~known.flags
 
     def _candidates(self, shared: Any, meter: Meter) -> Iterator[Any]:
-        is_named = self._plan.mark or self._plan.pairs is not None or self._plan.clusters is not None
+        is_named = self.mark or self.pairs is not None or self.clusters is not None
         for record in self._source.chosen(shared):
             meter.advance(self._source.position)
             self.choice.observe(record)
-            if not is_named and self._plan.group_field is None:
+            if not is_named and self.group_field is None:
                 yield record.number, record.text
                 continue
             arguments: dict[str, Any] = {"key": record.number, "text": record.text}
-            if self._plan.group_field is not None:
-                arguments["group"] = self._group(record, self._plan.group_field)
+            if self.group_field is not None:
+                arguments["group"] = self._group(record, self.group_field)
             if is_named:
                 arguments["metadata"] = {"id": record.key, "line": record.line}
             yield arguments

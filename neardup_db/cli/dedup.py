@@ -18,10 +18,11 @@ from ..duplicates import Duplicates, duplicates_of, is_large
 from ..index import Index
 from ..parameters import Measure
 from ..system import is_reader_gone
+from ..text import TextRules
 from . import common, indexes
 from .choices import ADDED_FIELDS, KeepOption, check_fields, open_against
 from .common import Results
-from .comparing import Comparison, Plan
+from .comparing import Comparison
 from .copies import RunCounts, copied, output_options
 from .inputs.files import STDOUT, is_stream, packing_of
 from .inputs.opening import paths_named
@@ -69,7 +70,7 @@ def dedup(
     neardup dedup train.jsonl -o clean.jsonl --against test.db
     zcat dump.gz | neardup dedup - --format jsonl -o -
     """
-    rules, keep, mark = common.text_rules(options), options["keep"], options["mark"]
+    rules, keep, mark = common.text_rules(options) or TextRules(), options["keep"], options["mark"]
     needed = {keep.field if keep.rule == "by" else None, options["group_field"]}
     other_fields = tuple(sorted(field for field in needed if field is not None))
     reading = common.read_options(options, one_header=True, typed_ids=True, other_fields=other_fields)
@@ -83,14 +84,15 @@ def dedup(
         check_fields(source, keep, options["group_field"], ADDED_FIELDS[: 3 + bool(against)] if mark else ())
         keys = copy.folder if mark else None
         with indexes.warnings_as_notes(), open_against(against, against_name, options["threshold"], measure, keys) as known:
-            plan = Plan(copy, rules=rules, known=known, **options)
-            summary = deduplicate(plan)
+            summary = Summary()
+            plan = Comparison(copy, summary, rules, known=known, **options)
+            deduplicate(plan, summary)
     _note_chains(summary, plan)
     note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems)
     yield copy.result(summary, _lines(summary, plan, measure))
 
 
-def _note_chains(summary: Summary, plan: Plan) -> None:
+def _note_chains(summary: Summary, plan: Comparison) -> None:
     """Only --connected joins records unlike the kept one."""
     lowest = summary.largest_similarity
     if lowest is None or lowest >= plan.threshold or not is_large(summary.largest_cluster, summary.records):
@@ -101,7 +103,7 @@ def _note_chains(summary: Summary, plan: Plan) -> None:
     )
 
 
-def _lines(summary: Summary, plan: Plan, measure: Measure | None) -> Iterator[str]:
+def _lines(summary: Summary, plan: Comparison, measure: Measure | None) -> Iterator[str]:
     stays, goes = ("without a mark", "marked") if plan.mark else ("kept", "removed")
     known = "contained in a document" if measure is not None else "like a document"
     yield (
@@ -139,17 +141,15 @@ class Summary(RunCounts):
     records_per_second: float = 0.0
 
 
-def deduplicate(plan: Plan) -> Summary:
+def deduplicate(plan: Comparison, summary: Summary) -> None:
     """Outputs are put in place after every step has succeeded, except streams."""
     started = time.monotonic()
-    summary = Summary()
     with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
         places = dict(zip(plan.outputs, new, strict=True))
-        comparison, copy = Comparison(plan, summary), plan.copy
-        source = copy.source
-        index = stack.enter_context(comparison.index())
-        found = duplicates_of(index, comparison.choice.order(np.fromiter(index, np.int64)), plan.connected)
-        removed, marks = _chosen(plan, comparison, index, found, summary)
+        copy, source = plan.copy, plan.copy.source
+        index = stack.enter_context(plan.index())
+        found = duplicates_of(index, plan.choice.order(np.fromiter(index, np.int64)), plan.connected)
+        removed, marks = _chosen(plan, index, found, summary)
         with _writing(plan, copy.output, begun), Meter("Write", source.size_bytes) as meter:
             source.on_copied = meter.advance
             written = ~removed if marks is None else np.ones(len(removed), bool)
@@ -163,7 +163,6 @@ def deduplicate(plan: Plan) -> Summary:
         source.require_unchanged()
     summary.set_time(time.monotonic() - started)
     summary.records_per_second = summary.records / max(summary.seconds, 1e-9)
-    return summary
 
 
 @contextlib.contextmanager
@@ -182,7 +181,7 @@ def _reporting_partial_outputs() -> Iterator[list[Path]]:
 
 
 @contextlib.contextmanager
-def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
+def _writing(plan: Comparison, path: Path, begun: list[Path]) -> Iterator[None]:
     """If the reader of this output closes its pipe, the other outputs are still written."""
     begun.append(path)
     try:
@@ -195,7 +194,7 @@ def _writing(plan: Plan, path: Path, begun: list[Path]) -> Iterator[None]:
             leave_stdout()
 
 
-def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates, summary: Summary) -> tuple[Any, Marks | None]:
+def _chosen(plan: Comparison, index: Index, found: Duplicates, summary: Summary) -> tuple[Any, Marks | None]:
     """A record's number is its position + 1."""
     removed = np.zeros(summary.records, bool)
     removed[found.gone - 1] = True
@@ -212,9 +211,9 @@ def _chosen(plan: Plan, comparison: Comparison, index: Index, found: Duplicates,
     if plan.known is not None:
         removed |= plan.known.flags
         summary.known = int(plan.known.flags.sum())
-    summary.empty = len(comparison.wordless)
+    summary.empty = len(plan.wordless)
     if plan.drop_empty:
-        removed[comparison.wordless] = True
+        removed[plan.wordless] = True
         summary.empty_dropped = summary.empty
     summary.kept = summary.records - int(removed.sum())
     return removed, marks

@@ -12,10 +12,11 @@ from typing import Any
 
 import click
 
+from ..text import TextRules
 from ..values import Pair
 from . import common, indexes
 from .common import Results
-from .comparing import Comparison, Plan
+from .comparing import Comparison
 from .copies import Copy, RunCounts
 from .inputs.files import STDIN, is_stream
 from .inputs.opening import open_source
@@ -79,13 +80,13 @@ def _index_pairs(path: Path, options: dict[str, Any]) -> Iterator[Iterator[Pair]
 
 @contextlib.contextmanager
 def _record_pairs(paths: Sequence[Path], options: dict[str, Any]) -> Iterator[Iterator[Pair]]:
-    rules, reading = common.text_rules(options), common.read_options(options, typed_ids=True)
+    rules, reading = common.text_rules(options) or TextRules(), common.read_options(options, typed_ids=True)
     threshold = 0.8 if options["threshold"] is None else options["threshold"]
     with scratch_folder() as folder, contextlib.ExitStack() as stack:
         source = stack.enter_context(contextlib.closing(open_source(paths, reading, folder)))
         counts = RunCounts()
         with told_as(), indexes.warnings_as_notes():
-            comparison = Comparison(Plan(Copy(source, folder), threshold, options["recall"], rules, pairs=folder), counts)
+            comparison = Comparison(Copy(source, folder), counts, rules, threshold, options["recall"], pairs=folder)
             index = stack.enter_context(comparison.index())
         yield (
             replace(pair, key_a=index.get(pair.key_a).metadata["id"], key_b=index.get(pair.key_b).metadata["id"])

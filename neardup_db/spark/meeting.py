@@ -93,19 +93,17 @@ def rest(rows: DataFrame, labels: DataFrame, today: int) -> DataFrame:
     )
     placed = labelled.join(largest.where("parts > 1"), "bucket")
     apart, new = F.col("label") != F.col("largest"), F.col("day") == today
-    placed = placed.withColumn("apart", F.sum(apart.cast("long")).over(bucket)).withColumn(
-        "new", F.sum(new.cast("long")).over(bucket)
-    )
-    placed = placed.withColumn("asks", F.when(F.col("new") < F.col("apart"), new).otherwise(apart))
-    placed = placed.withColumn("asking", F.least("new", "apart"))
+    placed = placed.withColumns({"apart": F.sum(apart.cast("long")).over(bucket), "new": F.sum(new.cast("long")).over(bucket)})
+    asks = F.when(F.col("new") < F.col("apart"), new).otherwise(apart)
+    placed = placed.withColumns({"asks": asks, "asking": F.least("new", "apart")})
     blocks_asking, blocks = (F.ceil(F.col(name) / limits.SPARK_BLOCK) for name in ("asking", "met"))
     place = F.xxhash64("key", "bucket")
     of_asked = F.transform(_range_below(blocks_asking), lambda i: i * blocks + F.pmod(place, blocks))
     of_asking = F.transform(_range_below(blocks), lambda i: F.pmod(place, blocks_asking) * blocks + i)
     columns = "bucket", "key", F.col("label").alias("known")
     asked = placed.select(*columns, F.lit(False).alias("asks"), F.explode(of_asked).alias("slice"))
-    asks = placed.where("asks").select(*columns, F.lit(True).alias("asks"), F.explode(of_asking).alias("slice"))
-    both = asked.union(asks).groupBy("bucket", "slice", "key").agg(F.max("asks").alias("asks"), F.first("known").alias("known"))
+    asking = placed.where("asks").select(*columns, F.lit(True).alias("asks"), F.explode(of_asking).alias("slice"))
+    both = asked.union(asking).groupBy("bucket", "slice", "key").agg(F.max("asks").alias("asks"), F.first("known").alias("known"))
     return _sized(both)
 
 
