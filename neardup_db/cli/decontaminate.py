@@ -81,7 +81,7 @@ def decontaminate(
             raise ParameterError("--drop passage rewrites one field of text: give one --text-field")
         with scratch_index(copy.folder, Passages(shortest=shortest), rules, store_text=True) as index:
             test_reading = replace(reading, text_fields=test_fields or reading.text_fields, one_header=False)
-            search = _Search(index)
+            search = _Search(index, Contamination())
             search.read_tests(test_paths, test_reading, copy.folder)
             summary = _run(search, copy, report, drop)
     note_problems(source.name, summary.invalid_utf8, summary.skipped, summary.problems)
@@ -96,10 +96,9 @@ def decontaminate(
 class _Search:
     """The test texts: an index, and a filter that tells which texts are worth a question."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, summary: Contamination) -> None:
         self.names: list[str | int] = []
-        self.too_short = self.skipped = 0
-        self._index = index
+        self._index, self.summary = index, summary
         self.filter = RunFilter(index.scheme.native, index.text_rules.native)
         """`meet` says which texts may share a passage with a test text, bool[n]: all that do, and very few others."""
 
@@ -109,9 +108,8 @@ class _Search:
         if not self.names:
             raise ParameterError(f"{tests[0]}: there is no record; name test texts with --test")
         self.found = np.zeros(len(self.names), bool)
-        self.too_short = self._index.connection.execute(
-            f"SELECT count(*) FROM {self._index.name}_document WHERE fingerprint_id IS NULL"
-        ).fetchone()[0]
+        too_short = f"SELECT count(*) FROM {self._index.name}_document WHERE fingerprint_id IS NULL"
+        self.summary.tests, self.summary.tests_too_short = len(self.names), self._index.connection.execute(too_short).get
 
     def _records(self, tests: Sequence[Path], reading: ReadOptions, folder: Path) -> Iterator[tuple[int, str]]:
         for number, path in enumerate(tests):
@@ -124,7 +122,7 @@ class _Search:
                     self.names.append(record.key)
                     yield len(self.names) - 1, record.text
             note_problems(source.name, source.replaced, source.skipped, source.problems)
-            self.skipped += source.skipped
+            self.summary.tests_skipped += source.skipped
 
     def passages(self, text: str) -> list[Passage]:
         """`key` is the number of the test text."""
@@ -144,7 +142,7 @@ class _Search:
 
 def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contamination:
     started, source, output = time.monotonic(), copy.source, copy.output
-    summary = Contamination(tests=len(search.names), tests_too_short=search.too_short, tests_skipped=search.skipped)
+    summary = search.summary
     targets = [path for path in (report, output) if path is not None]
     with replacing(*targets) as new:
         places = dict(zip(targets, new, strict=True))
@@ -154,7 +152,7 @@ def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contami
             if report is not None:
                 stack.enter_context(room_for(report))
             told = None if report is None else stack.enter_context(open_output(places[report], packing_of(report)))
-            contaminated = _contaminated(search, source, candidates, summary, told)
+            contaminated = _contaminated(search, source, candidates, told)
         summary.tests_found, summary.contaminated = int(search.found.sum()), int(contaminated.sum())
         with room_for(output), Meter("Write", source.size_bytes) as meter:
             source.on_copied = meter.advance
@@ -167,18 +165,17 @@ def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contami
     return summary
 
 
-def _contaminated(search: _Search, source: CopiedSource, candidates: Any, summary: Contamination, report: Any) -> Any:
+def _contaminated(search: _Search, source: CopiedSource, candidates: Any, report: Any) -> Any:
     """Which of the candidates share a passage, bool[n]; each passage is a line of the report."""
     contaminated = np.zeros(len(candidates), bool)
     for record in source.chosen(candidates) if candidates.any() else ():
         found = search.passages(record.text)
         contaminated[record.number - 1] = bool(found)
-        summary.passages += len(found)
+        search.summary.passages += len(found)
         for passage in found if report is not None else ():
-            told = {"id": record.key, "test": search.names[int(passage.key)], **passage._asdict()}
-            del told["key"]
-            told = {name.replace("other", "test"): value for name, value in told.items()}
-            line = json_line({**told, "text": record.text[passage.start : passage.end]})
+            told = {name.replace("other", "test"): value for name, value in passage._asdict().items() if name != "key"}
+            text = record.text[passage.start : passage.end]
+            line = json_line({"id": record.key, "test": search.names[int(passage.key)], **told, "text": text})
             report.write(line.encode() + b"\n")
     return contaminated
 
