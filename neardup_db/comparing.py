@@ -99,7 +99,7 @@ class RunFilter:
         self._filled = False
 
     def add(self, texts: list[Any]) -> None:
-        for piece in text_batches(texts):
+        for _, piece in text_batches(texts):
             check(lib.nd_run_filter_add(self._handle, self._rules, workspace(), *piece), "test texts")
 
     def meet(self, texts: list[Any] | LocatedTexts) -> Array:
@@ -107,9 +107,8 @@ class RunFilter:
         if not self._filled:
             check(lib.nd_run_filter_fill(self._handle), "test texts")
             self._filled = True
-        met, start = np.empty(len(texts), np.bool_), 0
-        for piece in text_batches(texts):
-            out = pointer(met[start : start + piece[2]], "uint8_t[]")
+        met = np.empty(len(texts), np.bool_)
+        for places, piece in text_batches(texts):
+            out = pointer(met[places], "uint8_t[]")
             check(lib.nd_run_filter_meet(self._handle, self._rules, workspace(), *piece, out), "passages of texts")
-            start += piece[2]
         return met

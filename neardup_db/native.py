@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from . import _core, _python, limits
@@ -268,11 +268,7 @@ class Values:
 
     def split(self) -> list[bytes | None]:
         """The values, None for a value of size 0."""
-        data, start, out = self.data, 0, []
-        for end in self.ends.tolist():
-            out.append(data[start:end] if end > start else None)
-            start = end
-        return out
+        return [self.data[start:end] or None for start, end in pairwise([0, *self.ends.tolist()])]
 
     def arguments(self) -> tuple[bytes, Any, int]:
         return self.data, pointer(self.ends, "uint64_t[]"), len(self.ends)
@@ -296,8 +292,8 @@ def _values_array(values: Any) -> Values:
     return Values(data, ends, copied(values.tokens, count, np.uint64))
 
 
-def text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, int]]:
-    """Texts in batches for C: (addresses, sizes, count), valid until the next batch."""
+def text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[slice, tuple[Any, Any, int]]]:
+    """The places of a batch of texts, and the batch for C, valid until the next: (addresses, sizes, count)."""
     held: tuple[Any, Any, Any]
     start = 0
     while start < len(texts):
@@ -307,8 +303,9 @@ def text_batches(texts: list[Any] | LocatedTexts) -> Iterator[tuple[Any, Any, in
             part = texts[start : start + limits.SLICE_TEXTS]  # a list that no other thread changes keeps its texts alive
             held = locate(part, 0, limits.SLICE_BYTES, text_bytes)
         pointers, sizes = _pointers(*held)
-        yield pointers, sizes, len(sizes)
-        start += len(sizes)
+        end = start + len(sizes)
+        yield slice(start, end), (pointers, sizes, len(sizes))
+        start = end
 
 
 def _pointers(addresses: Any, sizes: Any, owners: Any) -> tuple[Any, Any]:
@@ -320,7 +317,7 @@ def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Va
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     mine = thread_buffers()
     lib.nd_values_clear(mine.values)
-    for piece in text_batches(texts):
+    for _, piece in text_batches(texts):
         check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
     taken = _values_array(mine.values)
     mine.shrink_buffer(len(taken.data))
@@ -332,12 +329,10 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
     are zeros. Collecting `Values` first takes twice as long for short texts."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
-    mine, start = thread_buffers(), 0
-    for pointers, sizes, some in text_batches(texts):
-        out = pointer(rows[start : start + some], "uint8_t[]"), pointer(empty[start : start + some], "uint8_t[]")
-        status = lib.nd_scheme_text_rows(scheme, rules, mine.text, pointers, sizes, some, mine.values, width, *out)
-        check(status, "fingerprints of texts")
-        start += some
+    mine = thread_buffers()
+    for places, piece in text_batches(texts):
+        out = pointer(rows[places], "uint8_t[]"), pointer(empty[places], "uint8_t[]")
+        check(lib.nd_scheme_text_rows(scheme, rules, mine.text, *piece, mine.values, width, *out), "fingerprints of texts")
     return rows, empty
 
 
