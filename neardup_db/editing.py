@@ -22,6 +22,7 @@ from .parameters import (
     check_group,
     check_integer,
     check_key,
+    check_kind,
     check_many,
     check_metadata,
     check_moment,
@@ -131,8 +132,7 @@ class EditMethods(AddMethods):
         (1, True)
         """
         limit = None if limit is None else check_integer("limit", limit, 1)
-        if commit_every is not None:
-            commit_every = check_integer("commit_every", commit_every, 1)
+        commit_every = None if commit_every is None else check_integer("commit_every", commit_every, 1)
         full = check_flag("full", full)
         check_callable("progress", progress)
         self._store.db.require_open()
@@ -330,10 +330,8 @@ class EditMethods(AddMethods):
         ...     index.allow(reply, note="automatic reply"), index.clusters(), index.add(4, reply), index.query(reply + "!")
         (3, [], [], [])
         """
-        if note is not None and not isinstance(note, str):
-            raise ParameterError(f"note={quoted(note)}: give text, or leave note= out")
-        if note is not None:
-            note = storable(note)
+        check_kind("note", note, str, "text, or leave note= out")
+        note = None if note is None else storable(note)
         stored = None if text is None else storable(check_text(text))
 
         def work(clusters: Clusters, sketch: Sketch, found: DocumentRow | None, now: int) -> int:
