@@ -7,10 +7,12 @@ compared with the text that had its number, by 4 bits of its hash.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from .arrays import np
+from .arrays import later, np
+
+duckdb = later("duckdb")
 
 _HASHES = 16
 
@@ -24,11 +26,7 @@ class RelationRows:
     """The rows of a relation. table: a pyarrow table with the compared columns, in row order."""
 
     def __init__(self, relation: Any, text: str, compared: Sequence[str]) -> None:
-        import duckdb
-
-        self._duckdb, self._relation = duckdb, relation
-        self._column, self._constant = duckdb.ColumnExpression, duckdb.ConstantExpression
-        self._function = duckdb.FunctionExpression
+        self._relation = relation
         self._number, self._hash = names_beside({name.casefold() for name in relation.columns}, 2)
         hashed = f"(hash({_quoted(text)}) % {_HASHES})::BIGINT AS {self._hash}"
         self._numbered = relation.project(f"*, row_number() OVER () AS {self._number}, {hashed}")
@@ -45,37 +43,34 @@ class RelationRows:
 
     def extended(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         """The relation with additional columns: (SQL type, a value for each row) by name."""
-        number = self._column(self._number)
-        new = (
-            self._function("list_extract", self._values(kind, values), number).alias(name)
-            for name, (kind, values) in columns.items()
-        )
+        new = _expressions(columns, "list_extract", duckdb.ColumnExpression(self._number))
         return self._selected_rows(np.ones(len(self._hashes), np.bool_)).select(self._original_relation(), *new)
 
     def from_columns(self, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> Any:
         one_row = self._relation.limit(0).aggregate("count(*)")
-        new = (self._function("unnest", self._values(kind, values)).alias(name) for name, (kind, values) in columns.items())
-        return one_row.select(*new)
+        return one_row.select(*_expressions(columns, "unnest"))
 
     def _selected_rows(self, rows: Any) -> Any:
-        duckdb, count = self._duckdb, len(self._hashes)
-        place = self._column(self._number) - self._constant(1)
+        count = len(self._hashes)
+        place = duckdb.ColumnExpression(self._number) - duckdb.ConstantExpression(1)
         hashes = np.zeros((count, _HASHES), np.bool_)
         hashes[np.arange(count), self._hashes] = True
-        fits = self._bit(hashes, place * self._constant(_HASHES) + self._column(self._hash))
-        changed = self._function("error", self._constant(_CHANGED)).cast("BOOLEAN")
-        condition = duckdb.CaseExpression(place >= self._constant(count), changed)
+        fits = self._bit(hashes, place * duckdb.ConstantExpression(_HASHES) + duckdb.ColumnExpression(self._hash))
+        changed = duckdb.FunctionExpression("error", duckdb.ConstantExpression(_CHANGED)).cast("BOOLEAN")
+        condition = duckdb.CaseExpression(place >= duckdb.ConstantExpression(count), changed)
         return self._numbered.filter(condition.when(fits, self._bit(rows, place)).otherwise(changed))
 
     def _bit(self, bits: Any, place: Any) -> Any:
-        constant = self._constant(np.packbits(bits).tobytes()).cast("BIT")
-        return self._function("get_bit", constant, place.cast("INTEGER")) == self._constant(1)
-
-    def _values(self, kind: str, values: Sequence[Any]) -> Any:
-        return self._constant(list(values)).cast(f"{kind}[]")
+        constant = duckdb.ConstantExpression(np.packbits(bits).tobytes()).cast("BIT")
+        return duckdb.FunctionExpression("get_bit", constant, place.cast("INTEGER")) == duckdb.ConstantExpression(1)
 
     def _original_relation(self) -> Any:
-        return self._duckdb.StarExpression(exclude=[self._number, self._hash])
+        return duckdb.StarExpression(exclude=[self._number, self._hash])
+
+
+def _expressions(columns: Mapping[str, tuple[str, Sequence[Any]]], function: str, *more: Any) -> Iterator[Any]:
+    for name, (kind, values) in columns.items():
+        yield duckdb.FunctionExpression(function, duckdb.ConstantExpression(list(values)).cast(f"{kind}[]"), *more).alias(name)
 
 
 def names_beside(present: Collection[str], count: int) -> list[str]:

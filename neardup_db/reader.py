@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from .store.query.explain import explain_pair, explain_query
 from .store.query.joins import Joins, ranges, ranges_with, set_blocks
 from .store.query.many import duplicates
 from .store.query.search import QuerySpec
+from .store.readers import StoreReader
 from .store.transfer.exporting import export
 from .values import ANY_GROUP, AllowedText, AnyGroup, Cluster, Document, Explanation, Key, MatchExplanation, Pair, Stats
 
@@ -153,17 +154,8 @@ class Reader(PassageMethods):
         (True, [('a', 'b')])
         """
         self._store.db.require_open()
-        return self._dismissed()
-
-    def _dismissed(self) -> Iterator[tuple[Key, Key]]:
-        after = (0, 0)
-        while True:
-            with self._readers.reading() as reader:
-                page = reader.search.dismissed.page(after, clock.now_ms(), limits.LISTED_PAGE)
-            if not page:
-                return
-            yield from [row[2:] for row in page]
-            after = page[-1][:2]
+        rows = self._listed(lambda reader, last, *more: reader.search.dismissed.page(last[:2], *more), (0, 0))
+        return (row[2:] for row in rows)
 
     def allowed(self) -> list[AllowedText]:
         """The allowed texts (`Index.allow`), in order.
@@ -227,17 +219,18 @@ class Reader(PassageMethods):
     def __iter__(self) -> Iterator[Key]:
         """Iterate over the keys in insertion order."""
         self._store.db.require_open()
-        return self._keys()
+        rows = self._listed(lambda reader, last, *more: reader.documents.page(last[0], *more), (0,))
+        return (row[1] for row in rows)
 
-    def _keys(self) -> Iterator[Key]:
-        after = 0
+    def _listed(self, page: Callable[[StoreReader, Any, int, int], list[Any]], last: Any) -> Iterator[Any]:
+        """All rows, read in pages. page: returns rows of a reader after the last one, given the time and their number."""
         while True:
             with self._readers.reading() as reader:
-                page = reader.documents.page(after, clock.now_ms(), limits.LISTED_PAGE)
-            if not page:
+                rows = page(reader, last, clock.now_ms(), limits.LISTED_PAGE)
+            if not rows:
                 return
-            yield from [row[1] for row in page]
-            after = page[-1][0]
+            yield from rows
+            last = rows[-1]
 
     def export_fingerprints(self, path: str | bytes | os.PathLike[str]) -> int:
         """Write keys and fingerprints of the visible documents to a new Parquet file, in insertion order. Returns their number.

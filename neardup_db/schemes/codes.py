@@ -141,11 +141,7 @@ def array_rows(codes: Array, bits: int) -> Iterable[Any]:
 
 def plan_state(plan: plans.Plan) -> dict[str, Any]:
     """The attributes plan, blocks and chunks of a plan."""
-    return {
-        "plan": plan.kind,
-        "blocks": plan.parts if plan.kind == "blocks" else None,
-        "chunks": plan.parts if plan.kind == "chunks" else None,
-    }
+    return {"plan": plan.kind, "blocks": None, "chunks": None} | ({plan.kind: plan.parts} if plan.parts else {})
 
 
 def distance_of(value: Any, bits: int) -> int:
