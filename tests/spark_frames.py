@@ -76,7 +76,7 @@ def in_order(texts: dict[int, str], keep: str) -> list[int]:
     return sorted(texts, key=order[keep])
 
 
-def kept_by_hand(texts: dict[int, str], order: list[int], scheme: MinHash) -> set[int]:
+def by_hand(texts: dict[int, str], order: list[int], scheme: MinHash) -> set[int]:
     """The first independent set of the graph of all matching pairs of an index, in an order."""
     with indexed(texts.items(), scheme, BY_WORD) as index:
         pairs = [(pair.key_a, pair.key_b) for pair in index.pairs()]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from neardup_db import BinaryCode, Index, MinHash, clock
+from neardup_db import Index, MinHash, clock
 from neardup_db.cli.app import main
 
 TEXT = "the quick brown fox jumps over the lazy dog"
@@ -27,12 +27,6 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def texts() -> Any:
     with Index(":memory:", MinHash()) as index:
-        yield index
-
-
-@pytest.fixture
-def codes() -> Any:
-    with Index(":memory:", BinaryCode(bits=64, max_distance=3)) as index:
         yield index
 
 

@@ -14,19 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spark_frames import (
-    BY_WORD,
-    SCHEME,
-    chained,
-    clusters_in,
-    clusters_of,
-    edited,
-    frame,
-    in_order,
-    indexed,
-    kept_by_hand,
-    synthetic,
-)
+from spark_frames import BY_WORD, SCHEME, by_hand, chained, clusters_in, clusters_of, edited, frame, in_order, indexed, synthetic
 from support import components as components_of
 
 from neardup_db import (
@@ -216,7 +204,7 @@ def test_a_row_goes_only_if_it_matches_a_row_that_stays(
     kept = {row.id for row in found}
     with Index(":memory:", SCHEME.with_exact(True), text=BY_WORD) as index:
         index.add_many(((key, texts[key]) for key in order), only_new=True)
-        assert kept == set(index) == kept_by_hand(texts, order, SCHEME)
+        assert kept == set(index) == by_hand(texts, order, SCHEME)
     rows = spark.read.parquet(f"file:{tmp_path}/day/duplicates").collect()
     assert {row.key for row in rows if row.duplicate_of is not None} == set(texts) - kept
     sets = {key: set(text.split()) for key, text in texts.items()}
