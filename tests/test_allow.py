@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 from commands import outcome as run
+from load import run_threads
 from support import CASES, SETS, WORDS, keys
 from support import cluster_keys as clusters
 
@@ -108,9 +109,7 @@ def test_other_objects_and_threads_see_it_at_once(tmp_path: Path) -> None:
     with Index(path, SETS, text=WORDS) as one, Index(path) as other:
         one.add("a", REPLY)
         assert keys(other.query(REPLY)) == ["a"]
-        thread = threading.Thread(target=one.allow, args=(REPLY,))
-        thread.start()
-        thread.join()
+        run_threads(partial(one.allow, REPLY))
         assert other.query(REPLY) == [] and other.add("b", REPLY) == []
         one.disallow(REPLY)
         assert keys(other.query(REPLY)) == ["a", "b"] and keys(other.add("c", REPLY)) == ["a", "b"]

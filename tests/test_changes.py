@@ -8,12 +8,14 @@ import random
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from by_hand import damage
 from commands import outcome as run
+from load import run_threads
 from support import SETS, WORDS
 from test_dismiss import numbers
 
@@ -162,36 +164,28 @@ def test_following_while_others_write(limit: int) -> None:
 def test_following_while_threads_write(path: Path) -> None:
     """Followers on threads and by another object see whole transactions, and none is missed."""
     with Index(path, SETS, text=WORDS, durability="normal") as index, Index(path, durability="normal") as other:
-        done = threading.Event()
-        errors: list[BaseException] = []
+        done, followers = threading.Event(), [Follower(), Follower()]
 
         def write(number: int) -> None:
             rng = random.Random(number)
             for n in range(60):
                 with index.transaction():
-                    index.add((number, n)[1] + 1000 * number, f"oak elm w{rng.randrange(5)}")
+                    index.add(n + 1000 * number, f"oak elm w{rng.randrange(5)}")
                     index.add(f"{number} {n}", f"oak elm w{rng.randrange(5)}")
                 if rng.random() < 0.4:
                     index.delete(f"{number} {n}")
 
-        def follow(source: Index, follower: Follower) -> None:
+        def write_all() -> None:
             try:
-                while not done.is_set():
-                    follower.follow(source, 50)
-            except BaseException as error:
-                errors.append(error)
+                run_threads(*(partial(write, number) for number in range(2)))
+            finally:
+                done.set()
 
-        followers = [Follower(), Follower()]
-        reading = [threading.Thread(target=follow, args=pair) for pair in zip((index, other), followers, strict=True)]
-        writing = [threading.Thread(target=write, args=(n,)) for n in range(2)]
-        for thread in (*reading, *writing):
-            thread.start()
-        for thread in writing:
-            thread.join()
-        done.set()
-        for thread in reading:
-            thread.join()
-        assert errors == []
+        def follow(source: Index, follower: Follower) -> None:
+            while not done.is_set():
+                follower.follow(source, 50)
+
+        run_threads(write_all, partial(follow, index, followers[0]), partial(follow, other, followers[1]))
         for follower in followers:
             follower.follow(index)
             assert follower.numbers == numbers(index) and follower.again == 0

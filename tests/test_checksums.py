@@ -7,12 +7,12 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import apsw
 import pytest
 from disks import copy_files
+from load import run_threads
 from support import SETS, SOON, WORDS, sqlite_shell
 
 from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, MismatchError, NearDupError, ParameterError
@@ -201,9 +201,7 @@ def test_damage_while_it_is_open_is_met_by_readers_too(path: Path) -> None:
 
         for _ in range(2):
             with index.transaction():
-                thread = Thread(target=ask)
-                thread.start()
-                thread.join()
+                run_threads(ask)
             for place in range(PAGE + 700, path.stat().st_size, PAGE):
                 flip(path, place)
             index.connection.execute("PRAGMA user_version = 1")  # readers drop what they remember

@@ -8,12 +8,13 @@ import sqlite3
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreter import interpreter
-from load import in_child, run_threads, story
+from load import in_another_thread, in_child, run_threads, story
 from test_read_only_and_closed import CLOSED, CODE_CALLS
 
 from neardup_db import ClosedError, Index, MinHash, NearDupError, limits
@@ -47,28 +48,16 @@ def test_a_child_is_refused_at_once(tmp_path: Path, state: str) -> None:
     """Whatever the parent's threads are doing at the fork, every call of the child raises ClosedError, and none waits."""
     with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
         index.add("a", story(1))
-        leave = threading.Event()
-
-        def stay(context: Any, entered: threading.Event) -> None:
-            with context:
-                entered.set()
-                leave.wait()
-
         contexts: dict[str, list[Any]] = {
             "idle": [],
             "in use by a thread": [index._readers.reading()],
             "readers in use": [index._readers.reading() for _ in range(3)],
             "in a transaction": [index.transaction()],
         }
-        events = [threading.Event() for _ in contexts[state]]
-        threads = [threading.Thread(target=stay, args=one) for one in zip(contexts[state], events, strict=True)]
-        for thread, event in zip(threads, events, strict=True):
-            thread.start()
-            event.wait()
-        assert in_child(lambda: refusals(index)) == ""
-        leave.set()
-        for thread in threads:
-            thread.join()
+        with ExitStack() as stack:
+            for context in contexts[state]:
+                stack.enter_context(in_another_thread(context))
+            assert in_child(lambda: refusals(index)) == ""
         index.add("b", story(2))
         assert list(index) == ["a", "b"] and index.check().problems == ()
 
@@ -224,12 +213,6 @@ def test_a_child_of_a_fork_in_the_middle_of_a_call_opens_no_index(tmp_path: Path
     """A thread of the parent may have been inside SQLite: the child hears so, with the remedy, and hangs nowhere."""
     path = tmp_path / "index.db"
     with Index(path, MinHash()) as parent:
-        entered, leave = threading.Event(), threading.Event()
-
-        def stay() -> None:
-            with parent.transaction():
-                entered.set()
-                leave.wait()
 
         def child() -> str:
             try:
@@ -238,12 +221,8 @@ def test_a_child_of_a_fork_in_the_middle_of_a_call_opens_no_index(tmp_path: Path
                 return str(error)
             return "opened"
 
-        thread = threading.Thread(target=stay)
-        thread.start()
-        entered.wait()
-        assert "'spawn' or 'forkserver'" in in_child(child)
-        leave.set()
-        thread.join()
+        with in_another_thread(parent.transaction()):
+            assert "'spawn' or 'forkserver'" in in_child(child)
         if not own:
             assert in_child(child) == "opened"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -12,7 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
-from load import in_another_thread, run_threads
+from load import asked_meanwhile, in_another_thread, run_threads
 from merging import TEXTS, documents
 from support import SETS, WORDS, split
 
@@ -159,10 +158,7 @@ def test_one_state_of_the_other(parts: tuple[Index, Index], small_limits: None) 
     def write(done: int) -> None:
         if not wrote:
             b.add("meanwhile", "some words")
-            thread = threading.Thread(target=lambda: b.delete("b5"))
-            thread.start()
-            thread.join(20)
-            assert not thread.is_alive()
+            assert asked_meanwhile(lambda: b.delete("b5")) == [True]
         wrote.append(done)
 
     expected = documents(b)

@@ -7,11 +7,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from load import run_threads
 from standard import MODULE
 
 import neardup_db.store.layout.opening as opening
@@ -61,9 +63,7 @@ def test_a_fingerprint_made_while_another_thread_rebuilds_is_made_again(monkeypa
             result = made(self, *arguments, **options)
             if not rebuilt:
                 rebuilt.append(True)
-                thread = threading.Thread(target=index.rebuild, args=(MinHash(num_perm=32, threshold=0.5, seed=9),))
-                thread.start()
-                thread.join()
+                run_threads(partial(index.rebuild, MinHash(num_perm=32, threshold=0.5, seed=9)))
             return result
 
         monkeypatch.setattr(MinHash, method, first)

@@ -70,13 +70,13 @@ def test_threads_share_an_index_and_the_connection(path: Path) -> None:
             while not done.is_set():
                 assert urls(app) == ["u"]
 
-        reading = threading.Thread(target=read)
-        reading.start()
-        try:
-            run_threads(*(lambda worker=worker: worker.run(25) for worker in workers))
-        finally:
-            done.set()
-            reading.join()
+        def work() -> None:
+            try:
+                run_threads(*(partial(worker.run, 25) for worker in workers))
+            finally:
+                done.set()
+
+        run_threads(work, read)
         assert sorted(number for worker in workers for number in worker.admitted) == list(range(25))
         assert index.check().problems == ()
 
