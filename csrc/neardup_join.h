@@ -21,7 +21,7 @@ typedef enum nd_bucket_mode {
 
 typedef struct nd_bucket_join nd_bucket_join;
 
-/* The caller's callbacks. Any status other than ND_OK ends the join, which returns it. Only ND_BUCKETS_CONNECT uses crowds and
+/* The caller's callbacks. Any status other than ND_OK ends the join, which returns it: the caller's own are negative. Only ND_BUCKETS_CONNECT uses crowds and
  * visibility. */
 typedef struct nd_bucket_reader {
     void *context;
@@ -32,7 +32,7 @@ typedef struct nd_bucket_reader {
     int (*next_crowd)(void *context, const nd_filed *probe, int64_t *crowd);
     /* Hands over the ids of one crowd, the newest first, with nd_bucket_join_take_member, as read_bucket does. */
     int (*read_crowd)(void *context, const nd_filed *probe, int64_t crowd, nd_bucket_join *join);
-    /* The bytes of a fingerprint for comparisons, valid until the next call. A size of 0: the fingerprint was deleted. */
+    /* The stored value of a fingerprint, valid until the next call. A size of 0: the fingerprint was deleted. */
     int (*read_value)(void *context, int64_t id, const uint8_t **bytes, size_t *size);
     int (*is_visible)(void *context, int64_t id, int *visible); /* NULL: all are */
     int (*is_stopped)(void *context);                           /* 1: the join ends with ND_ERROR_STOPPED; NULL: it never does */
@@ -48,13 +48,14 @@ typedef struct nd_bucket_pair {
 /* NULL if memory is out. More than `most` pairs are ND_ERROR_CAPACITY. */
 nd_bucket_join *nd_bucket_join_new(const nd_scheme *scheme, nd_bucket_mode mode, size_t most, const nd_bucket_reader *reader);
 void nd_bucket_join_free(nd_bucket_join *join);
+/* After ND_ERROR_DAMAGED: the id that is out of range, or of the value that the scheme cannot have made. */
+int64_t nd_bucket_join_damaged(const nd_bucket_join *join);
 
 /* ---- a page ------------------------------------------------------------------------------------------------------------- */
 
 void nd_bucket_join_begin(nd_bucket_join *join);
-/* Adds a fingerprint by its stored value and by the bytes that are compared, the same or the hashes of a packed one. Ids ascend. */
-int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size,
-    const uint8_t *bytes, size_t size);
+/* Adds a fingerprint by its stored value. Ids ascend. */
+int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t size);
 int nd_bucket_join_is_full(const nd_bucket_join *join);
 
 /* A table of bands or of selected hashes, whose fingerprints look up the keys that they are filed under, may be read once instead:
@@ -75,7 +76,6 @@ int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *
 
 /* ---- rows that the caller hands over ---------------------------------------------------------------------------------------- */
 
-/* ND_ERROR_DAMAGED: an id out of range. */
 int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id);
 int nd_bucket_join_take_entries(nd_bucket_join *join, const nd_entries *entries);
 int nd_bucket_join_take_member(nd_bucket_join *join, int64_t id);

@@ -166,8 +166,8 @@ def test_similarity_of_stored_values(db: apsw.Connection) -> None:
     assert db.execute(sql, ("b", None, pack([1]))).fetchall() == [(None,)]
     rows = db.execute("SELECT neardup_similarity(i, ?, ?) FROM (SELECT 'c' AS i UNION ALL SELECT 'c')", (b"ab", b"ab")).fetchall()
     assert rows == [(1.0,), (1.0,)]
-    assert "no fingerprint" in refused(db, sql, "c", b"abc", b"ab")
-    assert "no fingerprint" in refused(db, sql, "b", pack([2, 1]), pack([1]))
+    assert "wrong length or order" in refused(db, sql, "c", b"abc", b"ab")
+    assert "wrong length or order" in refused(db, sql, "b", pack([2, 1]), pack([1]))
     assert "two texts, or two fingerprints" in refused(db, sql, "c", "ab", b"ab")
     assert "two texts, or two fingerprints" in refused(db, sql, "b", b"ab", 5)
     assert 'no index named "none"' in refused(db, sql, "none", b"ab", b"ab")

@@ -15,13 +15,15 @@ static inline int nd_reserve(void *buffer, size_t *capacity, size_t needed, size
     return needed <= *capacity ? ND_OK : nd_grow(buffer, capacity, needed, item_size);
 }
 
-/* A list that grows: ND_ROOM makes room for so many. */
+/* A list that grows: ND_ROOM makes room for so many, ND_PUSH adds one. */
 #define ND_LIST(type)                                                                                                            \
     struct {                                                                                                                     \
         type *at;                                                                                                                \
         size_t count, capacity;                                                                                                  \
     }
 #define ND_ROOM(list, needed) nd_reserve(&(list).at, &(list).capacity, (needed), sizeof *(list).at)
+#define ND_PUSH(list, item)                                                                                                      \
+    (ND_ROOM(list, (list).count + 1) == ND_OK ? (void)((list).at[(list).count++] = (item)), ND_OK : ND_ERROR_MEMORY)
 
 /* ---- sorting ----------------------------------------------------------------------------------------------------------- */
 

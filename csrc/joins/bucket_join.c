@@ -28,7 +28,15 @@ void nd_bucket_join_free(nd_bucket_join *join)
 {
     if (join == NULL)
         return;
-    nd_bucket_free_page(join);
+    nd_verifier_release(&join->verifier);
+    nd_filing_free(join->probes);
+    free(join->numbers.at);
+    free(join->items.at);
+    free(join->arena.at);
+    free(join->rows.members.at);
+    free(join->kept.numbers.at);
+    free(join->kept.values.at);
+    free(join->kept.arena.at);
     nd_components_free(join->components);
     free(join->members.at);
     free(join->others.at);
@@ -39,23 +47,27 @@ void nd_bucket_join_free(nd_bucket_join *join)
     free(join->parts.at);
     free(join->links.at);
     nd_rare_sets_free(join->rare);
-    nd_bucket_free_windows(join);
+    free(join->company.at);
+    free(join->windows.at);
+    free(join->open.at);
     free(join->candidates.at);
     free(join->pairs.at);
     free(join);
+}
+
+int64_t nd_bucket_join_damaged(const nd_bucket_join *join)
+{
+    return join->damaged;
 }
 
 /* ---- buckets of ids -------------------------------------------------------------------------------------------------------- */
 
 int nd_bucket_join_take_id(nd_bucket_join *join, int64_t id)
 {
-    if (!nd_bucket_holds(id))
-        return ND_ERROR_DAMAGED;
+    ND_TRY(nd_bucket_check_id(join, id));
     if (join->mode == ND_BUCKETS_ALL && id < join->items.at[0].id)
         return ND_OK; /* nothing of the page asks it: such pairs come from other ranges */
-    ND_TRY(ND_ROOM(join->others, join->others.count + 1));
-    join->others.at[join->others.count++] = (uint64_t)id;
-    return ND_OK;
+    return ND_PUSH(join->others, (uint64_t)id);
 }
 
 static int add_all_candidates(nd_bucket_join *join)
@@ -182,9 +194,7 @@ int nd_bucket_join_add_row(nd_bucket_join *join, int64_t group_id, int64_t key, 
         join->rows.next_id = id;
     if (id < join->rows.first_id || id > join->rows.last_id)
         return ND_OK;
-    ND_TRY(ND_ROOM(join->rows.members, join->rows.members.count + 1));
-    join->rows.members.at[join->rows.members.count++] = (uint64_t)id;
-    return ND_OK;
+    return ND_PUSH(join->rows.members, (uint64_t)id);
 }
 
 int nd_bucket_join_end_rows(nd_bucket_join *join, int64_t *next_id)
@@ -225,8 +235,7 @@ static int meet_entries(nd_bucket_join *join, size_t number, const nd_entries *e
     while (count > 0) {
         int64_t other = nd_entries_id(entries, join->places.at[--count]);
         join->near = entries->codes + join->places.at[count] * entries->code_size;
-        if (!nd_bucket_holds(other))
-            return ND_ERROR_DAMAGED;
+        ND_TRY(nd_bucket_check_id(join, other));
         if (nd_bucket_asks(join, item, other))
             ND_TRY(join->meet(join, number, other));
     }
@@ -347,9 +356,8 @@ int nd_bucket_join_run(nd_bucket_join *join)
         probe = next;
         join->members.count = 0;
         do {
-            ND_TRY(ND_ROOM(join->members, join->members.count + 1));
-            join->members.at[join->members.count++] = next.item;
-            __builtin_prefetch(&join->items.at[join->members.at[join->members.count - 1]]);
+            ND_TRY(ND_PUSH(join->members, next.item));
+            __builtin_prefetch(&join->items.at[next.item]);
             more = nd_filing_next(join->probes, &next);
         } while (more == ND_OK && same_probe(&probe, &next));
         ND_TRY(codes ? join_codes(join, &probe) : read_ids(join, &probe));

@@ -127,8 +127,7 @@ int nd_bucket_connect(nd_bucket_join *join, int64_t key)
 
 int nd_bucket_join_take_member(nd_bucket_join *join, int64_t id)
 {
-    if (!nd_bucket_holds(id))
-        return ND_ERROR_DAMAGED;
+    ND_TRY(nd_bucket_check_id(join, id));
     if (id < join->asker->id)
         ND_TRY(nd_bucket_try(join, join->asker, id, &join->matched));
     return join->matched ? ND_DONE : ND_OK;

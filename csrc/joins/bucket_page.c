@@ -18,14 +18,6 @@ nd_bucket_item *nd_bucket_find_item(const nd_bucket_join *join, int64_t id)
     return low < join->items.count && join->items.at[low].id == id ? &join->items.at[low] : NULL;
 }
 
-static int add_item(nd_bucket_join *join, int64_t id)
-{
-    ND_TRY(ND_ROOM(join->items, join->items.count + 1));
-    nd_bucket_item *item = &join->items.at[join->items.count++];
-    *item = (nd_bucket_item){.id = id, .visible = 1};
-    return join->mode == ND_BUCKETS_CONNECT ? nd_bucket_look(join, id, &item->visible) : ND_OK;
-}
-
 /* Bytes begin at multiples of 8. */
 static int put_bytes(nd_bucket_join *join, nd_bucket_item *item, const uint8_t *bytes, size_t size)
 {
@@ -39,13 +31,22 @@ static int put_bytes(nd_bucket_join *join, nd_bucket_item *item, const uint8_t *
     return ND_OK;
 }
 
+/* What is compared of a fingerprint, valid until the next call; a size of 0: it was deleted. */
+static int read_value(nd_bucket_join *join, int64_t id, const uint8_t **bytes, size_t *size)
+{
+    int status = join->reader.read_value(join->reader.context, id, bytes, size);
+    if (status == ND_OK && *size > 0)
+        status = nd_read_value(&join->scheme, &join->numbers, bytes, size);
+    return status == ND_ERROR_DAMAGED ? nd_bucket_note_damage(join, id) : status;
+}
+
 int nd_bucket_load(nd_bucket_join *join, nd_bucket_item *item)
 {
     const uint8_t *bytes;
     size_t size;
     if (item->loaded)
         return ND_OK;
-    ND_TRY(join->reader.read_value(join->reader.context, item->id, &bytes, &size));
+    ND_TRY(read_value(join, item->id, &bytes, &size));
     return put_bytes(join, item, bytes, size);
 }
 
@@ -77,12 +78,19 @@ void nd_bucket_join_begin(nd_bucket_join *join)
     nd_filing_begin(join->probes, &join->scheme, 1);
 }
 
-int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t value_size,
-    const uint8_t *bytes, size_t size)
+int nd_bucket_join_add(nd_bucket_join *join, int64_t id, int64_t group_id, const uint8_t *value, size_t size)
 {
-    ND_TRY(nd_filing_add(join->probes, group_id, id, 0, value, value_size));
-    ND_TRY(add_item(join, id));
-    return put_bytes(join, &join->items.at[join->items.count - 1], bytes, size);
+    int status = nd_filing_add(join->probes, group_id, id, 0, value, size);
+    if (status == ND_OK)
+        status = nd_unpack(&join->scheme, &join->numbers, &value, &size);
+    if (status != ND_OK)
+        return status == ND_ERROR_DAMAGED ? nd_bucket_note_damage(join, id) : status;
+    ND_TRY(ND_ROOM(join->items, join->items.count + 1));
+    nd_bucket_item *item = &join->items.at[join->items.count++];
+    *item = (nd_bucket_item){.id = id, .visible = 1};
+    if (join->mode == ND_BUCKETS_CONNECT)
+        ND_TRY(nd_bucket_look(join, id, &item->visible));
+    return put_bytes(join, item, value, size);
 }
 
 int nd_bucket_join_next_key(const nd_bucket_join *join, size_t *place, int64_t *key, int64_t *group_id)
@@ -117,7 +125,7 @@ static int keep_value(nd_bucket_join *join, nd_compared *out)
         out->size = join->kept.values.at[number].size;
         return ND_OK;
     }
-    ND_TRY(join->reader.read_value(join->reader.context, out->id, &out->bytes, &out->size));
+    ND_TRY(read_value(join, out->id, &out->bytes, &out->size));
     if (join->kept.arena.count + out->size > ND_KEPT_BYTES) {
         nd_newest_clear(&join->kept.numbers);
         join->kept.values.count = join->kept.arena.count = 0;
@@ -140,17 +148,5 @@ int nd_bucket_read(nd_bucket_join *join, int64_t id, int keep, nd_compared *out)
     *out = item != NULL && item->loaded ? nd_bucket_compared(join, item) : (nd_compared){.id = id};
     if (out->bytes != NULL)
         return ND_OK;
-    return keep ? keep_value(join, out) : join->reader.read_value(join->reader.context, id, &out->bytes, &out->size);
-}
-
-void nd_bucket_free_page(nd_bucket_join *join)
-{
-    free(join->items.at);
-    free(join->arena.at);
-    nd_filing_free(join->probes);
-    free(join->rows.members.at);
-    free(join->kept.numbers.at);
-    free(join->kept.values.at);
-    free(join->kept.arena.at);
-    nd_verifier_release(&join->verifier);
+    return keep ? keep_value(join, out) : read_value(join, id, &out->bytes, &out->size);
 }

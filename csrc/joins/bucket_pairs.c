@@ -152,7 +152,5 @@ int nd_bucket_add_candidate(nd_bucket_join *join, size_t item, int64_t other)
         if (2 * join->candidates.count > ND_CANDIDATES_MAX)
             ND_TRY(nd_bucket_drain(join));
     }
-    ND_TRY(ND_ROOM(join->candidates, join->candidates.count + 1));
-    join->candidates.at[join->candidates.count++] = (uint64_t)other << ND_ITEM_BITS | item;
-    return ND_OK;
+    return ND_PUSH(join->candidates, (uint64_t)other << ND_ITEM_BITS | item);
 }

@@ -52,6 +52,8 @@ struct nd_bucket_join {
     nd_bucket_mode mode;
     size_t most;
     nd_bucket_reader reader;
+    int64_t damaged;    /* the fingerprint of ND_ERROR_DAMAGED */
+    nd_numbers numbers; /* of the packed value that was read last */
 
     /* The page. */
     ND_LIST(nd_bucket_item) items; /* by id */
@@ -112,10 +114,16 @@ struct nd_bucket_join {
     ND_LIST(nd_bucket_pair) pairs;
 };
 
-/* Ids leave room for the number of an item. */
-static inline int nd_bucket_holds(int64_t id)
+static inline int nd_bucket_note_damage(nd_bucket_join *join, int64_t id)
 {
-    return id >= 0 && id < (int64_t)1 << (63 - ND_ITEM_BITS);
+    join->damaged = id;
+    return ND_ERROR_DAMAGED;
+}
+
+/* Ids leave room for the number of an item. */
+static inline int nd_bucket_check_id(nd_bucket_join *join, int64_t id)
+{
+    return id >= 0 && id < (int64_t)1 << (63 - ND_ITEM_BITS) ? ND_OK : nd_bucket_note_damage(join, id);
 }
 
 /* Whether a pair is this item's to find. */
@@ -168,7 +176,6 @@ void nd_bucket_forget(nd_bucket_join *join);
 int nd_bucket_take(nd_bucket_join *join, nd_bucket_item *item, nd_compared *out);
 /* The bytes of any fingerprint, valid until the next call; with `keep`, until another value is kept. */
 int nd_bucket_read(nd_bucket_join *join, int64_t id, int keep, nd_compared *out);
-void nd_bucket_free_page(nd_bucket_join *join);
 
 /* bucket_pairs.c */
 
@@ -194,7 +201,6 @@ int nd_bucket_by_rare(nd_bucket_join *join, size_t first_member);
 
 /* Marks the texts of a bucket that share a window. Without a threshold it connects them, too. */
 int nd_bucket_connect_windows(nd_bucket_join *join, int64_t key);
-void nd_bucket_free_windows(nd_bucket_join *join);
 
 /* bucket_large.c */
 

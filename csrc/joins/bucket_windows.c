@@ -130,10 +130,3 @@ int nd_bucket_connect_windows(nd_bucket_join *join, int64_t key)
     nd_scratch_free(&scratch);
     return status;
 }
-
-void nd_bucket_free_windows(nd_bucket_join *join)
-{
-    free(join->company.at);
-    free(join->windows.at);
-    free(join->open.at);
-}

@@ -15,10 +15,6 @@
 
 #define PLANES_MAX 4
 
-typedef struct mask {
-    uint64_t bits, radius;
-} mask;
-
 typedef struct code_join {
     const uint8_t *codes;
     size_t count, bits, size, distance;
@@ -26,7 +22,6 @@ typedef struct code_join {
     nd_join_plan plan;
     size_t planes; /* words of a code that are compared first; the whole code where bits <= 64 */
     nd_join_table table;
-    mask masks[64]; /* the table's spans where bits <= 64 */
     size_t key_bits, part_bits;
     nd_record *parts; /* part after part: key = first word of the code, item = key of the bucket << 32 | which code */
     size_t part_ends[1 << ND_JOIN_PARTS];
@@ -147,11 +142,14 @@ static void fill_buckets(const code_join *join, size_t part, size_t start, uint3
 
 /* ---- pairs of a table ------------------------------------------------------------------------------------------------------------ */
 
-static int met_in_masks(const code_join *join, uint64_t difference)
+/* Of codes of 64 bits at most, by the differing bits. */
+static int met_in_word(const code_join *join, uint64_t difference)
 {
+    difference <<= 64 - join->bits;
     for (size_t i = 0; i < join->table.count; i++) {
-        uint64_t differing = difference & join->masks[i].bits, radius = join->masks[i].radius;
-        int met = differing == 0 || (radius > 0 && (uint64_t)__builtin_popcountll(differing) <= radius);
+        const nd_span *span = &join->table.spans[i];
+        const uint64_t differing = span->width == 0 ? 0 : difference << span->at >> (64 - span->width);
+        const int met = differing == 0 || (span->radius > 0 && (size_t)__builtin_popcountll(differing) <= span->radius);
         if (met != (i == 0))
             return 0;
     }
@@ -191,7 +189,7 @@ static size_t keep_own(const code_join *join, uint64_t *found, size_t count)
         if (join->split != ND_NO_SPLIT && (a < join->split) == (b < join->split))
             continue;
         if (join->bits <= 64) {
-            kept += (size_t)met_in_masks(join, join->in_buckets[row] ^ join->in_buckets[column]);
+            kept += (size_t)met_in_word(join, join->in_buckets[row] ^ join->in_buckets[column]);
         } else {
             const uint8_t *left = join->codes + a * join->size, *right = join->codes + b * join->size;
             kept += met_in_spans(join, left, right) && kernels->hamming(left, right, join->size) <= join->distance;
@@ -218,15 +216,6 @@ static int join_buckets(code_join *join, size_t row, size_t row_end, size_t colu
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------------------ */
-
-static void make_masks(code_join *join)
-{
-    for (size_t i = 0; i < join->table.count; i++) {
-        const nd_span *span = &join->table.spans[i];
-        uint64_t ones = span->width == 0 ? 0 : UINT64_MAX >> (64 - span->width);
-        join->masks[i] = (mask){span->width == 0 ? 0 : ones << (join->bits - span->at - span->width), span->radius};
-    }
-}
 
 /* Pairs within one bucket: part by part. */
 static int join_within(code_join *join)
@@ -284,8 +273,6 @@ static int join_table(code_join *join)
     ND_TRY(reserve_buckets(join, (size_t)1 << (radius == 0 ? join->key_bits - join->part_bits : join->key_bits)));
     if (join->flip_count > 1)
         ND_TRY(nd_neighbours(0, join->key_bits, radius, join->flips, join->flip_count, &join->flip_count));
-    if (join->bits <= 64)
-        make_masks(join);
     fill_parts(join);
     return radius == 0 ? join_within(join) : join_between(join);
 }

@@ -97,6 +97,13 @@ static const uint8_t *value_of(const nd_deduplicator *deduplicator, uint32_t rec
     return deduplicator->values.at + start;
 }
 
+/* What is compared of a record that stays, valid until the next one. */
+static int read_kept(nd_deduplicator *deduplicator, uint32_t record, const uint8_t **bytes, size_t *size)
+{
+    *bytes = value_of(deduplicator, record, size);
+    return nd_unpack(&deduplicator->scheme, &deduplicator->numbers[1], bytes, size);
+}
+
 /* The threshold that a better match has to reach. */
 static double bound_of(void *context)
 {
@@ -108,8 +115,7 @@ static double bound_of(void *context)
 static int compare(nd_deduplicator *deduplicator, uint32_t record, nd_verdict *verdict)
 {
     nd_compared other = {.id = deduplicator->kept.at[record].number};
-    other.bytes = value_of(deduplicator, record, &other.size);
-    ND_TRY(nd_unpack(&deduplicator->scheme, &deduplicator->numbers[1], &other.bytes, &other.size));
+    ND_TRY(read_kept(deduplicator, record, &other.bytes, &other.size));
     return nd_verify(&deduplicator->verifier, deduplicator->own, other, bound_of(deduplicator), verdict);
 }
 
@@ -162,13 +168,6 @@ static int meet(nd_deduplicator *deduplicator, uint32_t record, int shared)
 static int meet_rare(void *context, int64_t record)
 {
     return meet(context, (uint32_t)record, 0);
-}
-
-/* What is compared of a record that stays, valid until the next one. */
-static int read_kept(nd_deduplicator *deduplicator, uint32_t record, const uint8_t **bytes, size_t *size)
-{
-    *bytes = value_of(deduplicator, record, size);
-    return nd_unpack(&deduplicator->scheme, &deduplicator->numbers[1], bytes, size);
 }
 
 static int add_rare(nd_deduplicator *deduplicator, uint32_t record)
@@ -357,9 +356,7 @@ static int begin(nd_deduplicator *deduplicator, const uint8_t *value, size_t siz
     deduplicator->verifier.last = deduplicator->count; /* of two texts this one is indexed */
     deduplicator->group_id = group_id;
     deduplicator->max_distance = (uint64_t)scheme->max_distance;
-    return scheme->evidence == ND_EVIDENCE_PACKED
-               ? nd_unpack(scheme, &deduplicator->numbers[0], &deduplicator->own.bytes, &deduplicator->own.size)
-               : nd_scheme_value_check(scheme, value, size);
+    return nd_read_value(scheme, &deduplicator->numbers[0], &deduplicator->own.bytes, &deduplicator->own.size);
 }
 
 static int decide(nd_deduplicator *deduplicator, const uint8_t *value, size_t size, int64_t group_id)

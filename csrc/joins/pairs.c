@@ -48,10 +48,7 @@ int nd_pairs_add(nd_pairs *pairs, uint64_t key, double similarity)
 
 static unsigned bits_of(uint64_t number)
 {
-    unsigned bits = 0;
-    for (; number > 0; number >>= 1)
-        bits++;
-    return bits;
+    return number == 0 ? 0 : 64 - (unsigned)__builtin_clzll(number);
 }
 
 /* ids have the size of records, and twice that of keys: they are the second room of the sort, and both results are written over

@@ -19,15 +19,11 @@ enum { CLASSES = 256 };
 /* Set in a record of a value that is filed, and not only sought. */
 #define FILED ((uint64_t)1 << 31)
 
-typedef struct class_table {
-    uint8_t *classes;
-    unsigned shift;
-} class_table;
-
 typedef struct list_builder {
     const nd_sets *sets;
     double threshold;
-    class_table counters;
+    uint8_t *classes;   /* how rare the values of a slot are */
+    unsigned shift;     /* of a slot */
     uint8_t *own;       /* the class of each value of a set */
     uint32_t *order;    /* the value in each place of a set */
     nd_record *records; /* the value * SPREAD, and set << 32 | FILED or 0 | which of the set's entries */
@@ -55,9 +51,9 @@ static inline void count_up(uint8_t *count, uint64_t *random)
     }
 }
 
-static size_t slot_of(const class_table *counters, uint64_t value)
+static size_t slot_of(unsigned shift, uint64_t value)
 {
-    return (size_t)(value * SPREAD >> counters->shift);
+    return (size_t)(value * SPREAD >> shift);
 }
 
 static int is_later(const nd_sets *sets, size_t set)
@@ -75,7 +71,7 @@ static void count_collection(const list_builder *build, int later, const uint8_t
             continue;
         const uint64_t *values = nd_sets_values(sets, s);
         for (size_t i = 0; i < sets->lengths[s]; i++) {
-            size_t slot = slot_of(&build->counters, values[i]);
+            size_t slot = slot_of(build->shift, values[i]);
             if (only == NULL || only[slot] != 0)
                 count_up(&classes[slot], &random);
         }
@@ -94,14 +90,14 @@ static int count_values(list_builder *build)
     unsigned bits = 10;
     while (((uint64_t)1 << bits) < 2 * (uint64_t)totals[later])
         bits++;
-    build->counters.shift = 64 - bits;
-    build->counters.classes = calloc((size_t)1 << bits, 1);
-    if (build->counters.classes == NULL)
+    build->shift = 64 - bits;
+    build->classes = calloc((size_t)1 << bits, 1);
+    if (build->classes == NULL)
         return ND_ERROR_MEMORY;
-    count_collection(build, later, NULL, build->counters.classes);
+    count_collection(build, later, NULL, build->classes);
     if (one)
         return ND_OK;
-    uint8_t *others = calloc((size_t)1 << bits, 1), *classes = build->counters.classes;
+    uint8_t *others = calloc((size_t)1 << bits, 1), *classes = build->classes;
     if (others == NULL)
         return ND_ERROR_MEMORY;
     count_collection(build, !later, classes, others);
@@ -119,12 +115,13 @@ static int count_values(list_builder *build)
  * that is behind the prefix. */
 static size_t order_by_rarity(list_builder *build, const uint64_t *values, size_t length, size_t prefix)
 {
-    const class_table counters = build->counters;
+    const uint8_t *const classes = build->classes;
+    const unsigned shift = build->shift;
     uint8_t *restrict own = build->own;
     uint32_t *restrict order = build->order;
     uint32_t starts[CLASSES] = {0};
     for (size_t i = 0; i < length; i++) {
-        own[i] = counters.classes[slot_of(&counters, values[i])];
+        own[i] = classes[slot_of(shift, values[i])];
         starts[own[i]]++;
     }
     uint32_t alone = starts[1], start = 0;
@@ -237,7 +234,7 @@ static int build_lists(list_builder *build, nd_lists *lists)
     int status = build->own && build->order && lists->starts ? count_values(build) : ND_ERROR_MEMORY;
     if (status == ND_OK)
         status = make_records(build, lists->starts);
-    free(build->counters.classes);
+    free(build->classes);
     if (status != ND_OK || build->record_count == 0)
         return status;
     size_t count = build->record_count;

@@ -311,17 +311,12 @@ static int meet(nd_rare_sets *sets, uint32_t number, const nd_rare_asker *asker)
     return ND_OK;
 }
 
-static int64_t id_of(const nd_rare_sets *sets, uint32_t entry)
-{
-    return sets->sets.at[sets->entries.at[entry].set].id;
-}
-
 /* The present set meets the entries of a list. `mine`: its elements from the list's on. */
 static int meet_list(nd_rare_sets *sets, nd_rare_list *list, size_t mine, const nd_rare_asker *asker)
 {
     const nd_components *components = asker->components;
     const uint32_t newest = list->head;
-    const int64_t root = components == NULL ? 0 : nd_components_find(components, id_of(sets, newest));
+    const int64_t root = components == NULL ? 0 : nd_components_find(components, sets->sets.at[sets->entries.at[newest].set].id);
     int is_settled = components != NULL;
     for (uint32_t at = newest; at != ND_NO_NUMBER; at = sets->entries.at[at].next) {
         const nd_rare_entry *entry = &sets->entries.at[at];

@@ -31,6 +31,12 @@ int nd_unpack(const nd_scheme *scheme, nd_numbers *numbers, const uint8_t **byte
     return ND_OK;
 }
 
+int nd_read_value(const nd_scheme *scheme, nd_numbers *numbers, const uint8_t **bytes, size_t *size)
+{
+    return scheme->evidence == ND_EVIDENCE_PACKED ? nd_unpack(scheme, numbers, bytes, size)
+                                                  : nd_scheme_value_check(scheme, *bytes, *size);
+}
+
 /* Indexes `own` if it was compared last, too, else the other text, which the next ones may be compared with. */
 static int compare_texts(nd_verifier *verifier, nd_compared own, nd_compared other, double *similarity)
 {

@@ -35,5 +35,7 @@ int nd_compares_sets(const nd_scheme *rule);
 int nd_verify(nd_verifier *verifier, nd_compared own, nd_compared other, double bound, nd_verdict *out);
 /* Makes of a stored value what is compared: the hashes of a packed one, else the value itself. */
 int nd_unpack(const nd_scheme *scheme, nd_numbers *numbers, const uint8_t **bytes, size_t *size);
+/* The same of one that was not checked yet; ND_ERROR_DAMAGED if the scheme cannot have made it. */
+int nd_read_value(const nd_scheme *scheme, nd_numbers *numbers, const uint8_t **bytes, size_t *size);
 
 #endif

@@ -7,18 +7,12 @@
 
 const char *nd_type_name(sqlite3_value *value)
 {
-    switch (sqlite3_value_type(value)) {
-    case SQLITE_INTEGER:
-        return "an integer";
-    case SQLITE_FLOAT:
-        return "a real number";
-    case SQLITE_TEXT:
-        return "text";
-    case SQLITE_BLOB:
-        return "a blob";
-    default:
-        return "NULL";
-    }
+    static const char *const names[] = {[SQLITE_INTEGER] = "an integer",
+        [SQLITE_FLOAT] = "a real number",
+        [SQLITE_TEXT] = "text",
+        [SQLITE_BLOB] = "a blob",
+        [SQLITE_NULL] = "NULL"};
+    return names[sqlite3_value_type(value)];
 }
 
 int nd_value_bytes(sqlite3_value *value, const uint8_t **bytes, size_t *size)

@@ -22,14 +22,15 @@ void nd_cache_release(nd_settings_cache *cache)
         sqlite3_reset(cache->watch);
 }
 
-/* Steps the watch statement; 1 where it says what it said when the settings were read. */
-static int still_holds(nd_settings_cache *cache)
+/* Steps the watch statement, and reads what tells whether the settings still hold; 0 if there is nothing. */
+static int look(nd_settings_cache *cache, int64_t *seen)
 {
     if (sqlite3_step(cache->watch) != SQLITE_ROW)
         return 0;
-    return cache->generation == sqlite3_column_int64(cache->watch, 0) &&
-           cache->created_at == sqlite3_column_int64(cache->watch, 1) &&
-           cache->recompiled == sqlite3_stmt_status(cache->watch, SQLITE_STMTSTATUS_REPREPARE, 0);
+    seen[0] = sqlite3_column_int64(cache->watch, 0);
+    seen[1] = sqlite3_column_int64(cache->watch, 1);
+    seen[2] = sqlite3_stmt_status(cache->watch, SQLITE_STMTSTATUS_REPREPARE, 0);
+    return 1;
 }
 
 /* Opens the watch statement on its one row, which holds the transaction, then reads the settings in it. */
@@ -37,31 +38,22 @@ static int read_again(nd_settings_cache *cache, const char *index, char **messag
 {
     nd_cache_clear(cache);
     ND_TRY(nd_index_name_check(index, message));
-    int code = nd_prepare(cache->db, watch_sql, index, &cache->watch);
-    if (code == SQLITE_OK && sqlite3_step(cache->watch) == SQLITE_ROW) {
-        cache->generation = sqlite3_column_int64(cache->watch, 0);
-        cache->created_at = sqlite3_column_int64(cache->watch, 1);
-        cache->recompiled = sqlite3_stmt_status(cache->watch, SQLITE_STMTSTATUS_REPREPARE, 0);
+    if (nd_prepare(cache->db, watch_sql, index, &cache->watch) == SQLITE_OK && look(cache, cache->seen))
         cache->serial++;
-    }
     /* Where the statement failed, this fails for the same reason and says it better. */
     return nd_settings_load(cache->db, index, cache->with_rules, &cache->settings, message);
 }
 
 int nd_cache_open(nd_settings_cache *cache, sqlite3_value *index, char **message)
 {
-    if (sqlite3_value_type(index) != SQLITE_TEXT) {
-        *message = sqlite3_mprintf("the name of an index must be text, not %s", nd_type_name(index));
+    int64_t seen[ND_SEEN];
+    const char *name = nd_index_name(index);
+    if (name == NULL) {
+        *message = sqlite3_mprintf("the name of an index must be text without NUL, not %s", nd_type_name(index));
         return SQLITE_ERROR;
     }
-    const char *name = (const char *)sqlite3_value_text(index);
-    if (name == NULL)
-        return SQLITE_NOMEM;
-    if (strlen(name) != (size_t)sqlite3_value_bytes(index)) {
-        *message = sqlite3_mprintf("the name of an index must not hold NUL");
-        return SQLITE_ERROR;
-    }
-    if (cache->watch != NULL && strcmp(name, cache->settings.index) == 0 && still_holds(cache))
+    if (cache->watch != NULL && strcmp(name, cache->settings.index) == 0 && look(cache, seen) &&
+        memcmp(seen, cache->seen, sizeof seen) == 0)
         return SQLITE_OK;
     int code = read_again(cache, name, message);
     if (code != SQLITE_OK)

@@ -93,6 +93,8 @@ typedef struct nd_settings {
     int allows;       /* whether texts may be allowed, in {index}_allowed */
 } nd_settings;
 
+/* A value as the name of an index; NULL if it is not text without NUL. */
+const char *nd_index_name(sqlite3_value *value);
 /* Only names that pass this go into SQL. */
 int nd_index_name_check(const char *name, char **message);
 /* Reads and checks all settings of an index, its name included. */
@@ -111,16 +113,15 @@ enum nd_kept_statement {
 /* (cache.c) The settings of the index that was asked for last. `watch` reads the two settings that tell whether they
  * still hold; its count of recompilations tells of every change of the schema, so an index dropped and made again is noticed
  * too. It lives in a virtual table, whose xDisconnect finalises it, so it does not keep the connection from closing. */
+#define ND_SEEN 3
 typedef struct nd_settings_cache {
     sqlite3 *db;
     int with_rules;
     sqlite3_stmt *watch;               /* NULL = nothing is held */
     sqlite3_stmt *kept[ND_STATEMENTS]; /* NULL until needed, or while a cursor has it */
     const char *query_name;            /* the verify_*.sql that is in ND_QUERY */
-    int recompiled;
-    int64_t generation;
-    int64_t created_at;
-    int64_t serial; /* of this content; never used twice */
+    int64_t seen[ND_SEEN];             /* generation, created_at, recompilations */
+    int64_t serial;                    /* of this content; never used twice */
     nd_settings settings;
 } nd_settings_cache;
 
@@ -193,6 +194,8 @@ int nd_table_fail_database(nd_table *table, int code);
 int nd_table_fail_status(nd_table *table, int status);
 /* The same of a stored value of `size` bytes that was read. */
 int nd_table_fail_value(nd_table *table, int status, size_t size);
+/* The same of a fingerprint that is damaged. */
+int nd_fail_fingerprint(nd_table *table, int64_t id);
 /* An input that must be a blob, which `name` names. */
 int nd_input_blob(nd_cursor *cursor, int which, const char *name, const uint8_t **bytes, size_t *size);
 /* An integer input within bounds, `fallback` where it was not given. */
@@ -232,8 +235,8 @@ extern const nd_table_spec nd_probe_function, nd_keys_function;                 
 extern const nd_table_spec nd_filing_function, nd_buckets_function;                     /* vtab_filing.c, buckets.c */
 extern const nd_table_spec nd_candidates_function;                                      /* vtab_candidates.c */
 extern const nd_table_spec nd_nearest_function;                                         /* vtab_nearest.c */
-extern const nd_table_spec nd_entries_function, nd_join_function;                       /* vtab_entries.c, vtab_join.c */
-extern const nd_table_spec nd_sought_function;                                          /* vtab_lookup_keys.c */
+extern const nd_table_spec nd_entries_function;                                         /* vtab_entries.c */
+extern const nd_table_spec nd_join_function, nd_sought_function;                        /* vtab_join.c */
 extern const nd_table_spec nd_search_function;                                          /* vtab_search.c */
 extern const nd_table_spec nd_passages_function;                                        /* vtab_passages.c */
 

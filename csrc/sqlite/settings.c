@@ -35,6 +35,12 @@ static int database_error(sqlite3 *db, int code, char **message)
     return code;
 }
 
+const char *nd_index_name(sqlite3_value *value)
+{
+    const char *name = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    return name != NULL && strlen(name) == (size_t)sqlite3_value_bytes(value) ? name : NULL;
+}
+
 int nd_index_name_check(const char *name, char **message)
 {
     size_t size = strlen(name);
@@ -52,29 +58,11 @@ int nd_index_name_check(const char *name, char **message)
 }
 
 /* Whether the index has the table, with this column. */
-static int find_table(sqlite3 *db, const char *index, const char *part, const char *column, int *found)
+static int has_table(sqlite3 *db, const char *index, const char *part, const char *column)
 {
-    char *table = sqlite3_mprintf("%s_%s", index, part);
-    if (table == NULL)
-        return SQLITE_NOMEM;
-    *found = sqlite3_table_column_metadata(db, NULL, table, column, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
-    sqlite3_free(table);
-    return SQLITE_OK;
-}
-
-/* Replaces the message by "no index named" where that is the reason. */
-static int explain_missing(sqlite3 *db, const char *index, int code, char **message)
-{
-    int found;
-    if (code != SQLITE_ERROR)
-        return code;
-    if (find_table(db, index, "setting", "value", &found) != SQLITE_OK)
-        return SQLITE_NOMEM;
-    if (!found) {
-        sqlite3_free(*message);
-        *message = sqlite3_mprintf("no index named \"%s\" in this database", index);
-    }
-    return code;
+    char table[ND_INDEX_NAME_MAX + 16];
+    sqlite3_snprintf(sizeof table, table, "%s_%s", index, part);
+    return sqlite3_table_column_metadata(db, NULL, table, column, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 /* The setting's value, valid until the next one; NULL: there is none. */
@@ -107,8 +95,19 @@ static void wrong_value(setting_rows *rows, const char *name, sqlite3_value *val
                             text == NULL ? "NULL" : text));
 }
 
-static int64_t integer_of(setting_rows *rows, const char *name, sqlite3_value *value, int64_t low, int64_t high)
+/* Whether a scheme may be without a setting: missing or NULL, it is 0 then. */
+enum presence { NEEDED, OPTIONAL };
+
+static int is_absent(enum presence presence, sqlite3_value *value)
 {
+    return presence == OPTIONAL && (value == NULL || sqlite3_value_type(value) == SQLITE_NULL);
+}
+
+static int64_t get_integer(setting_rows *rows, const char *name, enum presence presence, int64_t low, int64_t high)
+{
+    sqlite3_value *value = find_value(rows, name);
+    if (is_absent(presence, value))
+        return 0;
     if (value != NULL && sqlite3_value_type(value) == SQLITE_INTEGER) {
         int64_t number = sqlite3_value_int64(value);
         if (number >= low && number <= high)
@@ -118,21 +117,12 @@ static int64_t integer_of(setting_rows *rows, const char *name, sqlite3_value *v
     return low;
 }
 
-static int64_t get_integer(setting_rows *rows, const char *name, int64_t low, int64_t high)
-{
-    return integer_of(rows, name, find_value(rows, name), low, high);
-}
-
-/* The same where the scheme may not have it: a missing or NULL setting is 0. */
-static int64_t get_optional(setting_rows *rows, const char *name, int64_t low, int64_t high)
+/* The number of a word. A callable of Python is none. */
+static int32_t get_word(setting_rows *rows, const char *name, enum presence presence)
 {
     sqlite3_value *value = find_value(rows, name);
-    return value == NULL || sqlite3_value_type(value) == SQLITE_NULL ? 0 : integer_of(rows, name, value, low, high);
-}
-
-/* The number of a word. A callable of Python is none. */
-static int32_t word_of(setting_rows *rows, const char *name, sqlite3_value *value)
-{
+    if (is_absent(presence, value))
+        return 0;
     const char *text = value != NULL && sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
     const int32_t number = text == NULL ? -1 : nd_setting_number(name, text);
     if (text == NULL)
@@ -148,23 +138,12 @@ static int32_t word_of(setting_rows *rows, const char *name, sqlite3_value *valu
     return number < 0 ? 0 : number;
 }
 
-static int32_t get_word(setting_rows *rows, const char *name)
-{
-    return word_of(rows, name, find_value(rows, name));
-}
-
-static int32_t get_optional_word(setting_rows *rows, const char *name)
-{
-    sqlite3_value *value = find_value(rows, name);
-    return value == NULL || sqlite3_value_type(value) == SQLITE_NULL ? 0 : word_of(rows, name, value);
-}
-
 /* ---- scheme ------------------------------------------------------------------------------------------------------------ */
 
 static void check_versions(setting_rows *rows)
 {
-    int64_t schema = get_integer(rows, "schema_version", 1, INT32_MAX);
-    int64_t algorithm = get_integer(rows, "algorithm_version", 1, INT32_MAX);
+    int64_t schema = get_integer(rows, "schema_version", NEEDED, 1, INT32_MAX);
+    int64_t algorithm = get_integer(rows, "algorithm_version", NEEDED, 1, INT32_MAX);
     if (schema < ND_SCHEMA_VERSION)
         rows_fail(rows, sqlite3_mprintf("index \"%s\" has schema version %lld, which only prereleases of neardup_db read: make a "
                                         "new index from the texts",
@@ -183,23 +162,23 @@ static void build_scheme(setting_rows *rows, nd_scheme *scheme)
 {
     char message[256];
     memset(scheme, 0, sizeof *scheme);
-    scheme->kind = get_word(rows, "scheme");
-    scheme->plan = get_word(rows, "plan");
-    scheme->bits = (int32_t)get_optional(rows, "bits", INT32_MIN, INT32_MAX);
-    scheme->max_distance = (int32_t)get_optional(rows, "max_distance", INT32_MIN, INT32_MAX);
-    scheme->blocks = (int32_t)get_optional(rows, "blocks", INT32_MIN, INT32_MAX);
-    scheme->chunks = (int32_t)get_optional(rows, "chunks", INT32_MIN, INT32_MAX);
-    scheme->num_perm = (int32_t)get_optional(rows, "num_perm", INT32_MIN, INT32_MAX);
-    scheme->bands = (int32_t)get_optional(rows, "bands", INT32_MIN, INT32_MAX);
-    scheme->rows = (int32_t)get_optional(rows, "rows", INT32_MIN, INT32_MAX);
-    scheme->slot_bits = (int32_t)get_optional(rows, "slot_bits", INT32_MIN, INT32_MAX);
-    scheme->k = (int32_t)get_optional(rows, "k", INT32_MIN, INT32_MAX);
-    scheme->shortest = (int32_t)get_optional(rows, "shortest", INT32_MIN, INT32_MAX);
-    scheme->seed = (uint64_t)get_optional(rows, "seed", 0, INT64_MAX);
-    scheme->family = get_optional_word(rows, "family");
-    scheme->evidence = get_optional_word(rows, "evidence");
-    scheme->measure = get_optional_word(rows, "measure");
-    scheme->containment = (int32_t)get_optional(rows, "containment", 0, 1);
+    scheme->kind = get_word(rows, "scheme", NEEDED);
+    scheme->plan = get_word(rows, "plan", NEEDED);
+    scheme->bits = (int32_t)get_integer(rows, "bits", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->max_distance = (int32_t)get_integer(rows, "max_distance", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->blocks = (int32_t)get_integer(rows, "blocks", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->chunks = (int32_t)get_integer(rows, "chunks", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->num_perm = (int32_t)get_integer(rows, "num_perm", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->bands = (int32_t)get_integer(rows, "bands", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->rows = (int32_t)get_integer(rows, "rows", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->slot_bits = (int32_t)get_integer(rows, "slot_bits", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->k = (int32_t)get_integer(rows, "k", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->shortest = (int32_t)get_integer(rows, "shortest", OPTIONAL, INT32_MIN, INT32_MAX);
+    scheme->seed = (uint64_t)get_integer(rows, "seed", OPTIONAL, 0, INT64_MAX);
+    scheme->family = get_word(rows, "family", OPTIONAL);
+    scheme->evidence = get_word(rows, "evidence", OPTIONAL);
+    scheme->measure = get_word(rows, "measure", OPTIONAL);
+    scheme->containment = (int32_t)get_integer(rows, "containment", OPTIONAL, 0, 1);
     sqlite3_value *threshold = find_value(rows, "threshold");
     if (threshold != NULL && sqlite3_value_type(threshold) != SQLITE_NULL) {
         if (sqlite3_value_numeric_type(threshold) != SQLITE_FLOAT && sqlite3_value_type(threshold) != SQLITE_INTEGER)
@@ -213,25 +192,18 @@ static void build_scheme(setting_rows *rows, nd_scheme *scheme)
 
 /* ---- text rules ---------------------------------------------------------------------------------------------------------- */
 
-/* The stop words' bytes one after another, and their sizes. */
 typedef struct stopwords {
-    uint8_t *bytes;
+    sqlite3_str *text; /* one after another */
     size_t *sizes;
-    size_t used;
-    size_t bytes_capacity;
-    size_t count;
-    size_t count_capacity;
+    size_t count, capacity;
 } stopwords;
 
-static int add_stopword(stopwords *words, const void *text, size_t size)
+static int add_stopword(stopwords *words, const char *text, int size)
 {
-    ND_TRY(nd_buffer_reserve((void **)&words->bytes, &words->bytes_capacity, words->used + size, 1));
-    ND_TRY(nd_buffer_reserve((void **)&words->sizes, &words->count_capacity, words->count + 1, sizeof *words->sizes));
-    if (size > 0)
-        memcpy(words->bytes + words->used, text, size);
-    words->used += size;
-    words->sizes[words->count++] = size;
-    return SQLITE_OK;
+    ND_TRY(nd_buffer_reserve((void **)&words->sizes, &words->capacity, words->count + 1, sizeof *words->sizes));
+    words->sizes[words->count++] = (size_t)size;
+    sqlite3_str_append(words->text, text, size);
+    return sqlite3_str_errcode(words->text);
 }
 
 static void read_stopwords(setting_rows *rows, stopwords *words)
@@ -253,8 +225,8 @@ static void read_stopwords(setting_rows *rows, stopwords *words)
             wrong_value(rows, "text.stopwords", json);
             break;
         }
-        const void *text = sqlite3_column_text(statement, 0);
-        code = text == NULL ? SQLITE_NOMEM : add_stopword(words, text, (size_t)sqlite3_column_bytes(statement, 0));
+        const char *text = (const char *)sqlite3_column_text(statement, 0);
+        code = text == NULL ? SQLITE_NOMEM : add_stopword(words, text, sqlite3_column_bytes(statement, 0));
     }
     if (code == SQLITE_ERROR)
         wrong_value(rows, "text.stopwords", json);
@@ -279,26 +251,25 @@ static void set_joiner(setting_rows *rows, nd_rules_spec *spec)
 static void build_rules(setting_rows *rows, int of_tokens, nd_rules **out)
 {
     nd_rules_spec spec;
-    stopwords words;
+    stopwords words = {.text = sqlite3_str_new(rows->db)};
     memset(&spec, 0, sizeof spec);
-    memset(&words, 0, sizeof words);
-    spec.normalize = get_word(rows, "text.normalize");
-    spec.fold = get_word(rows, "text.case");
-    spec.tokens = get_word(rows, "text.tokens");
-    spec.nonword = get_word(rows, "text.nonword");
-    spec.short_text = get_word(rows, "text.short");
-    spec.strip_accents = (int32_t)get_integer(rows, "text.strip_accents", 0, 1);
-    spec.hash = get_word(rows, "text.hash");
-    spec.shingle = (int32_t)get_integer(rows, "text.shingle", 1, 1000);
+    spec.normalize = get_word(rows, "text.normalize", NEEDED);
+    spec.fold = get_word(rows, "text.case", NEEDED);
+    spec.tokens = get_word(rows, "text.tokens", NEEDED);
+    spec.nonword = get_word(rows, "text.nonword", NEEDED);
+    spec.short_text = get_word(rows, "text.short", NEEDED);
+    spec.strip_accents = (int32_t)get_integer(rows, "text.strip_accents", NEEDED, 0, 1);
+    spec.hash = get_word(rows, "text.hash", NEEDED);
+    spec.shingle = (int32_t)get_integer(rows, "text.shingle", NEEDED, 1, 1000);
     if (of_tokens)
         spec.shingle = 1;
-    spec.min_tokens = (int32_t)get_integer(rows, "text.min_tokens", 0, 1000000);
-    spec.hash_seed = (uint64_t)get_integer(rows, "text.hash_seed", 0, INT64_MAX);
-    (void)get_optional_word(rows, "text.filter");
+    spec.min_tokens = (int32_t)get_integer(rows, "text.min_tokens", NEEDED, 0, 1000000);
+    spec.hash_seed = (uint64_t)get_integer(rows, "text.hash_seed", NEEDED, 0, INT64_MAX);
+    (void)get_word(rows, "text.filter", OPTIONAL);
     read_stopwords(rows, &words);
     set_joiner(rows, &spec); /* the last one: its text stays as it is */
     if (rows->code == SQLITE_OK) {
-        spec.stopwords = words.bytes;
+        spec.stopwords = (const uint8_t *)sqlite3_str_value(words.text);
         spec.stopword_sizes = words.sizes;
         spec.stopword_count = words.count;
         int status = nd_rules_new(&spec, out);
@@ -307,7 +278,7 @@ static void build_rules(setting_rows *rows, int of_tokens, nd_rules **out)
         else if (status != ND_OK)
             rows_fail(rows, sqlite3_mprintf("index \"%s\" is damaged: its text rules are out of range", rows->index));
     }
-    sqlite3_free(words.bytes);
+    sqlite3_free(sqlite3_str_finish(words.text));
     sqlite3_free(words.sizes);
 }
 
@@ -326,15 +297,17 @@ int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings
     rows.index = out->index;
     rows.code = nd_prepare(db, "SELECT value FROM {index}_setting WHERE name = ?1", index, &rows.statement);
     if (rows.code != SQLITE_OK)
-        rows.code = explain_missing(db, index, database_error(db, rows.code, &rows.message), &rows.message);
+        (void)database_error(db, rows.code, &rows.message);
+    if (rows.code == SQLITE_ERROR && !has_table(db, index, "setting", "value")) {
+        sqlite3_free(rows.message);
+        rows.message = sqlite3_mprintf("no index named \"%s\" in this database", index);
+    }
     if (rows.code == SQLITE_OK)
         check_versions(&rows);
     if (rows.code == SQLITE_OK)
         build_scheme(&rows, &out->scheme);
-    if (rows.code == SQLITE_OK)
-        rows.code = find_table(db, index, "part", "fingerprint_id", &out->has_parts);
-    if (rows.code == SQLITE_OK)
-        rows.code = find_table(db, index, "allowed", "allowed_at", &out->allows);
+    out->has_parts = has_table(db, index, "part", "fingerprint_id");
+    out->allows = has_table(db, index, "allowed", "allowed_at");
     if (rows.code == SQLITE_OK && with_rules && out->scheme.kind != ND_SCHEME_BINARYCODE)
         build_rules(&rows, out->scheme.kind == ND_SCHEME_PASSAGES, &out->rules);
     sqlite3_value_free(rows.value);

@@ -20,8 +20,8 @@ static int has_rules(const nd_settings *settings)
 static int find(sqlite3_context *context, sqlite3_value *index, int with_rules, const nd_settings **out)
 {
     char *message = NULL;
-    const char *name = sqlite3_value_type(index) == SQLITE_TEXT ? (const char *)sqlite3_value_text(index) : NULL;
-    if (name == NULL || strlen(name) != (size_t)sqlite3_value_bytes(index))
+    const char *name = nd_index_name(index);
+    if (name == NULL)
         return nd_fail(context, "the name of an index must be text without NUL, not %s", nd_type_name(index));
     nd_settings *settings = sqlite3_get_auxdata(context, 0);
     *out = settings;
@@ -47,21 +47,6 @@ static int find(sqlite3_context *context, sqlite3_value *index, int with_rules, 
  *
  * Similarity of two stored fingerprints (blobs), or of two texts, as the scheme of the index measures it. NULL of NULL. */
 
-/* Gives the similarity of two stored fingerprints. */
-static int compare_values(sqlite3_context *context, const nd_settings *settings, const uint8_t *const *bytes, const size_t *sizes)
-{
-    double similarity;
-    int64_t distance;
-    for (int i = 0; i < 2; i++)
-        if (nd_scheme_value_check(&settings->scheme, bytes[i], sizes[i]) != ND_OK)
-            return nd_fail(context, "%lld bytes that are no fingerprint of index \"%s\": wrong length or order",
-                (sqlite3_int64)sizes[i], settings->index);
-    ND_TRY(nd_fail_status(context,
-        nd_scheme_similarity(&settings->scheme, bytes[0], sizes[0], bytes[1], sizes[1], &similarity, &distance)));
-    sqlite3_result_double(context, similarity);
-    return SQLITE_OK;
-}
-
 /* Makes the stored values of two texts in place of these. */
 static int make_values(sqlite3_context *context, const nd_settings *settings, const uint8_t **bytes, size_t *sizes)
 {
@@ -86,6 +71,8 @@ static int sql_similarity(sqlite3_context *context, sqlite3_value **argv)
     const nd_settings *settings;
     const uint8_t *bytes[2];
     size_t sizes[2];
+    double similarity = 0.0;
+    int64_t distance;
     ND_TRY(find(context, argv[0], texts, &settings));
     if (types[0] == SQLITE_NULL || types[1] == SQLITE_NULL)
         return SQLITE_OK;
@@ -96,9 +83,10 @@ static int sql_similarity(sqlite3_context *context, sqlite3_value **argv)
         (void)nd_value_bytes(argv[i + 1], &bytes[i], &sizes[i]);
     if (texts)
         ND_TRY(make_values(context, settings, bytes, sizes));
-    if (!texts || (sizes[0] > 0 && sizes[1] > 0))
-        return compare_values(context, settings, bytes, sizes);
-    sqlite3_result_double(context, 0.0); /* a text without shingles is like nothing */
+    if (!texts || (sizes[0] > 0 && sizes[1] > 0)) /* a text without shingles is like nothing */
+        ND_TRY(nd_fail_status(context,
+            nd_scheme_similarity(&settings->scheme, bytes[0], sizes[0], bytes[1], sizes[1], &similarity, &distance)));
+    sqlite3_result_double(context, similarity);
     return SQLITE_OK;
 }
 

@@ -199,25 +199,15 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
 /* A hash of an input behind that of those before it; NULL is as not given. */
 static uint64_t hash_input(sqlite3_value *input, uint64_t hash)
 {
-    int type = input == NULL ? SQLITE_NULL : sqlite3_value_type(input);
-    uint8_t kind = (uint8_t)type;
-    const uint8_t *bytes = &kind;
-    size_t size = 0;
-    sqlite3_int64 integer;
-    double real;
-    hash = nd_xxh3_64(&kind, 1, hash);
-    if (type == SQLITE_INTEGER) {
-        integer = sqlite3_value_int64(input);
-        bytes = (const uint8_t *)&integer;
-        size = sizeof integer;
-    } else if (type == SQLITE_FLOAT) {
-        real = sqlite3_value_double(input);
-        bytes = (const uint8_t *)&real;
-        size = sizeof real;
-    } else if (type != SQLITE_NULL) {
+    const int type = input == NULL ? SQLITE_NULL : sqlite3_value_type(input);
+    const int is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+    const int64_t number[] = {type, is_number ? sqlite3_value_int64(input) : 0};
+    const double real = is_number ? sqlite3_value_double(input) : 0.0;
+    const uint8_t *bytes = (const uint8_t *)&real;
+    size_t size = sizeof real;
+    if (type == SQLITE_TEXT || type == SQLITE_BLOB)
         (void)nd_value_bytes(input, &bytes, &size);
-    }
-    return nd_xxh3_64(bytes, size, hash);
+    return nd_xxh3_64(bytes, size, nd_xxh3_64((const uint8_t *)number, sizeof number, hash));
 }
 
 /* Of the row among those of all calls: SQLite answers an OR by one call after another, and leaves rows out that it had before. */
@@ -285,6 +275,12 @@ int nd_table_fail_value(nd_table *table, int status, size_t size)
     if (status != ND_ERROR_DAMAGED)
         return nd_table_fail_status(table, status);
     return nd_table_fail(table, "%lld bytes that are no fingerprint of index \"%s\": wrong length or order", (sqlite3_int64)size,
+        table->cache.settings.index);
+}
+
+int nd_fail_fingerprint(nd_table *table, int64_t id)
+{
+    return nd_table_fail(table, "fingerprint %lld of index \"%s\" is damaged: wrong id, hash, length or order", id,
         table->cache.settings.index);
 }
 

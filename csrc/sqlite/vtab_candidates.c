@@ -10,7 +10,9 @@
 
 typedef struct candidates_cursor {
     nd_cursor head;
-    int of_codes;       /* the index; the table's settings may be another index's before the stream has ended */
+    int of_codes; /* the index; the table's settings may be another index's before the stream has ended */
+    const uint8_t *code;
+    size_t code_size;
     nd_keys *keys;      /* of a code: its buckets, each of which is looked at by a statement that ends at its last row */
     size_t key, passes; /* the one that is looked at, and how many there are; else all keys are looked up together */
     sqlite3_stmt *rows;
@@ -18,19 +20,13 @@ typedef struct candidates_cursor {
     int which;      /* of the table's statements for rows, */
     int64_t serial; /* and of the settings that it was made for */
     int64_t most;   /* max_distance */
-    int64_t *seen;  /* a table of what was given out; 0 = a free place, */
+    int64_t *seen;  /* a table of what was given out; 0 = a free place */
     size_t places, seen_count;
-    int seen_zero; /* and this for the id 0 */
     nd_entries entries;
     uint32_t *near; /* places of the near ones among the entries */
     size_t near_room, near_count, next_near;
     int64_t id, distance;
 } candidates_cursor;
-
-static int is_of_codes(const nd_settings *settings)
-{
-    return nd_scheme_is_hamming(&settings->scheme);
-}
 
 /* ---- what was given out ------------------------------------------------------------------------------------------------ */
 
@@ -59,14 +55,9 @@ static int grow_seen(candidates_cursor *cursor)
     return SQLITE_OK;
 }
 
-/* Notes the cursor's id; *is_new is 0 where it was noted before. */
+/* Notes the cursor's id; *is_new is 0 where it was noted before. No fingerprint has the id 0. */
 static int note_seen(candidates_cursor *cursor, int *is_new)
 {
-    if (cursor->id == 0) {
-        *is_new = !cursor->seen_zero;
-        cursor->seen_zero = 1;
-        return SQLITE_OK;
-    }
     if (2 * cursor->seen_count >= cursor->places && grow_seen(cursor) != SQLITE_OK)
         return SQLITE_NOMEM;
     size_t at = place_of(cursor->seen, cursor->places, cursor->id);
@@ -81,25 +72,23 @@ static void forget_seen(candidates_cursor *cursor)
     if (cursor->seen_count > 0)
         memset(cursor->seen, 0, cursor->places * sizeof *cursor->seen);
     cursor->seen_count = 0;
-    cursor->seen_zero = 0;
 }
 
 /* ---- the rows of one key ------------------------------------------------------------------------------------------------- */
 
+static const char codes_sql[] = "SELECT id, group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
 #define ROWS_OF(table, column)                                                                                                   \
     "SELECT b.fingerprint_id FROM neardup_probe('{index}', ?1) AS p CROSS JOIN {index}_" table " AS b "                          \
     "WHERE b." column " = p.low AND b.group_id = ?2"
-
-static const char *rows_sql(const nd_settings *settings, int of_crowd)
-{
-    if (is_of_codes(settings))
-        return "SELECT id, group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
-    if (settings->scheme.plan == ND_PLAN_BANDS)
-        return of_crowd ? ROWS_OF("minhash_band", "bucket") " AND b.crowd = ?3" : ROWS_OF("minhash_band", "bucket");
-    if (settings->scheme.plan == ND_PLAN_WINNOW)
-        return of_crowd ? ROWS_OF("passage_hash", "hash") " AND b.crowd = ?3" : ROWS_OF("passage_hash", "hash");
-    return of_crowd ? ROWS_OF("bottomk_prefix", "hash") " AND b.crowd = ?3" : ROWS_OF("bottomk_prefix", "hash");
-}
+#define ROWS_AND_CROWD(table, column)                                                                                            \
+    {                                                                                                                            \
+        ROWS_OF(table, column), ROWS_OF(table, column) " AND b.crowd = ?3"                                                       \
+    }
+static const char *const rows_sql[][2] = {
+    [ND_PLAN_BANDS] = ROWS_AND_CROWD("minhash_band", "bucket"),
+    [ND_PLAN_PREFIX] = ROWS_AND_CROWD("bottomk_prefix", "hash"),
+    [ND_PLAN_WINNOW] = ROWS_AND_CROWD("passage_hash", "hash"),
+};
 
 /* The table's statement, unless another cursor has it; the cursor has it to itself. */
 static int take_rows(candidates_cursor *cursor)
@@ -110,7 +99,10 @@ static int take_rows(candidates_cursor *cursor)
     cursor->serial = cache->serial;
     cursor->rows = cache->kept[ND_ROWS + cursor->which];
     cache->kept[ND_ROWS + cursor->which] = NULL;
-    return cursor->rows != NULL ? SQLITE_OK : nd_table_prepare(table, rows_sql(&cache->settings, cursor->which), &cursor->rows);
+    if (cursor->rows != NULL)
+        return SQLITE_OK;
+    const char *sql = cursor->of_codes ? codes_sql : rows_sql[cache->settings.scheme.plan][cursor->which];
+    return nd_table_prepare(table, sql, &cursor->rows);
 }
 
 /* Gives the statement back, if the table has still the settings that it was made for. */
@@ -151,17 +143,14 @@ static void end_rows(candidates_cursor *cursor)
 /* The near ones among the entries of the row. Most buckets are one row, the last one that they may have: nothing comes after it. */
 static int read_entries(candidates_cursor *cursor)
 {
-    const uint8_t *code;
-    size_t code_size;
     cursor->near_count = cursor->next_near = 0;
     if (sqlite3_column_int64(cursor->rows, 1) != sqlite3_value_int64(cursor->head.inputs[2]))
         return SQLITE_OK;
-    (void)nd_value_bytes(cursor->head.inputs[1], &code, &code_size);
-    ND_TRY(nd_column_entries(nd_table_of(&cursor->head), cursor->rows, 2, code_size, &cursor->entries));
+    ND_TRY(nd_column_entries(nd_table_of(&cursor->head), cursor->rows, 2, cursor->code_size, &cursor->entries));
     if (nd_buffer_reserve((void **)&cursor->near, &cursor->near_room, cursor->entries.count, sizeof *cursor->near) != SQLITE_OK)
         return SQLITE_NOMEM;
     if (cursor->most >= 0)
-        cursor->near_count = nd_entries_near(&cursor->entries, code, (uint64_t)cursor->most, cursor->near);
+        cursor->near_count = nd_entries_near(&cursor->entries, cursor->code, (uint64_t)cursor->most, cursor->near);
     return SQLITE_OK;
 }
 
@@ -169,11 +158,9 @@ static int read_entries(candidates_cursor *cursor)
 static void take_near(candidates_cursor *cursor)
 {
     const nd_entries *entries = &cursor->entries;
-    const uint8_t *code;
-    size_t code_size, place = cursor->near[cursor->next_near++];
-    (void)nd_value_bytes(cursor->head.inputs[1], &code, &code_size);
+    const size_t place = cursor->near[cursor->next_near++];
     cursor->id = nd_entries_id(entries, place);
-    cursor->distance = (int64_t)nd_hamming(entries->codes + place * code_size, code, code_size);
+    cursor->distance = (int64_t)nd_hamming(entries->codes + place * cursor->code_size, cursor->code, cursor->code_size);
 }
 
 /* Reads on by one row. *found: whether the cursor has an id now. */
@@ -230,16 +217,14 @@ static int make_keys(candidates_cursor *cursor)
     nd_cursor *base = &cursor->head;
     nd_table *table = nd_table_of(base);
     const nd_settings *settings = &table->cache.settings;
-    const uint8_t *bytes;
-    size_t size;
     int64_t group_id;
-    ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
+    ND_TRY(nd_input_blob(base, 1, "a fingerprint", &cursor->code, &cursor->code_size));
     ND_TRY(nd_input_integer(base, 2, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_input_integer(base, 4, "max_distance", INT64_MIN, INT64_MAX, 0, &cursor->most));
     ND_TRY(nd_table_take_keys(table, &cursor->keys));
-    int status = nd_scheme_probe_keys(&settings->scheme, group_id, bytes, size, cursor->keys);
+    int status = nd_scheme_probe_keys(&settings->scheme, group_id, cursor->code, cursor->code_size, cursor->keys);
     cursor->passes = cursor->keys->count;
-    return nd_table_fail_value(table, status, size);
+    return nd_table_fail_value(table, status, cursor->code_size);
 }
 
 static int candidates_fill(nd_cursor *base)
@@ -250,7 +235,7 @@ static int candidates_fill(nd_cursor *base)
     forget_seen(cursor);
     cursor->key = cursor->near_count = cursor->next_near = 0;
     cursor->passes = 1;
-    cursor->of_codes = is_of_codes(&nd_table_of(base)->cache.settings);
+    cursor->of_codes = nd_scheme_is_hamming(&nd_table_of(base)->cache.settings.scheme);
     if (nd_input_is_null(base, 1) || nd_input_is_null(base, 2))
         return SQLITE_OK;
     if (cursor->of_codes)

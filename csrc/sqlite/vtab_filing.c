@@ -34,8 +34,7 @@ static int take(nd_table *table, nd_filing *filing, sqlite3_stmt *statement)
     if (nd_column_is_intact(statement, 2))
         status = nd_filing_add(filing, group_id, id, crowd, value, size);
     if (status == ND_ERROR_DAMAGED)
-        return nd_table_fail(table, "fingerprint %lld of index \"%s\" is damaged: wrong hash, length or order", id,
-            table->cache.settings.index);
+        return nd_fail_fingerprint(table, id);
     return nd_table_fail_status(table, status);
 }
 

@@ -23,56 +23,28 @@ typedef struct join_cursor {
     nd_bucket_pair *pairs;
 } join_cursor;
 
-/* SQLite's code for a status, with a message. */
-static int code_of(const join_reader *reader, int status)
-{
-    if (status == ND_OK || reader->code != SQLITE_OK)
-        return reader->code;
-    if (status != ND_ERROR_CAPACITY)
-        return nd_table_fail_status(reader->table, status);
-    nd_table_fail(reader->table, "more than %lld pairs: ask for fewer fingerprints at once", (sqlite3_int64)ND_RESULTS_MAX);
-    return SQLITE_TOOBIG;
-}
-
-static int read_question(nd_cursor *cursor, join_question *question)
-{
-    const int64_t most = ((int64_t)1 << (63 - ND_ITEM_BITS)) - 1;
-    ND_TRY(nd_input_integer(cursor, 1, "first_id", 0, INT64_MAX, 0, &question->first_id));
-    ND_TRY(nd_input_integer(cursor, 2, "last_id", 0, INT64_MAX, 0, &question->last_id));
-    ND_TRY(nd_input_integer(cursor, 3, "complete", 0, 3, 0, &question->mode));
-    ND_TRY(nd_input_integer(cursor, 4, "now", INT64_MIN, INT64_MAX, 0, &question->now));
-    if (question->mode == ND_BUCKETS_FOREIGN &&
-        (nd_input_is_null(cursor, 5) || sqlite3_value_type(cursor->inputs[5]) != SQLITE_BLOB))
-        return nd_table_fail(nd_table_of(cursor), "asked must be a blob of fingerprints where complete is 2");
-    question->crowds_joined = question->mode == CROWDS_JOINED;
-    if (question->crowds_joined)
-        question->mode = ND_BUCKETS_CONNECT;
-    if (question->last_id > most)
-        question->last_id = most;
-    return SQLITE_OK;
-}
-
 static int join_fill(nd_cursor *base)
 {
     join_cursor *cursor = (join_cursor *)base;
-    join_reader reader;
-    join_question question = {0};
-    ND_TRY(read_question(base, &question));
-    int status = nd_join_open(&reader, nd_table_of(base), &question);
-    if (question.mode == ND_BUCKETS_FOREIGN)
-        (void)nd_value_bytes(base->inputs[5], &reader.asked, &reader.asked_size);
-    for (int64_t id = question.first_id; status == ND_OK && id <= question.last_id;) {
-        status = nd_join_read_page(&reader, id, question.last_id, &id);
-        if (status == ND_OK)
-            status = nd_join_run_page(&reader);
+    const int64_t most = ((int64_t)1 << (63 - ND_ITEM_BITS)) - 1;
+    nd_join_question question = {0};
+    ND_TRY(nd_input_integer(base, 1, "first_id", 0, INT64_MAX, 0, &question.first_id));
+    ND_TRY(nd_input_integer(base, 2, "last_id", 0, INT64_MAX, 0, &question.last_id));
+    ND_TRY(nd_input_integer(base, 3, "complete", 0, 3, 0, &question.mode));
+    ND_TRY(nd_input_integer(base, 4, "now", INT64_MIN, INT64_MAX, 0, &question.now));
+    if (question.mode == ND_BUCKETS_FOREIGN) {
+        if (nd_input_is_null(base, 5) || sqlite3_value_type(base->inputs[5]) != SQLITE_BLOB)
+            return nd_table_fail(nd_table_of(base), "asked must be a blob of fingerprints where complete is 2");
+        (void)nd_value_bytes(base->inputs[5], &question.asked, &question.asked_size);
     }
-    const int code = code_of(&reader, status);
-    if (code == SQLITE_OK) {
-        free(cursor->pairs);
-        cursor->pairs = nd_bucket_join_pairs(reader.join, &base->count);
-    }
-    nd_join_close(&reader);
-    return code;
+    question.crowds_joined = question.mode == CROWDS_JOINED;
+    if (question.crowds_joined)
+        question.mode = ND_BUCKETS_CONNECT;
+    if (question.last_id > most)
+        question.last_id = most;
+    free(cursor->pairs);
+    cursor->pairs = NULL;
+    return nd_join_find(nd_table_of(base), &question, &cursor->pairs, &base->count);
 }
 
 static void join_close(nd_cursor *base)
@@ -98,4 +70,44 @@ const nd_table_spec nd_join_function = {
     .columns = {4, 5, 6, 1000},
     .reads = ND_READS_INDEX,
     .cursor = {sizeof(join_cursor), join_close, join_fill, NULL, join_column},
+};
+
+/* ---- nd_sought(page) -> low, group_id ---------------------------------------------------------------------------------------
+ *
+ * The keys that the page of a join looks for, in the order of the table. Joined with the table they are looked up by one statement,
+ * whose cursor stays where it is: a key that stands on the same page as the one before costs no way down from the root. `page` is a
+ * pointer, which SQL cannot make: for anything else there is no row. */
+
+typedef struct sought_cursor {
+    nd_cursor head;
+    size_t place;
+    int64_t low, group_id;
+} sought_cursor;
+
+static int sought_next(nd_cursor *base)
+{
+    sought_cursor *cursor = (sought_cursor *)base;
+    int status = nd_bucket_join_next_key(base->pointer, &cursor->place, &cursor->low, &cursor->group_id);
+    base->count = status == ND_OK ? SIZE_MAX : 0;
+    return SQLITE_OK;
+}
+
+static int sought_fill(nd_cursor *base)
+{
+    ((sought_cursor *)base)->place = 0;
+    return base->pointer == NULL ? SQLITE_OK : sought_next(base);
+}
+
+static void sought_column(nd_cursor *base, sqlite3_context *context, int column)
+{
+    const sought_cursor *cursor = (const sought_cursor *)base;
+    sqlite3_result_int64(context, column == 0 ? cursor->low : cursor->group_id);
+}
+
+const nd_table_spec nd_sought_function = {
+    .name = "nd_sought",
+    .declaration = "CREATE TABLE x(low INTEGER, group_id INTEGER, page HIDDEN)",
+    .columns = {2, 1, 1, 1000},
+    .pointer = ND_JOIN_POINTER,
+    .cursor = {sizeof(sought_cursor), NULL, sought_fill, sought_next, sought_column},
 };

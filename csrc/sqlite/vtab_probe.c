@@ -36,19 +36,20 @@ static int containment_keys(keys_cursor *cursor, const nd_settings *settings, co
     return SQLITE_OK;
 }
 
-/* The keys of `value` under which it is filed, or those that a query looks up. */
-static int fill(nd_cursor *base, int filing, int group_input)
+/* neardup_keys: the keys under which a fingerprint is filed; neardup_probe: those that a query looks up. */
+static int keys_fill(nd_cursor *base)
 {
     keys_cursor *cursor = (keys_cursor *)base;
     nd_table *table = nd_table_of(base);
     const nd_settings *settings = &table->cache.settings;
+    const int filing = table->spec == &nd_keys_function;
     const uint8_t *bytes;
     size_t size;
     int64_t group_id;
     if (nd_input_is_null(base, 1))
         return SQLITE_OK;
     ND_TRY(nd_input_blob(base, 1, "a fingerprint", &bytes, &size));
-    ND_TRY(nd_input_integer(base, group_input, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
+    ND_TRY(nd_input_integer(base, filing ? 2 : 3, "group_id", INT64_MIN, INT64_MAX, 0, &group_id));
     ND_TRY(nd_table_take_keys(table, &cursor->keys));
     int status = ND_OK;
     if (filing)
@@ -60,16 +61,6 @@ static int fill(nd_cursor *base, int filing, int group_input)
     ND_TRY(nd_table_fail_value(table, status, size));
     base->count = cursor->keys->count;
     return SQLITE_OK;
-}
-
-static int probe_fill(nd_cursor *cursor)
-{
-    return fill(cursor, 0, 3);
-}
-
-static int keys_fill(nd_cursor *cursor)
-{
-    return fill(cursor, 1, 2);
 }
 
 static void keys_column(nd_cursor *base, sqlite3_context *context, int column)
@@ -84,7 +75,7 @@ const nd_table_spec nd_probe_function = {
         "CREATE TABLE x(table_no INTEGER, low, high, index_name HIDDEN, fingerprint HIDDEN, containment HIDDEN, group_id HIDDEN)",
     .columns = {3, 2, 4, 20},
     .reads = ND_READS_SETTINGS,
-    .cursor = {sizeof(keys_cursor), keys_close, probe_fill, NULL, keys_column},
+    .cursor = {sizeof(keys_cursor), keys_close, keys_fill, NULL, keys_column},
 };
 
 const nd_table_spec nd_keys_function = {

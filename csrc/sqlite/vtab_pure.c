@@ -4,24 +4,32 @@
 
 #include <string.h>
 
+/* What is given out stays in a workspace until the last row. */
+typedef struct pure_cursor {
+    nd_cursor head;
+    nd_workspace *workspace;
+} pure_cursor;
+
+static int pure_open(pure_cursor *cursor)
+{
+    if (cursor->workspace == NULL)
+        cursor->workspace = nd_workspace_new(nd_table_of(&cursor->head)->cache.db);
+    return cursor->workspace == NULL ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static void pure_close(nd_cursor *base)
+{
+    nd_workspace_release(((pure_cursor *)base)->workspace);
+}
+
 /* ---- neardup_shingles(text [, k]) -> shingle, hash, position ------------------------------------------------------------
  *
  * The shingles of k words (3 unless given) of a text under the default rules, in their order, repeats included. hash is the
  * 64-bit hash as a signed number, position counts from 0. A NULL text has no rows. */
 
-typedef struct shingles_cursor {
-    nd_cursor head;
-    nd_workspace *workspace; /* its own: the shingles stay until the last row */
-} shingles_cursor;
-
-static void shingles_close(nd_cursor *base)
-{
-    nd_workspace_release(((shingles_cursor *)base)->workspace);
-}
-
 static int shingles_fill(nd_cursor *base)
 {
-    shingles_cursor *cursor = (shingles_cursor *)base;
+    pure_cursor *cursor = (pure_cursor *)base;
     nd_table *table = nd_table_of(base);
     int64_t shingle;
     const uint8_t *text;
@@ -31,8 +39,7 @@ static int shingles_fill(nd_cursor *base)
         return SQLITE_OK;
     if (!nd_value_bytes(base->inputs[0], &text, &size))
         return nd_table_fail(table, "text (or UTF-8 in a blob) is needed, not %s", nd_type_name(base->inputs[0]));
-    if (cursor->workspace == NULL && (cursor->workspace = nd_workspace_new(table->cache.db)) == NULL)
-        return SQLITE_NOMEM;
+    ND_TRY(pure_open(cursor));
     nd_workspace *workspace = cursor->workspace;
     ND_TRY(nd_table_fail_status(table, nd_workspace_rules(workspace, (int32_t)shingle)));
     ND_TRY(nd_table_fail_status(table, nd_text_to_hashes(workspace->work, workspace->rules, text, size)));
@@ -42,7 +49,7 @@ static int shingles_fill(nd_cursor *base)
 
 static void shingles_column(nd_cursor *base, sqlite3_context *context, int column)
 {
-    const nd_workspace *workspace = ((const shingles_cursor *)base)->workspace;
+    const nd_workspace *workspace = ((const pure_cursor *)base)->workspace;
     const uint8_t *bytes;
     size_t size;
     if (column == 1) {
@@ -59,7 +66,7 @@ const nd_table_spec nd_shingles_function = {
     .name = "neardup_shingles",
     .declaration = "CREATE TABLE x(shingle TEXT, hash INTEGER, position INTEGER, text HIDDEN, k HIDDEN)",
     .columns = {3, 1, 2, 500},
-    .cursor = {sizeof(shingles_cursor), shingles_close, shingles_fill, NULL, shingles_column},
+    .cursor = {sizeof(pure_cursor), pure_close, shingles_fill, NULL, shingles_column},
 };
 
 /* ---- neardup_bands(fingerprint, bands, rows [, slot_bits]) -> band, bucket -----------------------------------------------
@@ -67,19 +74,9 @@ const nd_table_spec nd_shingles_function = {
  * The bucket of each band of a MinHash signature of 16-bit (or slot_bits) slots, as the band table holds it. A NULL
  * fingerprint has no rows. */
 
-typedef struct bands_cursor {
-    nd_cursor head;
-    int32_t *buckets;
-} bands_cursor;
-
-static void bands_close(nd_cursor *base)
-{
-    sqlite3_free(((bands_cursor *)base)->buckets);
-}
-
 static int bands_fill(nd_cursor *base)
 {
-    bands_cursor *cursor = (bands_cursor *)base;
+    pure_cursor *cursor = (pure_cursor *)base;
     int64_t bands, rows, slot_bits;
     const uint8_t *signature;
     size_t bytes;
@@ -95,10 +92,10 @@ static int bands_fill(nd_cursor *base)
     if (size % slot_size != 0 || size / slot_size < bands * rows)
         return nd_table_fail(nd_table_of(base), "%lld bands of %lld rows do not fit a fingerprint of %lld bytes", bands, rows,
             size);
-    int32_t *buckets = sqlite3_realloc64(cursor->buckets, (sqlite3_uint64)bands * sizeof *buckets);
+    ND_TRY(pure_open(cursor));
+    int32_t *buckets = (int32_t *)nd_workspace_numbers(cursor->workspace, 0, (size_t)bands / 2 + 1);
     if (buckets == NULL)
         return SQLITE_NOMEM;
-    cursor->buckets = buckets;
     ND_TRY(nd_table_fail_status(nd_table_of(base),
         nd_band_buckets(signature, (size_t)(size / slot_size), (size_t)slot_size, (size_t)bands, (size_t)rows, buckets)));
     base->count = (size_t)bands;
@@ -107,8 +104,8 @@ static int bands_fill(nd_cursor *base)
 
 static void bands_column(nd_cursor *base, sqlite3_context *context, int column)
 {
-    const bands_cursor *cursor = (const bands_cursor *)base;
-    sqlite3_result_int64(context, column == 0 ? (int64_t)base->row : cursor->buckets[base->row]);
+    const pure_cursor *cursor = (const pure_cursor *)base;
+    sqlite3_result_int64(context, column == 0 ? (int64_t)base->row : ((const int32_t *)cursor->workspace->numbers[0])[base->row]);
 }
 
 const nd_table_spec nd_bands_function = {
@@ -116,7 +113,7 @@ const nd_table_spec nd_bands_function = {
     .declaration =
         "CREATE TABLE x(band INTEGER, bucket INTEGER, fingerprint HIDDEN, bands HIDDEN, rows HIDDEN, slot_bits HIDDEN)",
     .columns = {2, 3, 4, 20},
-    .cursor = {sizeof(bands_cursor), bands_close, bands_fill, NULL, bands_column},
+    .cursor = {sizeof(pure_cursor), pure_close, bands_fill, NULL, bands_column},
 };
 
 /* ---- nd_values(pointer) -> value, rowid -----------------------------------------------------------------------------------

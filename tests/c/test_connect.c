@@ -188,15 +188,9 @@ static int is_visible(void *context, int64_t id, int *visible)
     return ND_OK;
 }
 
-static int never(void *context)
-{
-    (void)context;
-    return 0;
-}
-
 static nd_bucket_join *join_of(table *t, nd_bucket_mode mode, size_t most, int crowds)
 {
-    const nd_bucket_reader reader = {t, read_bucket, crowds ? next_crowd : NULL, read_crowd, read_value, is_visible, never};
+    const nd_bucket_reader reader = {t, read_bucket, crowds ? next_crowd : NULL, read_crowd, read_value, is_visible, NULL};
     nd_bucket_join *join = nd_bucket_join_new(&t->scheme, mode, most, &reader);
     CHECK(join != NULL);
     return join;
@@ -292,7 +286,7 @@ static int run(const table *askers, nd_bucket_join *join, size_t first, size_t p
         nd_bucket_join_begin(join);
         for (size_t i = 0; i < page && first < askers->count && status == ND_OK; i++, first++) {
             const fingerprint *f = &askers->all[first];
-            status = nd_bucket_join_add(join, f->id, f->group_id, f->value, f->size, f->value, f->size);
+            status = nd_bucket_join_add(join, f->id, f->group_id, f->value, f->size);
         }
         if (status == ND_OK)
             status = nd_bucket_join_run(join);
@@ -439,7 +433,7 @@ static void check_errors(void)
     t.stop_after = 0;
     join = join_of(&t, ND_BUCKETS_ALL, 3, 0);
     CHECK(run(&t, join, 0, COUNT) == ND_ERROR_CAPACITY);
-    CHECK(nd_bucket_join_add(join, 1, 0, t.all[0].value, 7, t.all[0].value, 7) == ND_ERROR_DAMAGED);
+    CHECK(nd_bucket_join_add(join, 1, 0, t.all[0].value, 7) == ND_ERROR_DAMAGED);
     nd_bucket_join_free(join);
 }
 
