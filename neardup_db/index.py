@@ -74,25 +74,17 @@ class Index(EditMethods):
         attach: bool = False,
         timeout: float = 30.0,
     ) -> None:
-        self._closed = True
+        choices = Choices.checked(
+            scheme, text, store_text=store_text, record_matches=record_matches, checksums=checksums, window=window
+        )
         store = open_store(
-            target,
-            Choices.checked(
-                scheme, text, store_text=store_text, record_matches=record_matches, checksums=checksums, window=window
-            ),
-            name=name,
-            durability=durability,
-            read_only=read_only,
-            attach=attach,
-            timeout=timeout,
+            target, choices, name=name, durability=durability, read_only=read_only, attach=attach, timeout=timeout
         )
         super().__init__(store)
-        self._warned = False
         if isinstance(target, (str, bytes, os.PathLike)):
             self._target = repr(os.fspath(target))
         else:
             self._target = f"connection to {store.db.connection.filename or ':memory:'!r}"
-        self._closed = False
         own = self._readers.own
         self._writer = Writer(own.clusters)
         self._follower = Follower(self._writer)
@@ -109,7 +101,6 @@ class Index(EditMethods):
         >>> index.close()
         """
         self._readers.close()
-        self._closed = True
 
     def __enter__(self) -> Index:
         self._store.db.require_open()
@@ -119,7 +110,8 @@ class Index(EditMethods):
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._store.db.owned and not self._store.db.forked:
+        db = self._store.db if hasattr(self, "_store") else None  # it has none if the constructor failed
+        if db is not None and db.owned and not db.is_closed and not db.forked:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -135,7 +127,7 @@ class Index(EditMethods):
 
     def __repr__(self) -> str:
         name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
-        return f"<neardup_db.Index {self._target}{name} {self._store.scheme!r}{', closed' if self._closed else ''}>"
+        return f"<neardup_db.Index {self._target}{name} {self._store.scheme!r}{', closed' if self._store.db.is_closed else ''}>"
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 

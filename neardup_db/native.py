@@ -344,8 +344,7 @@ def rows_of(values: Values, width: int) -> tuple[Array, Array]:
 
 
 def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes | None, int]]:
-    """A function that returns (stored value, token count) of one text under built-in rules. It calls C without cffi, whose
-    overhead is as large as the work for a short text."""
+    """A function from one text to (stored value, token count). Calls C without cffi, which costs as much as a short text."""
     return partial(_value_of_text, (_SKETCH_TEXT, _address(scheme), _address(rules)), (scheme, rules))
 
 

@@ -355,8 +355,7 @@ def _texts(texts: Any, column: str | None) -> Sequence[str | bytes]:
 
 
 def _few_sketched(texts: Sequence[str | bytes], store: Store) -> Sketches | None:
-    """The sketches of a few texts, computed before the read transaction; None for many texts, which are sketched in pieces.
-    Custom functions never run inside a transaction."""
+    """The sketches of few texts, and of all under custom functions, before the transaction; None if they come in pieces."""
     few = len(texts) <= limits.ASKED_PART or store.rules.custom
     return store.sketcher.texts(texts) if few else None
 

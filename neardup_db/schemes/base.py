@@ -43,8 +43,7 @@ class Scheme(Immutable, ABC):
     takes_codes: ClassVar[bool] = False  # true if a fingerprint is a bit code, which `add_code` and `query_code` accept
 
     is_set: bool = False
-    """True if two stored values match exactly when the Jaccard similarity of their ascending 64-bit hashes is high enough, so
-    `compute.jaccard_pairs` finds all pairs."""
+    """True if stored values are sets of 64-bit hashes that match by their Jaccard similarity, as in `compute.jaccard_pairs`."""
 
     has_elements: bool = False  # true if two stored values match by the number of elements they share (`elements`)
     finds_all: ClassVar[bool] = True  # false if the candidate tables may miss a match (`MinHash`)
