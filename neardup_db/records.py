@@ -45,9 +45,7 @@ def check_record(record: Any, *, content: str, if_exists: IfExists, store_text: 
         fields = {"key": record[0], content: record[1]}
     else:
         raise ParameterError(f"record {quoted(record)}: give a pair (key, {content}), or a mapping")
-    value = fields[content]
-    if content == "text":
-        value = check_text(value)
+    value = check_text(fields[content]) if content == "text" else fields[content]
     more = {name: fields[name] for name in _OPTIONAL if name in fields}
     checked = checked_record(fields["key"], value if store_text and content == "text" else None, **more)
     return Incoming(checked, value, check_if_exists(fields.get("if_exists", if_exists)))

@@ -75,13 +75,9 @@ def _times(values: list[float | None]) -> Any:
     return np.array(times, dtype="datetime64[ms]")
 
 
-def _json(values: list[Any]) -> list[str | None]:
-    return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
-
-
 _SHAPES: dict[str, Callable[[list[Any]], Any]] = {
     "similarity": lambda values: np.array(values, dtype=np.float64),
     **dict.fromkeys(("distance", "token_count", "times_seen"), _integers),
     **dict.fromkeys(("added_at", "last_seen", "expires_at"), _times),
-    "metadata": _json,
+    "metadata": lambda values: [None if value is None else json.dumps(value, ensure_ascii=False) for value in values],
 }

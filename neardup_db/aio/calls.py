@@ -29,7 +29,8 @@ class LateResult(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
-    error: BaseException | None  # None if the call succeeded; `result` is then its return value
+    error: BaseException | None
+    """None if the call succeeded; `result` is then its return value."""
 
 
 def _logged(late: LateResult) -> None:
