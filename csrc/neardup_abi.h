@@ -110,6 +110,7 @@ int nd_text_locate(nd_text *work, const nd_rules *rules, const uint8_t *text, si
 /* Text -> hashes: nd_text_tokenize and nd_text_hash. */
 int nd_text_to_hashes(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size);
 
+/* An index is below the count. */
 size_t nd_text_token_count(const nd_text *work);
 void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, size_t *size);
 size_t nd_text_shingle_count(const nd_text *work, const nd_rules *rules);

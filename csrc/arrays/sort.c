@@ -15,50 +15,47 @@ static void insertion_sort(uint64_t *values, size_t count)
     }
 }
 
-/* In-place radix sort, the most significant byte first ("American flag sort", McIlroy, Bostic and McIlroy 1993): count each
- * byte value, then carry every value along the cycle of its places. At most eight levels deep, whatever the input. */
-static void sort_by_byte(uint64_t *values, size_t count, unsigned shift)
-{
-    size_t next[256] = {0}, end[256];
-    for (size_t i = 0; i < count; i++)
-        next[values[i] >> shift & 255]++;
-    size_t start = 0;
-    for (size_t digit = 0; digit < 256; digit++) {
-        end[digit] = start + next[digit];
-        next[digit] = start;
-        start = end[digit];
+/* In-place radix sort, the most significant byte first ("American flag sort", McIlroy, Bostic and McIlroy 1993): count each byte
+ * value, then carry every item along the cycle of its places. DIGIT: the byte of an item from bit `shift` on; insert: sorts few. */
+#define SORT_IN_PLACE(name, type, DIGIT, least_shift, insert)                                                                    \
+    static void name(type *at, size_t count, int shift)                                                                          \
+    {                                                                                                                            \
+        if (count <= ND_INSERTION_LIMIT || shift < least_shift) {                                                                \
+            insert(at, count);                                                                                                   \
+            return;                                                                                                              \
+        }                                                                                                                        \
+        size_t next[256] = {0}, end[256], start = 0;                                                                             \
+        for (size_t i = 0; i < count; i++)                                                                                       \
+            next[DIGIT(at[i], shift)]++;                                                                                         \
+        for (size_t digit = 0; digit < 256; digit++) {                                                                           \
+            end[digit] = start + next[digit];                                                                                    \
+            next[digit] = start;                                                                                                 \
+            start = end[digit];                                                                                                  \
+        }                                                                                                                        \
+        for (size_t digit = 0; digit < 256; digit++)                                                                             \
+            while (next[digit] < end[digit]) {                                                                                   \
+                type one = at[next[digit]];                                                                                      \
+                for (size_t home = DIGIT(one, shift); home != digit; home = DIGIT(one, shift)) {                                 \
+                    const type displaced = at[next[home]];                                                                       \
+                    at[next[home]++] = one;                                                                                      \
+                    one = displaced;                                                                                             \
+                }                                                                                                                \
+                at[next[digit]++] = one;                                                                                         \
+            }                                                                                                                    \
+        start = 0;                                                                                                               \
+        for (size_t digit = 0; digit < 256; digit++) {                                                                           \
+            if (end[digit] - start > 1)                                                                                          \
+                name(at + start, end[digit] - start, shift - 8);                                                                 \
+            start = end[digit];                                                                                                  \
+        }                                                                                                                        \
     }
-    for (size_t digit = 0; digit < 256; digit++)
-        while (next[digit] < end[digit]) {
-            uint64_t value = values[next[digit]];
-            size_t home = value >> shift & 255;
-            while (home != digit) {
-                uint64_t displaced = values[next[home]];
-                values[next[home]++] = value;
-                value = displaced;
-                home = value >> shift & 255;
-            }
-            values[next[digit]++] = value;
-        }
-    if (shift == 0)
-        return;
-    start = 0;
-    for (size_t digit = 0; digit < 256; digit++) {
-        size_t size = end[digit] - start;
-        if (size > ND_INSERTION_LIMIT)
-            sort_by_byte(values + start, size, shift - 8);
-        else
-            insertion_sort(values + start, size);
-        start = end[digit];
-    }
-}
+
+#define BYTE_OF(number, shift) ((number) >> (shift)&255)
+SORT_IN_PLACE(sort_by_byte, uint64_t, BYTE_OF, 0, insertion_sort)
 
 void nd_sort64(uint64_t *values, size_t count)
 {
-    if (count > ND_INSERTION_LIMIT)
-        sort_by_byte(values, count, 56);
-    else
-        insertion_sort(values, count);
+    sort_by_byte(values, count, 56);
 }
 
 static size_t keep_distinct(uint64_t *hashes, size_t count)
@@ -132,38 +129,12 @@ static inline size_t short_digit(const nd_short_record *record, int shift)
     return (shift >= 0 ? nd_short_key(record) >> shift : (uint64_t)record->item << 32 >> (64 + shift)) & 255;
 }
 
-/* As sort_by_byte. */
-void nd_sort_short_in_place(nd_short_record *records, size_t count, int high_bit)
+#define BYTE_OF_SHORT(record, shift) short_digit(&(record), shift)
+SORT_IN_PLACE(sort_short_by_byte, nd_short_record, BYTE_OF_SHORT, -32, insert_short_records)
+
+void nd_sort_short_in_place(nd_short_record *records, size_t count)
 {
-    const int shift = high_bit - 8;
-    if (count <= ND_INSERTION_LIMIT || shift < -32) {
-        insert_short_records(records, count);
-        return;
-    }
-    size_t next[256] = {0}, end[256], start = 0;
-    for (size_t i = 0; i < count; i++)
-        next[short_digit(&records[i], shift)]++;
-    for (size_t digit = 0; digit < 256; digit++) {
-        end[digit] = start + next[digit];
-        next[digit] = start;
-        start = end[digit];
-    }
-    for (size_t digit = 0; digit < 256; digit++)
-        while (next[digit] < end[digit]) {
-            nd_short_record record = records[next[digit]];
-            for (size_t home = short_digit(&record, shift); home != digit; home = short_digit(&record, shift)) {
-                const nd_short_record displaced = records[next[home]];
-                records[next[home]++] = record;
-                record = displaced;
-            }
-            records[next[digit]++] = record;
-        }
-    start = 0;
-    for (size_t digit = 0; digit < 256; digit++) {
-        if (end[digit] - start > 1)
-            nd_sort_short_in_place(records + start, end[digit] - start, shift);
-        start = end[digit];
-    }
+    sort_short_by_byte(records, count, 56);
 }
 
 /* ---- with room of the same size ----------------------------------------------------------------------------------------------- */

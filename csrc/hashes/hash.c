@@ -1,9 +1,5 @@
 /* hash.c: the hashes by number, and the small ones. Every digest is big-endian: its first byte holds the most significant bits. */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "hashes/digest.h"
-#include "core.h"
 #include "hashes/xxh3.h"
 
 /* FNV-1a (Fowler, Noll, Vo): XOR a byte, multiply by the prime. */

@@ -1,7 +1,6 @@
 /* xxh3.c: XXH3-64, own implementation of the published specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
  * Short inputs are in xxh3.h; here are the constants, the inputs above 240 bytes and the public name. */
 #include "hashes/xxh3.h"
-#include "core.h"
 
 #define STRIPE_SIZE 64                                                        /* 8 lanes of 64 bits */
 #define SECRET_STEP 8                                                         /* a stripe moves on by this much of the secret */
@@ -30,8 +29,8 @@ const uint8_t nd_xxh3_secret[ND_XXH3_SECRET_SIZE] = {
 static inline void accumulate(uint64_t lanes[8], const uint8_t *data, const uint8_t *secret)
 {
     for (size_t i = 0; i < 8; i++) {
-        const uint64_t value = nd_read64(data + 8 * i);
-        const uint64_t keyed = value ^ nd_read64(secret + 8 * i);
+        const uint64_t value = nd_load64(data + 8 * i);
+        const uint64_t keyed = value ^ nd_load64(secret + 8 * i);
         lanes[i ^ 1] += value;
         lanes[i] += (keyed & 0xFFFFFFFFU) * (keyed >> 32);
     }
@@ -42,7 +41,7 @@ static inline void scramble(uint64_t lanes[8], const uint8_t *secret)
 {
     for (size_t i = 0; i < 8; i++) {
         lanes[i] ^= lanes[i] >> 47;
-        lanes[i] ^= nd_read64(secret + 8 * i);
+        lanes[i] ^= nd_load64(secret + 8 * i);
         lanes[i] *= ND_PRIME32_1;
     }
 }
@@ -50,8 +49,8 @@ static inline void scramble(uint64_t lanes[8], const uint8_t *secret)
 static void seed_secret(uint64_t seed, uint8_t secret[ND_XXH3_SECRET_SIZE])
 {
     for (size_t i = 0; i < ND_XXH3_SECRET_SIZE; i += 16) {
-        const uint64_t low = nd_read64(nd_xxh3_secret + i) + seed;
-        const uint64_t high = nd_read64(nd_xxh3_secret + i + 8) - seed;
+        const uint64_t low = nd_load64(nd_xxh3_secret + i) + seed;
+        const uint64_t high = nd_load64(nd_xxh3_secret + i + 8) - seed;
         memcpy(secret + i, &low, sizeof low);
         memcpy(secret + i + 8, &high, sizeof high);
     }
@@ -83,8 +82,8 @@ uint64_t nd_xxh3_long(const uint8_t *data, size_t size, uint64_t seed)
 
     uint64_t hash = size * ND_PRIME64_1;
     for (size_t i = 0; i < 4; i++)
-        hash += nd_multiply_fold(lanes[2 * i] ^ nd_read64(secret + 11 + 16 * i),
-            lanes[2 * i + 1] ^ nd_read64(secret + 19 + 16 * i));
+        hash += nd_multiply_fold(lanes[2 * i] ^ nd_load64(secret + 11 + 16 * i),
+            lanes[2 * i + 1] ^ nd_load64(secret + 19 + 16 * i));
     return nd_xxh3_avalanche(hash);
 }
 

@@ -5,13 +5,7 @@
 #ifndef ND_XXH3_INLINE_H
 #define ND_XXH3_INLINE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "neardup_db needs a little-endian CPU: fingerprints and files are little-endian"
-#endif
+#include "arrays/arrays.h"
 
 #define ND_XXH3_SECRET_SIZE 192
 #define ND_XXH3_SHORT_MAX 240
@@ -35,13 +29,6 @@ uint64_t nd_xxh3_long(const uint8_t *data, size_t size, uint64_t seed);
 static inline uint32_t nd_read32(const uint8_t *data)
 {
     uint32_t value;
-    memcpy(&value, data, sizeof value);
-    return value;
-}
-
-static inline uint64_t nd_read64(const uint8_t *data)
-{
-    uint64_t value;
     memcpy(&value, data, sizeof value);
     return value;
 }
@@ -87,20 +74,20 @@ static inline uint64_t nd_xxh64_avalanche(uint64_t hash)
 
 static inline uint64_t nd_xxh3_mix16(const uint8_t *data, const uint8_t *secret, uint64_t seed)
 {
-    return nd_multiply_fold(nd_read64(data) ^ (nd_read64(secret) + seed), nd_read64(data + 8) ^ (nd_read64(secret + 8) - seed));
+    return nd_multiply_fold(nd_load64(data) ^ (nd_load64(secret) + seed), nd_load64(data + 8) ^ (nd_load64(secret + 8) - seed));
 }
 
 static inline uint64_t nd_xxh3_0_to_16(const uint8_t *data, size_t size, uint64_t seed)
 {
     const uint8_t *const secret = nd_xxh3_secret;
     if (size > 8) {
-        const uint64_t low = nd_read64(data) ^ ((nd_read64(secret + 24) ^ nd_read64(secret + 32)) + seed);
-        const uint64_t high = nd_read64(data + size - 8) ^ ((nd_read64(secret + 40) ^ nd_read64(secret + 48)) - seed);
+        const uint64_t low = nd_load64(data) ^ ((nd_load64(secret + 24) ^ nd_load64(secret + 32)) + seed);
+        const uint64_t high = nd_load64(data + size - 8) ^ ((nd_load64(secret + 40) ^ nd_load64(secret + 48)) - seed);
         return nd_xxh3_avalanche(size + __builtin_bswap64(low) + high + nd_multiply_fold(low, high));
     }
     if (size >= 4) {
         seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
-        const uint64_t flip = (nd_read64(secret + 8) ^ nd_read64(secret + 16)) - seed;
+        const uint64_t flip = (nd_load64(secret + 8) ^ nd_load64(secret + 16)) - seed;
         uint64_t hash = (nd_read32(data + size - 4) + ((uint64_t)nd_read32(data) << 32)) ^ flip;
         hash ^= nd_rotate64(hash, 49) ^ nd_rotate64(hash, 24);
         hash *= ND_PRIME_MIX2;
@@ -113,7 +100,7 @@ static inline uint64_t nd_xxh3_0_to_16(const uint8_t *data, size_t size, uint64_
                                 ((uint32_t)size << 8);
         return nd_xxh64_avalanche(packed ^ ((nd_read32(secret) ^ nd_read32(secret + 4)) + seed));
     }
-    return nd_xxh64_avalanche(seed ^ nd_read64(secret + 56) ^ nd_read64(secret + 64));
+    return nd_xxh64_avalanche(seed ^ nd_load64(secret + 56) ^ nd_load64(secret + 64));
 }
 
 /* Pairs of 16-byte pieces from both ends towards the middle; they overlap there. */

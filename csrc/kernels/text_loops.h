@@ -41,10 +41,10 @@ ND_INLINE keys make_keys(uint64_t seed)
     const uint8_t *const secret = nd_xxh3_secret;
     const words64 zero = {0};
     keys made;
-    made.short_first = zero + ((nd_read64(secret + 24) ^ nd_read64(secret + 32)) + seed);
-    made.short_last = zero + ((nd_read64(secret + 40) ^ nd_read64(secret + 48)) - seed);
+    made.short_first = zero + ((nd_load64(secret + 24) ^ nd_load64(secret + 32)) + seed);
+    made.short_last = zero + ((nd_load64(secret + 40) ^ nd_load64(secret + 48)) - seed);
     for (size_t i = 0; i < 8; i++)
-        made.mix[i] = zero + (nd_read64(secret + 8 * i) + (i % 2 == 0 ? seed : 0 - seed));
+        made.mix[i] = zero + (nd_load64(secret + 8 * i) + (i % 2 == 0 ? seed : 0 - seed));
     return made;
 }
 
@@ -55,8 +55,8 @@ ND_INLINE words64 mix(const keys *with, size_t place, words64 first, words64 sec
 
 /* A hash in each lane where the shingle has 9 to 64 bytes: the class of 9 to 16 bytes is one product, that of 17 to 32 two, that of
  * 33 to 64 four, so that the first product is shared, and the others are added under a mask. behind: from an end to the last byte. */
-ND_INLINE words64 hash_lanes(const keys *with, const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends, ptrdiff_t behind,
-    words64 sizes)
+ND_INLINE words64 hash_lanes(const keys *with, const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends,
+    ptrdiff_t behind, words64 sizes)
 {
     const __m128i swap = _mm_setr_epi8(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
     const ND_MASK above_16 = ND_ABOVE(sizes, 16), above_32 = ND_ABOVE(sizes, 32);

@@ -39,7 +39,6 @@ extern PyType_Spec nd_guard_spec, nd_rlock_spec, nd_statement_spec, nd_handle_sp
 extern PyMethodDef nd_text_functions[], nd_statement_functions[], nd_standard_functions[];
 
 /* Before the first use of what the file has. */
-void nd_texts_prepare(void);
 void nd_statements_prepare(void);
 
 #endif

@@ -134,12 +134,22 @@ int nd_bind_value(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *to, int
     return -1;
 }
 
-void nd_raise(PyObject *exception_for, int code, const char *message)
+nd_failure nd_failure_of(const sqlite3_api_routines *sqlite3_api, sqlite3 *db, int code)
 {
-    PyObject *const error = PyObject_CallFunction(exception_for, "i", code);
-    PyObject *const arguments = error == NULL ? NULL : Py_BuildValue("(s)", message);
+    if (code == SQLITE_NOMEM)
+        return (nd_failure){code, sqlite3_mprintf("%s", sqlite3_errstr(code))};
+    const int extended = sqlite3_extended_errcode(db);
+    return (nd_failure){(extended & 0xff) == (code & 0xff) ? extended : code, sqlite3_mprintf("%s", sqlite3_errmsg(db))};
+}
+
+void nd_raise_failure(const sqlite3_api_routines *sqlite3_api, PyObject *exception_for, nd_failure what)
+{
+    PyObject *const error = PyErr_Occurred() == NULL ? PyObject_CallFunction(exception_for, "i", what.code) : NULL;
+    PyObject *const arguments = error == NULL ? NULL
+                                              : Py_BuildValue("(s)", what.message == NULL ? "out of memory" : what.message);
     if (arguments != NULL && PyObject_SetAttrString(error, "args", arguments) == 0)
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(arguments);
     Py_XDECREF(error);
+    sqlite3_free(what.message);
 }

@@ -40,7 +40,15 @@ void nd_free_answer(const sqlite3_api_routines *sqlite3_api, nd_answer *this);
 /* Binds a value, whose bytes stay where they are while the statement runs; an SQLite result code, -1 with an exception. */
 int nd_bind_value(const sqlite3_api_routines *sqlite3_api, sqlite3_stmt *to, int place, PyObject *value);
 
-/* Raises the exception of apsw for an extended result code. */
-void nd_raise(PyObject *exception_for, int code, const char *message);
+/* An error of SQLite as it was while the mutex was held. */
+typedef struct nd_failure {
+    int code;
+    char *message;
+} nd_failure;
+
+nd_failure nd_failure_of(const sqlite3_api_routines *sqlite3_api, sqlite3 *db, int code);
+
+/* Raises the exception of apsw for it, unless a function of Python's that SQLite has called did; frees its message. */
+void nd_raise_failure(const sqlite3_api_routines *sqlite3_api, PyObject *exception_for, nd_failure what);
 
 #endif

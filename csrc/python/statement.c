@@ -130,7 +130,7 @@ static int prepare(statement *self, sqlite3_stmt **out)
 /* Runs a prepared statement while the connection's mutex is held. NULL with an exception. */
 static PyObject *run(const nd_state *held, statement *self, sqlite3_stmt *prepared, PyObject *values, nd_answer *out)
 {
-    char *message = NULL;
+    nd_failure what = {SQLITE_OK, NULL};
     int code = bind_values(prepared, values);
     if (code < 0) {
         sqlite3_clear_bindings(prepared);
@@ -139,25 +139,18 @@ static PyObject *run(const nd_state *held, statement *self, sqlite3_stmt *prepar
     PyThreadState *const thread = give_up_lock();
     if (code == SQLITE_OK)
         code = nd_step(sqlite3_api, prepared, 1, out);
-    if (code != SQLITE_DONE) {
-        code = code == SQLITE_NOMEM ? code : sqlite3_extended_errcode(self->db);
-        message = sqlite3_mprintf("%s", code == SQLITE_NOMEM ? sqlite3_errstr(code) : sqlite3_errmsg(self->db));
-    }
+    if (code != SQLITE_DONE)
+        what = nd_failure_of(sqlite3_api, self->db, code);
     sqlite3_reset(prepared);
     sqlite3_clear_bindings(prepared);
     unsigned version = 0;
     (void)sqlite3_file_control(self->db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
     self->data_version = version;
     take_lock(thread);
-    PyObject *rows = NULL;
-    if (PyErr_Occurred() == NULL) { /* one that a function of Python's raised, which SQLite has called */
-        if (code == SQLITE_DONE)
-            rows = nd_rows_of(out);
-        else
-            nd_raise(held->exception_for, code, message == NULL ? "out of memory" : message);
-    }
-    sqlite3_free(message);
-    return rows;
+    if (what.code == SQLITE_OK && PyErr_Occurred() == NULL)
+        return nd_rows_of(out);
+    nd_raise_failure(sqlite3_api, held->exception_for, what);
+    return NULL;
 }
 
 /* Runs it, prepared where it is not yet. A run inside of a run, by a function of Python's that SQLite has called, has a statement
@@ -178,8 +171,8 @@ static PyObject *prepare_and_run(const nd_state *held, statement *self, PyObject
         PyErr_SetString(PyExc_ValueError, "the SQL has no statement");
     else if (code == SQLITE_OK)
         rows = run(held, self, prepared, values, &found);
-    else if (PyErr_Occurred() == NULL)
-        nd_raise(held->exception_for, sqlite3_extended_errcode(self->db), sqlite3_errmsg(self->db));
+    else if (code > 0)
+        nd_raise_failure(sqlite3_api, held->exception_for, nd_failure_of(sqlite3_api, self->db, code));
     self->is_running--;
     if (is_own)
         sqlite3_finalize(prepared);

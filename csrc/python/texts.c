@@ -30,6 +30,12 @@ static int is_ascii_str(const nd_state *held, PyObject *text)
 
 /* ---- UTF-8 of a str --------------------------------------------------------------------------------------------------------- */
 
+/* Memory that serves one text after another: characters, and behind them the UTF-8 of them. */
+typedef struct scratch {
+    Py_UCS4 *characters;
+    Py_ssize_t capacity;
+} scratch;
+
 #if defined(__x86_64__) /* of GCC and Clang, clang-cl among them; MSVC defines another name */
 
 #include <cpuid.h>
@@ -37,12 +43,6 @@ static int is_ascii_str(const nd_state *held, PyObject *text)
 
 #define WIDE_MOST ((Py_ssize_t)1 << 18) /* characters up to which a str is copied as UCS-4; a longer one is left to Python */
 #define TARGET __attribute__((target("ssse3")))
-
-/* Memory that serves one text after another: characters, and behind them the UTF-8 of them. */
-typedef struct scratch {
-    Py_UCS4 *characters;
-    Py_ssize_t capacity;
-} scratch;
 
 /* Of four characters, by which are at least U+0080 (low four bits) and U+0800: how their bytes come together, and how many they are. */
 static uint8_t together[256][16], sizes_together[256];
@@ -58,6 +58,18 @@ static void fill_together(void)
         for (; size < 16; size++)
             together[mask][size] = 0x80;
     }
+}
+
+/* Whether the CPU has SSSE3; then the tables are filled. */
+static int is_able(void)
+{
+    static int asked;
+    const unsigned ssse3 = 1u << 9;
+    unsigned eax, ebx, ecx, edx;
+    if (!asked && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & ssse3) != 0)
+        fill_together();
+    asked = 1;
+    return sizes_together[0] != 0;
 }
 
 /* Four characters below U+10000: up to 12 bytes, and 16 are written. */
@@ -111,9 +123,16 @@ TARGET static char *put_utf8(const Py_UCS4 *characters, Py_ssize_t count, char *
     return out;
 }
 
-/* By way of UCS-4, which is what a module for all versions of Python can copy a str to; about twice as fast as Python's own. */
-static PyObject *encoded_by_us(PyObject *text, Py_ssize_t length, scratch *held)
+#endif
+
+/* By way of UCS-4, which is what a module for all versions of Python can copy a str to; about twice as fast as Python's own. New
+ * reference; NULL without an exception: not for this. */
+static PyObject *quickly_encoded(PyObject *text, scratch *held)
 {
+#if defined(__x86_64__)
+    const Py_ssize_t length = PyUnicode_GetLength(text);
+    if (length < 0 || length > WIDE_MOST || !is_able())
+        return NULL;
     if (length > held->capacity) {
         PyMem_Free(held->characters);
         held->characters = PyMem_Malloc((size_t)length * 8 + 16);
@@ -125,41 +144,11 @@ static PyObject *encoded_by_us(PyObject *text, Py_ssize_t length, scratch *held)
         return NULL;
     char *const bytes = (char *)(held->characters + length), *const end = put_utf8(held->characters, length, bytes);
     return PyBytes_FromStringAndSize(bytes, end - bytes);
-}
-
-/* New reference; NULL without an exception: not for us. */
-static PyObject *quickly_encoded(PyObject *text, scratch *held)
-{
-    const Py_ssize_t length = PyUnicode_GetLength(text);
-    return length < 0 || length > WIDE_MOST || !sizes_together[0] ? NULL : encoded_by_us(text, length, held);
-}
-
-void nd_texts_prepare(void)
-{
-    const unsigned ssse3 = 1u << 9;
-    unsigned eax, ebx, ecx, edx;
-    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & ssse3) != 0)
-        fill_together();
-}
-
 #else
-
-typedef struct scratch {
-    void *characters;
-} scratch;
-
-static PyObject *quickly_encoded(PyObject *text, scratch *held)
-{
-    (void)text;
-    (void)held;
+    (void)text, (void)held;
     return NULL;
-}
-
-void nd_texts_prepare(void)
-{
-}
-
 #endif
+}
 
 /* The bytes of a text that has them nowhere yet: new reference. */
 static PyObject *encoded(PyObject *text, PyObject *encode, scratch *held)

@@ -157,7 +157,7 @@ static int sort_records(nd_filing *filing)
     filing->place = 0;
     filing->sorted = filing->records.at;
     if (is_sorted_in_place(filing)) {
-        nd_sort_short_in_place(filing->records.at, count, 64);
+        nd_sort_short_in_place(filing->records.at, count);
         return ND_OK;
     }
     const unsigned low = filing->by_table ? ND_PART_BITS : 0, high = filing->by_table ? ND_PART_BITS + ND_BUCKET_BITS : 64;
@@ -176,7 +176,7 @@ static void group_records(nd_filing *filing)
             ;
         for (size_t i = start; i < end; i++)
             records[i] = record_of(group_of(filing, records[i].item), records[i].item);
-        nd_sort_short_in_place(records + start, end - start, 64);
+        nd_sort_short_in_place(records + start, end - start);
         for (size_t i = start; i < end; i++)
             records[i] = (nd_short_record){key.high, key.low, records[i].item};
     }

@@ -17,10 +17,7 @@ static inline const uint8_t *slice(const nd_text *work, size_t first, size_t las
 
 void nd_text_token(const nd_text *work, size_t index, const uint8_t **bytes, size_t *size)
 {
-    *bytes = NULL;
-    *size = 0;
-    if (index < work->token_count)
-        *bytes = slice(work, index, index + 1, size);
+    *bytes = slice(work, index, index + 1, size);
 }
 
 /* ---- tokens to shingles to hashes ------------------------------------------------------------------------------------------- */
@@ -49,10 +46,7 @@ static size_t shingle_tokens(const nd_text *work, const nd_rules *rules)
 
 void nd_text_shingle(const nd_text *work, const nd_rules *rules, size_t index, const uint8_t **bytes, size_t *size)
 {
-    *bytes = NULL;
-    *size = 0;
-    if (index < nd_text_shingle_count(work, rules))
-        *bytes = slice(work, index, index + shingle_tokens(work, rules), size);
+    *bytes = slice(work, index, index + shingle_tokens(work, rules), size);
 }
 
 static int hash_digests(nd_text *work, const nd_rules *rules, size_t count, size_t tokens)

@@ -1,5 +1,4 @@
 /* cursor.c: the rows of a statement of ours. */
-#include "python/rows.h"
 #include "python/standard/standard.h"
 #include "python/system.h"
 #include "neardup_values.h"
@@ -92,7 +91,7 @@ static int advance(nd_rows *self, int are_all_wanted)
     Py_BEGIN_ALLOW_THREADS
     const int code = step(base, slot->prepared, are_all_wanted, &found);
     if (code != SQLITE_DONE && code != SQLITE_ROW)
-        what = nd_failure_of(base, code);
+        what = nd_failure_of(base->api, base->db, code);
     if (code != SQLITE_ROW) {
         self->slot = NULL;
         nd_keep(base, slot);
@@ -102,7 +101,7 @@ static int advance(nd_rows *self, int are_all_wanted)
     int is_done = 0;
     self->is_running = 0;
     if (what.code != SQLITE_OK || PyErr_Occurred() != NULL) {
-        nd_raise_failure(self->of, what);
+        nd_raise_on(self->of, what);
     } else {
         PyObject *const before = self->ready;
         self->ready = nd_rows_of(&found);
@@ -135,12 +134,13 @@ int nd_rows_start(nd_rows *self, nd_slot *slot, PyObject *values, int to_the_end
     self->slot = slot;
     if (code == SQLITE_OK)
         return advance(self, to_the_end);
-    const nd_failure what = code < 0 ? (nd_failure){SQLITE_OK, NULL} : nd_failure_of(self->of->base, code);
+    const nd_failure what = code < 0 ? (nd_failure){SQLITE_OK, NULL}
+                                     : nd_failure_of(self->of->base->api, self->of->base->db, code);
     self->slot = NULL;
     nd_keep(self->of->base, slot);
     nd_leave(self->of);
     if (code > 0)
-        nd_raise_failure(self->of, what);
+        nd_raise_on(self->of, what);
     return 0;
 }
 

@@ -1,5 +1,4 @@
 /* handle.c: a connection of the application's. */
-#include "python/rows.h"
 #include "python/standard/standard.h"
 #include "python/system.h"
 
@@ -66,23 +65,9 @@ void nd_leave(nd_handle *self)
     sqlite3_mutex_leave(sqlite3_db_mutex(self->base->db));
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------------ */
-
-nd_failure nd_failure_of(nd_base *base, int code)
+void nd_raise_on(nd_handle *self, nd_failure what)
 {
-    const sqlite3_api_routines *const sqlite3_api = base->api;
-    if (code == SQLITE_NOMEM)
-        return (nd_failure){code, sqlite3_mprintf("%s", sqlite3_errstr(code))};
-    const int extended = sqlite3_extended_errcode(base->db);
-    return (nd_failure){(extended & 0xff) == (code & 0xff) ? extended : code, sqlite3_mprintf("%s", sqlite3_errmsg(base->db))};
-}
-
-void nd_raise_failure(nd_handle *self, nd_failure what)
-{
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    if (PyErr_Occurred() == NULL) /* of a function of Python's that SQLite has called */
-        nd_raise(nd_state_of((PyObject *)self)->exception_for, what.code, what.message == NULL ? "out of memory" : what.message);
-    sqlite3_free(what.message);
+    nd_raise_failure(self->base->api, nd_state_of((PyObject *)self)->exception_for, what);
 }
 
 /* ---- the object -------------------------------------------------------------------------------------------------------------- */
@@ -127,11 +112,11 @@ static PyObject *handle_register(PyObject *this, PyObject *unused)
     if (!nd_enter(self))
         return NULL;
     const int code = nd_register_standard(self->base);
-    const nd_failure what = code == SQLITE_OK ? (nd_failure){code, NULL} : nd_failure_of(self->base, code);
+    const nd_failure what = code == SQLITE_OK ? (nd_failure){code, NULL} : nd_failure_of(self->base->api, self->base->db, code);
     nd_leave(self);
     if (code == SQLITE_OK)
         return Py_NewRef(Py_None);
-    nd_raise_failure(self, what);
+    nd_raise_on(self, what);
     return NULL;
 }
 

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "python/module.h"
+#include "python/rows.h"
 
 #define ND_NO_END 0 /* how a transaction ended */
 #define ND_COMMITTED 1
@@ -64,12 +65,6 @@ typedef struct nd_rows {
     PyObject *ready; /* a list of rows that were read and are not given yet, or NULL */
 } nd_rows;
 
-/* An error of SQLite as it was while the mutex was held. */
-typedef struct nd_failure {
-    int code;
-    char *message;
-} nd_failure;
-
 /* ---- statements.c ---------------------------------------------------------------------------------------------------------- */
 
 /* A new base with one reference; NULL if memory is out. */
@@ -103,11 +98,8 @@ int nd_enter(nd_handle *self);
 
 void nd_leave(nd_handle *self);
 
-/* With the mutex. */
-nd_failure nd_failure_of(nd_base *base, int code);
-
-/* Raises it, and frees its message. */
-void nd_raise_failure(nd_handle *self, nd_failure what);
+/* nd_raise_failure. */
+void nd_raise_on(nd_handle *self, nd_failure what);
 
 /* ---- cursor.c ------------------------------------------------------------------------------------------------------------------ */
 

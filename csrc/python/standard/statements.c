@@ -174,7 +174,7 @@ static nd_slot *prepare(nd_handle *self, const char *sql, size_t size, const cha
     if (slot != NULL)
         code = sqlite3_prepare_v3(base->db, sql, (int)size + 1, SQLITE_PREPARE_PERSISTENT, &slot->prepared, next);
     if (code != SQLITE_OK)
-        what = nd_failure_of(base, code);
+        what = nd_failure_of(sqlite3_api, base->db, code);
     else if ((is_there = slot->prepared != NULL))
         link_slot(base, slot);
     nd_leave(self);
@@ -189,7 +189,7 @@ static nd_slot *prepare(nd_handle *self, const char *sql, size_t size, const cha
     if (slot != NULL)
         nd_slot_free(slot);
     if (code != SQLITE_OK)
-        nd_raise_failure(self, what);
+        nd_raise_on(self, what);
     return NULL;
 }
 
