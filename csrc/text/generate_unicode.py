@@ -1,10 +1,9 @@
 """Writes unicode_data.h and unicode_data.c from the files of the Unicode Character Database.
 
-    python csrc/text/generate_unicode.py [--ucd /usr/share/unicode] [--check]
+    python csrc/text/generate_unicode.py [--ucd /usr/share/unicode]
 
 The files are those of Debian's package unicode-data. The result is checked in, so that a build needs neither them nor Python, and
-so that a fingerprint never depends on the Unicode version of the system. With --check nothing is written; the exit code is 1 if
-the checked-in files are not what the database gives.
+so that a fingerprint never depends on the Unicode version of the system.
 
 Tables: three tries from a code point to a small number (properties, case mappings, decompositions) and one sorted list of the
 pairs that compose. A trie has two stages: stage 1 gives the block of a code point, stage 2 holds the distinct blocks one after
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +32,6 @@ CHECK_SHIFT = 19  # + ND_NORMALIZE_*: the quick check of that form is not "yes"
 SECOND_BIT = 24  # can be the second code point of a canonical composition, Hangul vowels and finals included
 
 
-class DataError(Exception):
-    """The files are not what the generator expects."""
-
-
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -50,11 +44,7 @@ class Database:
 
     def lines(self, name: str) -> Iterator[list[str]]:
         """The fields of every line that has some, comments taken off; the release in the first line is kept."""
-        path = self.folder / name
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error}): install Debian's package unicode-data or give --ucd") from error
+        text = (self.folder / name).read_text(encoding="utf-8")
         found = re.match(r"# [A-Za-z]+-([0-9.]+)\.txt", text)
         if found:
             self.releases[name] = found[1]
@@ -73,7 +63,7 @@ class Database:
         """The one release that all files read so far belong to."""
         releases = set(self.releases.values())
         if len(releases) != 1:
-            raise DataError(f"the files are of different releases: {self.releases}")
+            raise ValueError(f"the files are of different releases: {self.releases}")
         return releases.pop()
 
 
@@ -178,7 +168,7 @@ def read_records(database: Database, characters: Characters, seconds: set[int]) 
             if row[1] == "M":
                 maybe[form].add(code_point)
     if not maybe["NFC"] == maybe["NFKC"] == seconds:
-        raise DataError("the code points that may compose with an earlier one are not those whose quick check is maybe")
+        raise ValueError("the code points that may compose with an earlier one are not those whose quick check is maybe")
     for code_point in seconds:
         records[code_point] |= 1 << SECOND_BIT
     return records
@@ -216,7 +206,7 @@ def read_compositions(database: Database, characters: Characters) -> list[tuple[
             excluded.update(covered)
     pairs = [(target, code) for code, target in characters.canonical.items() if code not in excluded]
     if any(len(target) != 2 for target, _ in pairs):
-        raise DataError("a canonical decomposition that is not excluded from composition is no pair")
+        raise ValueError("a canonical decomposition that is not excluded from composition is no pair")
     return sorted((target[0], target[1], code) for target, code in pairs)
 
 
@@ -228,10 +218,10 @@ def check_boundaries(
     for code_point, target in decompositions.items():
         classes = [classes_of[part] for part in target]
         if any(later and later < earlier for earlier, later in zip(classes, classes[1:], strict=False)):
-            raise DataError(f"the decomposition of U+{code_point:04X} is not in canonical order")
+            raise ValueError(f"the decomposition of U+{code_point:04X} is not in canonical order")
         stable = not records[code_point] & (0xFF << CLASS_SHIFT | 1 << check_bit)
         if stable and (classes[0] or records[target[0]] >> SECOND_BIT & 1):
-            raise DataError(f"U+{code_point:04X} passes the quick check but may change what is before it")
+            raise ValueError(f"U+{code_point:04X} passes the quick check but may change what is before it")
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -391,7 +381,7 @@ def generate(folder: Path) -> dict[str, str]:
     check_boundaries("NFC", records, characters.combining_class, canonical)
     check_boundaries("NFKC", records, characters.combining_class, compatible)
     if any(code in HANGUL for code in compatible):
-        raise DataError("Hangul syllables are expected to be decomposed by rule")
+        raise ValueError("Hangul syllables are expected to be decomposed by rule")
 
     output = Output()
     add_properties(output, records)
@@ -422,27 +412,12 @@ def generate(folder: Path) -> dict[str, str]:
     return {"unicode_data.h": header, "unicode_data.c": source}
 
 
-def main() -> int:
-    """Writes or compares the files; the exit code is 1 where they differ or the database cannot be read."""
+def main() -> None:
     parser = argparse.ArgumentParser(description="Write unicode_data.h and unicode_data.c from the Unicode Character Database.")
     parser.add_argument("--ucd", type=Path, default=Path("/usr/share/unicode"), help="folder with UnicodeData.txt (%(default)s)")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the files are not up to date")
-    arguments = parser.parse_args()
-    try:
-        files = generate(arguments.ucd)
-    except DataError as error:
-        print(f"generate_unicode.py: {error}", file=sys.stderr)
-        return 1
-    status = 0
-    for name, text in files.items():
-        path = HERE / name
-        if not arguments.check:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"generate_unicode.py: {path} is not what {arguments.ucd} gives: run without --check", file=sys.stderr)
-            status = 1
-    return status
+    for name, text in generate(parser.parse_args().ucd).items():
+        (HERE / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
