@@ -61,7 +61,6 @@ class Handle:
     changes: int
     last_insert_rowid: int
     data_version: int
-    filename: str
     library: int
     is_serialized: bool
     timeout: float

@@ -222,19 +222,6 @@ static PyObject *handle_number(PyObject *this, void *which)
     return asked == IN_TRANSACTION ? PyBool_FromLong((long)number) : PyLong_FromLongLong(number);
 }
 
-static PyObject *handle_filename(PyObject *this, void *unused)
-{
-    nd_handle *const self = (nd_handle *)this;
-    const sqlite3_api_routines *const sqlite3_api = self->base->api;
-    (void)unused;
-    if (!nd_enter(self))
-        return NULL;
-    const char *const name = sqlite3_db_filename(self->base->db, "main");
-    PyObject *const made = PyUnicode_FromString(name == NULL ? "" : name);
-    nd_leave(self);
-    return made;
-}
-
 static PyObject *handle_is_serialized(PyObject *this, void *unused)
 {
     nd_handle *const self = (nd_handle *)this;
@@ -269,7 +256,6 @@ static PyGetSetDef handle_properties[] = {
     {"last_insert_rowid", handle_number, NULL, NULL, (void *)LAST_INSERT_ROWID},
     {"data_version", handle_number, NULL, "SQLite's, of the state that was last seen.", (void *)DATA_VERSION},
     {"in_transaction", handle_number, NULL, NULL, (void *)IN_TRANSACTION},
-    {"filename", handle_filename, NULL, NULL, NULL},
     {"library", handle_library, NULL, "A number that each library of SQLite in this process has for itself.", NULL},
     {"is_serialized", handle_is_serialized, NULL, "Whether threads may share the connection.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -111,7 +111,7 @@ class StandardConnection:
                 f"(SQLITE_THREADSAFE=1): {REMEDIES}"
             )
         self._handle.register()
-        self.filename = self._handle.filename
+        self.filename = str(self._handle.execute("PRAGMA database_list").fetchall()[0][2])
         self.library = self._handle.library
         self._watching: list[Any] = []
         self.mutex = ReentrantLock()  # the lock for using the connection, shared by all its indexes
