@@ -39,9 +39,7 @@ int nd_isa_force(const char *name); /* ND_ERROR_PARAMETER if this CPU cannot; NU
 #define ND_GCB_LV 12
 #define ND_GCB_LVT 13
 
-uint32_t nd_unicode_flags(uint32_t code_point);
-int nd_unicode_grapheme_break(uint32_t code_point);
-int nd_unicode_combining_class(uint32_t code_point);
+uint32_t nd_unicode_properties(uint32_t code_point); /* flags, grapheme break and combining class, 8 bits each */
 size_t nd_unicode_case(int32_t fold, uint32_t code_point, uint32_t out[3]);             /* count, 1 to 3 */
 size_t nd_unicode_decompose(int32_t compatible, uint32_t code_point, uint32_t out[18]); /* full, one code point */
 uint32_t nd_unicode_compose(uint32_t first, uint32_t second);                           /* 0 where there is none */

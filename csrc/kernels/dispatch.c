@@ -1,11 +1,53 @@
-/* dispatch.c: the one file that knows which tiers of kernels there are and which one is active. */
+/* dispatch.c: the one file that knows which tiers of kernels there are, what this CPU and its operating system can run, and which one is
+ * active. */
 #include <stdatomic.h>
 
 #include "kernels/kernels.h"
 
+/* ---- the CPU --------------------------------------------------------------------------------------------------------------- */
+
+#define CPU_AVX2 1 /* with POPCNT, and the system saves the wide registers */
+/* All of ND_TARGET_AVX512, that is Ice Lake, Zen 4 and later; on the CPUs before them 512-bit registers slow the clock. */
+#define CPU_AVX512 2
+
+#if ND_HAVE_X86
+#include <cpuid.h>
+
+/* The register states that the system saves on a task switch (XCR0): a CPU may have AVX2 while the system does not allow it. */
+static uint64_t saved_states(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static unsigned cpu_features(void)
+{
+    const unsigned popcnt = 1u << 23, osxsave = 1u << 27, avx = 1u << 28, avx2 = 1u << 5;
+    const unsigned avx512_b = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* F, DQ, BW, VL in ebx */
+    const unsigned avx512_c = 1u << 1 | 1u << 6 | 1u << 14;              /* VBMI, VBMI2, VPOPCNTDQ in ecx */
+    const uint64_t sse_and_avx_state = 0x06, avx512_state = 0xe6;
+    unsigned eax, ebx, ecx, edx, features = 0;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & osxsave) == 0 || (ecx & avx) == 0 || (ecx & popcnt) == 0)
+        return 0;
+    uint64_t saved = saved_states();
+    if ((saved & sse_and_avx_state) != sse_and_avx_state)
+        return 0;
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (ebx & avx2) == 0)
+        return 0;
+    features |= CPU_AVX2;
+    if ((saved & avx512_state) == avx512_state && (ebx & avx512_b) == avx512_b && (ecx & avx512_c) == avx512_c)
+        features |= CPU_AVX512;
+    return features;
+}
+
+#endif
+
+/* ---- tiers ----------------------------------------------------------------------------------------------------------------- */
+
 typedef struct layer {
     const nd_kernels *kernels;
-    unsigned needs; /* ND_CPU_* */
+    unsigned needs; /* CPU_* */
 } layer;
 
 /* Slowest first. Tables of one name stand together and need the same. */
@@ -14,11 +56,11 @@ static const layer layers[] = {
     {&nd_kernels_text_scalar, 0},
     {&nd_kernels_compare_scalar, 0},
 #if ND_HAVE_X86
-    {&nd_kernels_avx2, ND_CPU_AVX2},
-    {&nd_kernels_text_avx2, ND_CPU_AVX2},
-    {&nd_kernels_compare_avx2, ND_CPU_AVX2},
-    {&nd_kernels_text_avx512, ND_CPU_AVX512},
-    {&nd_kernels_compare_avx512, ND_CPU_AVX512},
+    {&nd_kernels_avx2, CPU_AVX2},
+    {&nd_kernels_text_avx2, CPU_AVX2},
+    {&nd_kernels_compare_avx2, CPU_AVX2},
+    {&nd_kernels_text_avx512, CPU_AVX512},
+    {&nd_kernels_compare_avx512, CPU_AVX512},
 #endif
 };
 #define LAYERS (sizeof layers / sizeof layers[0])
@@ -30,7 +72,7 @@ static int tier_count;
 static _Atomic(const nd_kernels *) active;
 
 /* Lays over a complete table what another has. A table is a row of pointers. */
-static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
+static void lay(nd_kernels *over, const nd_kernels *table)
 {
     for (size_t at = 0; at < sizeof *table; at += sizeof(void *)) {
         const void *member;
@@ -42,7 +84,11 @@ static void nd_kernels_lay(nd_kernels *over, const nd_kernels *table)
 
 __attribute__((constructor)) static void find_tiers(void)
 {
-    unsigned features = nd_cpu_features();
+#if ND_HAVE_X86
+    const unsigned features = cpu_features();
+#else
+    const unsigned features = 0;
+#endif
     for (size_t i = 0; i < LAYERS; i++) {
         const nd_kernels *table = layers[i].kernels;
         if ((layers[i].needs & ~features) != 0)
@@ -51,7 +97,7 @@ __attribute__((constructor)) static void find_tiers(void)
             tiers[tier_count] = tier_count == 0 ? nd_kernels_scalar : tiers[tier_count - 1];
             tier_count++;
         }
-        nd_kernels_lay(&tiers[tier_count - 1], table);
+        lay(&tiers[tier_count - 1], table);
     }
     atomic_store_explicit(&active, &tiers[tier_count - 1], memory_order_release);
 }

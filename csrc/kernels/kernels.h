@@ -157,9 +157,4 @@ extern const nd_kernels nd_kernels_text_avx512;
 
 const nd_kernels *nd_kernels_active(void);
 
-#define ND_CPU_AVX2 1 /* with POPCNT, and the system saves the wide registers */
-/* All of ND_TARGET_AVX512, that is Ice Lake, Zen 4 and later; on the CPUs before them 512-bit registers slow the clock. */
-#define ND_CPU_AVX512 2
-unsigned nd_cpu_features(void);
-
 #endif

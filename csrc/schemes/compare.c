@@ -13,30 +13,9 @@ size_t nd_equal_slots(const uint8_t *a, const uint8_t *b, size_t count, int32_t 
     return slot_bits == 16 ? kernels->equal_slots16(a, b, count) : kernels->equal_slots32(a, b, count);
 }
 
-/* A real number as a start for a search in 0 .. most. */
-static size_t guess(double estimate, size_t most)
-{
-    if (!(estimate > 0))
-        return 0;
-    return estimate >= (double)most ? most : (size_t)estimate;
-}
-
-/* Both searches below start from the real solution, which is off by one at most, and then ask the verdict itself, whose
- * rounding is monotone in c: no product is ever rounded to a bound. */
 static int overlap_passes(size_t common, size_t total, double threshold)
 {
     return (double)common / (double)(total - common) >= threshold;
-}
-
-size_t nd_overlap_needed(size_t total, double threshold)
-{
-    size_t most = total / 2;
-    size_t needed = guess(threshold / (1 + threshold) * (double)total, most);
-    while (needed > 0 && overlap_passes(needed - 1, total, threshold))
-        needed--;
-    while (needed <= most && !overlap_passes(needed, total, threshold))
-        needed++;
-    return needed <= most ? needed : total + 1;
 }
 
 static int share_passes(size_t part, size_t count, double threshold)
@@ -44,14 +23,28 @@ static int share_passes(size_t part, size_t count, double threshold)
     return (double)part / (double)count >= threshold;
 }
 
-size_t nd_share_needed(size_t count, double threshold)
+/* The smallest number that passes, most + 1 if none up to `most` does. Starts from the real solution, which is off by one at most, and
+ * then asks the verdict itself, whose rounding is monotone in it: no product is ever rounded to a bound. */
+static inline size_t smallest(double solution, size_t most, int (*passes)(size_t, size_t, double), size_t of, double threshold)
 {
-    size_t needed = guess(threshold * (double)count, count);
-    while (needed > 0 && share_passes(needed - 1, count, threshold))
+    size_t needed = !(solution > 0) ? 0 : solution >= (double)most ? most : (size_t)solution;
+    while (needed > 0 && passes(needed - 1, of, threshold))
         needed--;
-    while (needed <= count && !share_passes(needed, count, threshold))
+    while (needed <= most && !passes(needed, of, threshold))
         needed++;
     return needed;
+}
+
+size_t nd_overlap_needed(size_t total, double threshold)
+{
+    const size_t most = total / 2;
+    const size_t needed = smallest(threshold / (1 + threshold) * (double)total, most, overlap_passes, total, threshold);
+    return needed <= most ? needed : total + 1;
+}
+
+size_t nd_share_needed(size_t count, double threshold)
+{
+    return smallest(threshold * (double)count, count, share_passes, count, threshold);
 }
 
 size_t nd_slots_spared(size_t slots, double threshold)

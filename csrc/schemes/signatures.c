@@ -122,23 +122,20 @@ static uint32_t java_next(uint64_t *state)
 
 int nd_minhash_coefficients(int32_t family, uint64_t seed, size_t num_perm, uint32_t *a, uint32_t *b)
 {
-    if (family == ND_FAMILY_AFFINE32) {
-        for (size_t i = 0; i < num_perm; i++) {
-            uint64_t drawn = splitmix64(&seed);
+    if (family != ND_FAMILY_AFFINE32 && family != ND_FAMILY_JAVA32)
+        return ND_ERROR_PARAMETER;
+    uint64_t state = family == ND_FAMILY_AFFINE32 ? seed : (seed ^ 0x5DEECE66Du) & 0xFFFFFFFFFFFFu;
+    for (size_t i = 0; i < num_perm; i++) {
+        if (family == ND_FAMILY_AFFINE32) {
+            const uint64_t drawn = splitmix64(&state);
             a[i] = (uint32_t)drawn | 1;
             b[i] = (uint32_t)(drawn >> 32);
-        }
-        return ND_OK;
-    }
-    if (family == ND_FAMILY_JAVA32) {
-        uint64_t state = (seed ^ 0x5DEECE66Du) & 0xFFFFFFFFFFFFu;
-        for (size_t i = 0; i < num_perm; i++) {
+        } else {
             a[i] = java_next(&state);
             b[i] = java_next(&state);
         }
-        return ND_OK;
     }
-    return ND_ERROR_PARAMETER;
+    return ND_OK;
 }
 
 void nd_minhash_add(int32_t family, const uint32_t *a, const uint32_t *b, size_t num_perm, const uint64_t *hashes, size_t count,

@@ -10,19 +10,10 @@ const char *nd_unicode_version(void)
 
 /* ---- properties --------------------------------------------------------------------------------------------------- */
 
-uint32_t nd_unicode_flags(uint32_t code_point)
+uint32_t nd_unicode_properties(uint32_t code_point)
 {
-    return nd_record_flags(nd_unicode_record(code_point));
-}
-
-int nd_unicode_grapheme_break(uint32_t code_point)
-{
-    return (int)nd_record_break(nd_unicode_record(code_point));
-}
-
-int nd_unicode_combining_class(uint32_t code_point)
-{
-    return (int)nd_record_class(nd_unicode_record(code_point));
+    const uint32_t record = nd_unicode_record(code_point);
+    return nd_record_flags(record) | nd_record_break(record) << 8 | nd_record_class(record) << 16;
 }
 
 size_t nd_unicode_case(int32_t fold, uint32_t code_point, uint32_t out[3])

@@ -59,9 +59,8 @@ static void map_case(int32_t fold, const points *in, points *out)
 static void check_single(uint32_t code_point)
 {
     uint32_t parts[18], all[18];
-    PROMISE(nd_unicode_flags(code_point) < 128);
-    PROMISE(nd_unicode_grapheme_break(code_point) >= 0 && nd_unicode_grapheme_break(code_point) <= ND_GCB_LVT);
-    PROMISE(nd_unicode_combining_class(code_point) >= 0 && nd_unicode_combining_class(code_point) < 255);
+    const uint32_t properties = nd_unicode_properties(code_point);
+    PROMISE((properties & 255) < 128 && (properties >> 8 & 255) <= ND_GCB_LVT && properties >> 16 < 255);
     const size_t canonical = nd_unicode_decompose(0, code_point, parts), compatible = nd_unicode_decompose(1, code_point, all);
     PROMISE(canonical >= 1 && canonical <= 18 && compatible >= 1 && compatible <= 18);
     if (code_point > 0x10FFFF)
@@ -118,7 +117,7 @@ static void by_steps(const nd_rules_spec *spec, const points *in, points *out)
     size_t kept = 0;
     for (size_t i = 0; i < out->count; i++) {
         out->items[kept] = out->items[i];
-        kept += (nd_unicode_flags(out->items[i]) & ND_CP_IGNORABLE) == 0;
+        kept += (nd_unicode_properties(out->items[i]) & ND_CP_IGNORABLE) == 0;
     }
     out->count = kept;
 }
