@@ -51,7 +51,6 @@ nd_short_record *nd_sort_short_records(nd_short_record *records, nd_short_record
 uint64_t *nd_sort_keys(uint64_t *keys, uint64_t *other, size_t count, unsigned low_bit, unsigned high_bit);
 /* Ascending by key and item, without more memory. */
 void nd_sort_short_in_place(nd_short_record *records, size_t count);
-void nd_sort64(uint64_t *values, size_t count);
 /* What nd_sort_distinct makes of the numbers in `from`, in `to`, another place; quicker for some hundreds of hashes. */
 size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to);
 

@@ -53,11 +53,6 @@ static void insertion_sort(uint64_t *values, size_t count)
 #define BYTE_OF(number, shift) ((number) >> (shift)&255)
 SORT_IN_PLACE(sort_by_byte, uint64_t, BYTE_OF, 0, insertion_sort)
 
-void nd_sort64(uint64_t *values, size_t count)
-{
-    sort_by_byte(values, count, 56);
-}
-
 static size_t keep_distinct(uint64_t *hashes, size_t count)
 {
     size_t kept = 0;
@@ -71,7 +66,7 @@ static size_t keep_distinct(uint64_t *hashes, size_t count)
 
 size_t nd_sort_distinct(uint64_t *hashes, size_t count)
 {
-    nd_sort64(hashes, count);
+    sort_by_byte(hashes, count, 56);
     return keep_distinct(hashes, count);
 }
 

@@ -77,8 +77,8 @@ static int step(nd_base *base, sqlite3_stmt *from, int are_all_wanted, nd_answer
     return watched == SQLITE_OK ? code : watched;
 }
 
-/* Reads the next row, or all that are left, and ends the statement where there are no more. Leaves the mutex. 0 with an
- * exception. */
+/* Reads the next row, or all that are left, behind what is ready, and ends the statement where there are no more. Leaves the mutex. 0
+ * with an exception. */
 static int advance(nd_rows *self, int are_all_wanted)
 {
     nd_base *const base = self->of->base;
@@ -105,8 +105,8 @@ static int advance(nd_rows *self, int are_all_wanted)
     } else {
         PyObject *const before = self->ready;
         self->ready = nd_rows_of(&found);
+        is_done = self->ready != NULL && (before == NULL || PyList_SetSlice(self->ready, 0, 0, before) == 0);
         Py_XDECREF(before);
-        is_done = self->ready != NULL;
     }
     nd_free_answer(sqlite3_api, &found);
     return is_done;
@@ -209,22 +209,11 @@ static PyObject *rows_fetchall(PyObject *this, PyObject *unused)
 {
     nd_rows *const self = (nd_rows *)this;
     (void)unused;
-    PyObject *first = self->ready;
+    if (self->slot != NULL && (!enter_rows(self) || !advance(self, 1)))
+        return NULL;
+    PyObject *const rows = self->ready;
     self->ready = NULL;
-    if (self->slot != NULL) {
-        if (!enter_rows(self) || !advance(self, 1)) {
-            Py_XDECREF(first);
-            return NULL;
-        }
-        if (first != NULL && PyList_SetSlice(self->ready, 0, 0, first) != 0) {
-            Py_DECREF(first);
-            return NULL;
-        }
-        Py_XDECREF(first);
-        first = self->ready;
-        self->ready = NULL;
-    }
-    return first == NULL ? PyList_New(0) : first;
+    return rows == NULL ? PyList_New(0) : rows;
 }
 
 static PyObject *rows_close(PyObject *this, PyObject *unused)

@@ -69,13 +69,6 @@ static void unlock(nd_base *base)
     PyThread_release_lock(base->lock);
 }
 
-static void link_slot(nd_base *base, nd_slot *slot)
-{
-    lock(base);
-    link_first(base, slot);
-    unlock(base);
-}
-
 sqlite3_stmt *nd_slot_take(nd_base *base, nd_slot *slot)
 {
     lock(base);
@@ -106,10 +99,8 @@ static nd_slot *find_idle(nd_base *base, const char *sql, size_t size)
     while (found != NULL && !(found->is_idle && found->size == size && memcmp(found->sql, sql, size) == 0))
         found = found->next;
     if (found != NULL) {
-        sqlite3_stmt *const prepared = unlinked(base, found);
-        found->prepared = prepared;
         found->is_idle = 0;
-        link_first(base, found);
+        base->idle_count--;
     }
     unlock(base);
     return found;
@@ -175,8 +166,11 @@ static nd_slot *prepare(nd_handle *self, const char *sql, size_t size, const cha
         code = sqlite3_prepare_v3(base->db, sql, (int)size + 1, SQLITE_PREPARE_PERSISTENT, &slot->prepared, next);
     if (code != SQLITE_OK)
         what = nd_failure_of(sqlite3_api, base->db, code);
-    else if ((is_there = slot->prepared != NULL))
-        link_slot(base, slot);
+    else if ((is_there = slot->prepared != NULL)) {
+        lock(base);
+        link_first(base, slot);
+        unlock(base);
+    }
     nd_leave(self);
     Py_END_ALLOW_THREADS
     if (is_there) {
