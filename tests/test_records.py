@@ -133,12 +133,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, number: int, m
 def test_an_output_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     """A block that fails leaves the old file and nothing else."""
     path = write(tmp_path / "out.jsonl", "old")
-    with pytest.raises(RuntimeError), replacing(path) as (new,):
-        new.write_text("half")
+    with pytest.raises(RuntimeError), replacing(path) as paths:
+        paths[path].write_text("half")
         raise RuntimeError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    with replacing(path) as (new,):
-        new.write_text(json.dumps("new"))
+    with replacing(path) as paths:
+        paths[path].write_text(json.dumps("new"))
     assert path.read_text() == '"new"' and list(tmp_path.iterdir()) == [path]
 
 
@@ -152,8 +152,8 @@ def test_a_folder_that_is_replaced_is_never_lost(tmp_path: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", ended)
-    with pytest.raises(KeyboardInterrupt), replacing(folder) as (new,):
-        new.mkdir()
+    with pytest.raises(KeyboardInterrupt), replacing(folder) as paths:
+        paths[folder].mkdir()
     assert (folder / "kept").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
 
 

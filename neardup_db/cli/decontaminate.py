@@ -143,9 +143,7 @@ class _Search:
 def _run(search: _Search, copy: Copy, report: Path | None, drop: str) -> Contamination:
     started, source, output = time.monotonic(), copy.source, copy.output
     summary = search.summary
-    targets = [path for path in (report, output) if path is not None]
-    with replacing(*targets) as new:
-        places = dict(zip(targets, new, strict=True))
+    with replacing(*(path for path in (report, output) if path is not None)) as places:
         found = summary.read(source, search.filter.meet, lambda: None)
         candidates = np.concatenate(found) if found else np.zeros(0, bool)
         with contextlib.ExitStack() as stack:

@@ -144,8 +144,7 @@ class Summary(RunCounts):
 def deduplicate(plan: Comparison, summary: Summary) -> None:
     """Outputs are put in place after every step has succeeded, except streams."""
     started = time.monotonic()
-    with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as new, contextlib.ExitStack() as stack:
-        places = dict(zip(plan.outputs, new, strict=True))
+    with _reporting_partial_outputs() as begun, replacing(*plan.outputs) as places, contextlib.ExitStack() as stack:
         copy, source = plan.copy, plan.copy.source
         index = stack.enter_context(plan.index())
         found = duplicates_of(index, plan.choice.order(np.fromiter(index, np.int64)), plan.connected)

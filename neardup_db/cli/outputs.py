@@ -79,7 +79,7 @@ def check_kind(path: Path, folder: bool) -> None:
 
 
 @contextlib.contextmanager
-def replacing(*paths: Path) -> Iterator[list[Path]]:
+def replacing(*paths: Path) -> Iterator[dict[Path, Path]]:
     """A temporary path beside each path, where the block creates a file or folder. If the block succeeds, they replace the paths
     in order; otherwise they are deleted.
 
@@ -89,7 +89,7 @@ def replacing(*paths: Path) -> Iterator[list[Path]]:
     made = [_Output(path) for path in paths if path != STDOUT and not is_stream(path)]
     with contextlib.ExitStack() as stack:
         new = {output.path: stack.enter_context(output) for output in made}
-        yield [new.get(path, path) for path in paths]
+        yield {path: new.get(path, path) for path in paths}
         for step in (_Output.prepare, _Output.replace):
             for output in made:
                 try:
@@ -138,7 +138,7 @@ class _Output:
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[Any]:
     """A binary file that replaces the path if the block succeeds, compressed as its suffix says."""
-    with replacing(path) as (new,), room_for(path), open_output(new, packing_of(path)) as file:
+    with replacing(path) as new, room_for(path), open_output(new[path], packing_of(path)) as file:
         yield file
 
 

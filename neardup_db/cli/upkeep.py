@@ -136,10 +136,10 @@ def backup(index: Index, out: Path, force: bool) -> Results:
     check_path(str(out))
     check_output(out, force, indexes.index_files())
     _refuse_log(out)
-    with room_for(out), replacing(out) as (new,):
-        index.backup(new)
+    with room_for(out), replacing(out) as new:
+        index.backup(new[out])
         _refuse_log(out)
-        size = new.stat().st_size
+        size = new[out].stat().st_size
     yield {"bytes": size}, f"{count_text(size, 'byte')} written"
 
 

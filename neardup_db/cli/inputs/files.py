@@ -115,15 +115,14 @@ class _ZstdReader(io.RawIOBase):
 
 
 class InputFile(contextlib.AbstractContextManager["InputFile"]):
-    """An open file, decompressed while it is read. `size_bytes`: its size on disk; `state`: its size and modification time when
-    opened; `position`: the bytes read on disk."""
+    """An open file, decompressed while it is read. `state`: its size on disk and modification time when opened; `position`: the
+    bytes read on disk."""
 
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = path
         self.name = name or str(path)
         self._raw: BinaryIO = open(path, "rb", buffering=_BUFFER_BYTES)  # noqa: SIM115 (closed by __exit__)
         self.state = state_of(os.fstat(self._raw.fileno()))
-        self.size_bytes = self.state[0]
         self._stream: Any = self._raw
         self._read_bytes = 0
         try:

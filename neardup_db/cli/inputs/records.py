@@ -182,7 +182,7 @@ class RecordSource(Source):
             self._input = file
             yield file
             self._input = None
-            self._done_bytes += file.size_bytes
+            self._done_bytes += file.state[0]
 
     def _require_text(self, file: LineFile) -> None:
         head = file.head(HEAD_BYTES)
