@@ -28,9 +28,8 @@ from .passage_methods import PassageMethods
 from .store.layout.sketcher import Sketcher
 from .store.layout.sketches import Sketch
 from .store.query import statistics
-from .store.query.containing import containers
 from .store.query.explain import explain_pair, explain_query
-from .store.query.joins import Joins, ranges, ranges_with, set_blocks
+from .store.query.joins import Joins, containers, ranges, ranges_with, set_blocks
 from .store.query.many import duplicates
 from .store.query.search import QuerySpec
 from .store.readers import StoreReader

@@ -22,7 +22,7 @@ from .dismissed import NONE
 from .fingerprints import ACROSS_GROUPS, OF_GROUP
 from .many import packed_values
 from .parts import nearest_codes
-from .search import Search
+from .search import MatchRow, QuerySpec, Search
 
 Group = Key | AnyGroup | None  # a group name, or all groups
 
@@ -438,3 +438,30 @@ def ranges_with(
         yield pairs
         after = page.ids[-1]
         size = min(2 * size, limits.RANGE_MOST) if 2 * len(pairs.matches) <= limits.PAIRS_WANTED else max(1, size // 2)
+
+
+def containers(
+    reading: Reading, threshold: float | None, clock: Callable[[], int], group: Group = ANY_GROUP
+) -> Iterator[Iterator[DocumentPair]]:
+    """The containment pairs of one fingerprint after another, of one group or of all. Each step reads one state of the file."""
+    first, spec = 1, QuerySpec(threshold=threshold, measure="containment")
+    while True:
+        with reading() as joins:
+            fingerprint_id = joins.documents.next_fingerprint_id(first, joins.documents.group_id(group))
+            if fingerprint_id is None:
+                return
+            now, rows = clock(), list[MatchRow]()
+            members = joins.members_of(fingerprint_id, now)
+            if members:  # else all have expired
+                sketch, group_id = joins.search.stored_sketch(fingerprint_id), joins.documents.group_of(fingerprint_id)
+                rows = joins.search.matches(sketch, group_id, now, spec)
+            dismissed = joins.dismissed.pairs_among([*(member.id for member in members), *(row.id for row in rows)])
+        yield _contained(members, rows, dismissed)
+        first = fingerprint_id + 1
+
+
+def _contained(members: list[Member], rows: list[MatchRow], dismissed: frozenset[tuple[int, int]]) -> Iterator[DocumentPair]:
+    for a in members:
+        for row in rows:
+            if row.id != a.id and (min(a.id, row.id), max(a.id, row.id)) not in dismissed:
+                yield DocumentPair(a, Member(row.id, row.key, 0), row.similarity, row.distance)
