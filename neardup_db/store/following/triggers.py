@@ -16,24 +16,19 @@ from .table import Table, quote
 _ROWID = "rowid, oid, _rowid_"  # names by which an UPDATE can set an INTEGER PRIMARY KEY. Unused names have no effect
 
 
-def _texts(index: str, table: str, key: str, of_key: str, of_any: str) -> dict[str, str]:
-    """The triggers' names and texts as in the schema; of_key, of_any: the UPDATE columns that fire them."""
-    insert = f"INSERT INTO {index}_pending (key) VALUES"
-    bodies = {
-        "insert": f"AFTER INSERT ON {table} BEGIN {insert} (NEW.{key}); END",
-        "key": f"AFTER UPDATE{of_key} ON {table} BEGIN {insert} (OLD.{key}); END",
-        "update": f"AFTER UPDATE{of_any} ON {table} BEGIN {insert} (NEW.{key}); END",
-        "delete": f"AFTER DELETE ON {table} BEGIN {insert} (OLD.{key}); END",
-    }
-    return {f"{index}_follow_{event}": f"CREATE TRIGGER {index}_follow_{event} {body}" for event, body in bodies.items()}
-
-
 def expected_triggers(index: str, table: Table) -> Mapping[str, str]:
     """The triggers' names and texts. Updates of other columns fire none, unless there is a condition, which may read them."""
-    following = table.following
+    following, on = table.following, quote(table.name)
+    key, insert = quote(following.key), f"INSERT INTO {index}_pending (key) VALUES"
     watched = [name for name in (following.key, following.text, following.group) if name is not None]
     of_any = "" if following.where is not None else _update_columns(table, watched)
-    return _texts(index, quote(table.name), quote(following.key), _update_columns(table, [following.key]), of_any)
+    bodies = (
+        f"AFTER INSERT ON {on} BEGIN {insert} (NEW.{key}); END",
+        f"AFTER UPDATE{_update_columns(table, [following.key])} ON {on} BEGIN {insert} (OLD.{key}); END",
+        f"AFTER UPDATE{of_any} ON {on} BEGIN {insert} (NEW.{key}); END",
+        f"AFTER DELETE ON {on} BEGIN {insert} (OLD.{key}); END",
+    )
+    return {name: f"CREATE TRIGGER {name} {body}" for name, body in zip(_names(index), bodies, strict=True)}
 
 
 def _update_columns(table: Table, watched: Sequence[str]) -> str:
@@ -43,8 +38,8 @@ def _update_columns(table: Table, watched: Sequence[str]) -> str:
     return f" OF {', '.join(map(quote, dict.fromkeys(watched)))}, {_ROWID}"
 
 
-def _names(index: str) -> set[str]:
-    return set(_texts(index, "", "", "", ""))
+def _names(index: str) -> list[str]:
+    return [f"{index}_follow_{event}" for event in ("insert", "key", "update", "delete")]
 
 
 def _is_own(store: Store, kind: str, name: str, sql: str | None) -> bool:
@@ -76,7 +71,7 @@ def _others_fire_first(store: Store, table: Table) -> bool:
     sql = """SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
              AND rowid > (SELECT rowid FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?)"""
     newer = {name for (name,) in store.db.rows(sql, (table.name, f"{store.name}_follow_insert"))}
-    newer -= _names(store.name)
+    newer -= set(_names(store.name))
     return bool(newer) and not newer <= {name for index in schema.index_names(store.db.rows) for name in _names(index)}
 
 

@@ -146,7 +146,7 @@ class Ingest:
             skipped = self.invalid.add(number, self._key_of(record), error)
             self._batch.skipped.append(number)
             if self.outcomes is not None:
-                self.outcomes.add_skipped(skipped)
+                self.outcomes.skipped.append(skipped)
 
     def _key_of(self, record: Any) -> Key | None:
         if self.options.content == "value":

@@ -35,14 +35,11 @@ class Outcomes:
     def __init__(self, on_outcome: OnOutcome, first: int = 0) -> None:
         self._on_outcome = on_outcome
         self._number = first  # the number of the next record to report
-        self._wrong: deque[Skipped] = deque()
+        self.skipped: deque[Skipped] = deque()
         self._keys: list[Key] = []
         self._outcomes: list[Outcome] = []
         self._matches: dict[int, Match | Skipped] = {}  # keyed by position in the two lists
         self._runs: list[tuple[float, int]] = []  # (first id, position) of each run of ids whose matches are not known yet
-
-    def add_skipped(self, skipped: Skipped) -> None:
-        self._wrong.append(skipped)
 
     def add(self, key: Key, outcome: Outcome, match: Match | Skipped | None) -> None:
         if match is not None:
@@ -67,9 +64,9 @@ class Outcomes:
         keys, outcomes, matches = self._keys, self._outcomes, self._matches
         self._keys, self._outcomes, self._matches = [], [], {}
         place = 0
-        while place < len(keys) or self._wrong:
-            if self._wrong and self._wrong[0].record == self._number:
-                skipped = self._wrong.popleft()
+        while place < len(keys) or self.skipped:
+            if self.skipped and self.skipped[0].record == self._number:
+                skipped = self.skipped.popleft()
                 self._number += 1
                 self._on_outcome(skipped.key, "skipped", skipped)
             else:
