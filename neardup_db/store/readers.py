@@ -49,8 +49,7 @@ class StoreReaders:
         self._main_thread_id: int | None = None  # the only thread that may query through the main connection, if one is set
 
     def reserve_main(self) -> bool:
-        """Reserve the main connection for this thread, so that other threads' queries do not delay its writes. Returns False,
-        without effect, if those have no other connection."""
+        """Reserve the main connection for this thread's writes. Returns False, without effect, if others have none but it."""
         other = self._idle()
         if other is not None:
             other[0].end()

@@ -1,7 +1,6 @@
 """Connections of Python's sqlite3 module, or of pysqlite3.
 
-Statements run directly on the SQLite connection (csrc/python/standard/), independent of the application's Python settings and
-without changing them.
+Statements run directly on the SQLite connection (csrc/python/standard/), whatever its Python settings, which stay.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Transactions:
         with self.lock():
             self.require_open()
             self.require_task()
-            try:
+            with translated(self.name):
                 self.flush_pending()
                 level = self._level()
                 try:
@@ -199,8 +199,6 @@ class Transactions:
                             self._end_reading()
                             raise
                         self._outermost = None
-            except apsw.Error as error:
-                raise translate(error, self.name) from error
 
     @contextmanager
     def writing(self, *, light: bool = False, is_block: bool = False) -> Iterator[bool]:

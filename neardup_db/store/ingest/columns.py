@@ -96,8 +96,7 @@ class Codes(NamedTuple):
 
 
 def code_records(keys: Iterable[Any], codes: Iterable[Any], more: Mapping[str, Any]) -> Iterable[Any] | Codes:
-    """The records of `add_codes`. more: further arguments of `add_code`, each one value for all records or one per record.
-    Raises ParameterError if the lengths differ."""
+    """The records of `add_codes`. more: arguments of `add_code`, one value for all or one for each. Refuses other lengths."""
     columns = {"key": _values(keys), "code": codes}
     same = {}
     for name, value in more.items():

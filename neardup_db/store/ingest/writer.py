@@ -83,8 +83,7 @@ class Writer:
     def replace_codes(self, codes: Iterable[tuple[Record, Sketch, DocumentRow, StoredPart]], now: int) -> tuple[int, set[int]]:
         """Replace codes of documents, with the same result as `add` for each. Requires an index without dismissed pairs.
 
-        Returns (number of codes that match, documents whose clusters may split). The caller splits the clusters together,
-        before anything else removes a document or a code.
+        Returns (number of codes that match, documents whose clusters may split). Split these before anything else is removed.
         """
         documents, clusters = self.documents, self.clusters
         first_new = documents.last_fingerprint_id() + 1

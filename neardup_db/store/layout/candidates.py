@@ -123,8 +123,7 @@ class CandidateTable(Statements):
 
     @abstractmethod
     def across(self, groups: int, fingerprints: int) -> str:
-        """A subquery with the columns of neardup_candidates: the candidates of :fingerprint in all groups. groups,
-        fingerprints: upper bounds."""
+        """A subquery with the columns of neardup_candidates: for :fingerprint in all groups. The arguments are upper bounds."""
 
 
 class KeyTable(CandidateTable):

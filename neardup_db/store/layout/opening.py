@@ -137,8 +137,7 @@ def _open_target(target: Any, choices: Choices, name: str, mode: OpenMode) -> St
         libraries.register(db)
         return _open_database(db, choices, name, attach=True)
     except BaseException:
-        with contextlib.suppress(apsw.ConnectionClosedError):
-            db.undo.unwatch(connection)
+        db.abandon()
         raise
 
 

@@ -304,8 +304,7 @@ class Store(Statements):
             return ask(*arguments)
 
     def _settings_hold(self) -> bool:
-        """True if the settings belong to the state that the last statement read: nothing was written since they were compared,
-        or they are equal now."""
+        """True if the settings belong to the state read last: nothing was written since they were compared, or they are equal."""
         if self.db.connection.data_version() == self._compared_at:
             return True
         if self.setting("generation") != self.generation or self._detect_restore():

@@ -268,8 +268,7 @@ class Checker:
         )
 
     def _split_pairs(self, pairs: FingerprintPairs) -> Iterator[int]:
-        """The earlier document of pairs with two labels. A dismissed document shares its fingerprint with no other one, so the
-        first documents of two fingerprints decide for all."""
+        """The earlier document of pairs with two labels. Dismissed documents share no fingerprint, so the first ones decide."""
         for first, *others in pairs.members.values():
             yield from (first.id for other in others if other.cluster_id != first.cluster_id)
         for number, other_number, *_ in pairs.matches:

@@ -109,8 +109,7 @@ class Documents(Fingerprints):
 
     @contextmanager
     def row_and_value(self, key: Any, now: int) -> Iterator[tuple[DocumentRow, bytes | None]]:
-        """`require` with the stored value, None for an empty text. The statement stays open in the context, so queries there
-        read the same state without BEGIN."""
+        """`require` with the stored value (None: empty text). Queries inside read the same state: the statement stays open."""
         sql = """SELECT d.id, d.group_id, d.fingerprint_id, d.expires_at, f.value, f.value_hash
                  FROM {index}_document AS d LEFT JOIN {index}_fingerprint AS f ON f.id = d.fingerprint_id WHERE d.key = +?"""
         with closing(self.store.stream(sql, (check_key(key),))) as rows:

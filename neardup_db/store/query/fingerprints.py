@@ -202,8 +202,7 @@ class Fingerprints:
         return number
 
     def require_numbers(self, numbers: Numbers) -> Numbers:
-        """The same numbers. Raises CorruptIndexError if one is neither an integer nor NULL: STRICT does not protect a damaged
-        file."""
+        """The same numbers. Raises CorruptIndexError for any but integers and NULL: STRICT does not protect a damaged file."""
         for number in numbers:
             if number is not None and type(number) is not int:
                 raise self._damaged("an id or a label", f"it is {number!r}")

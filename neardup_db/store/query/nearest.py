@@ -1,5 +1,4 @@
-"""The most similar documents to a text or code, also below the index's threshold: by the candidate table if it suffices, else
-by a scan."""
+"""The documents most similar to a text or code, also below the threshold: by the candidate table if it suffices, or a scan."""
 
 from __future__ import annotations
 
