@@ -144,8 +144,7 @@ class CodeSegment(Segment):
             self._insert(batch.at_indexes(new_positions), new_groups, new_fingerprints, no_tokens, first_id, now)
         self.documents.parts.add_many(rows)
         for document_id, record in changes:
-            values = {"metadata": record.metadata, "expires_at": record.expires_at}
-            self.documents.update(document_id, {name: value for name, value in values.items() if value is not None})
+            self.documents.update_given(document_id, record)
         if changed and self.store.notes_changes:
             self.clusters.changes.note_keys(dict.fromkeys(changed))
 

@@ -100,7 +100,7 @@ class Writer:
                 matched += self.search.has_earlier(sketch, document.group_id, now, document.id, MAX_ID, MAX_ID)
             fingerprint_id = self._fingerprint(sketch, sketch.value or b"", document.group_id)
             changed_keys[document.id] = record.key
-            self._update(document.id, record)
+            self.documents.update_given(document.id, record)
             if fingerprint_id == replaced.fingerprint_id:
                 continue
             documents.parts.replace(replaced.id, fingerprint_id)
@@ -240,7 +240,7 @@ class Writer:
         self.clusters.dismissed.separate([document.id])
         if self.store.notes_changes:
             self.clusters.changes.note_keys([(document.id, record.key)])
-        self._update(document.id, record)
+        self.documents.update_given(document.id, record)
         if self.store.record_matches:
             self.clusters.connect(document.id, neighbours, now, is_new=False)
         return "added" if replaced is None else "replaced"
@@ -253,12 +253,6 @@ class Writer:
             keys = None if sketch.keys is None else group_id.to_bytes(8, "little", signed=True) + sketch.keys
             self.store.table.index_rows(number, number, keys)
         return number
-
-    def _update(self, document_id: int, record: Record) -> None:
-        values = {"metadata": record.metadata, "expires_at": record.expires_at}
-        changes = {name: value for name, value in values.items() if value is not None}
-        if changes:
-            self.documents.update(document_id, changes)
 
     def _remove_code(self, document: DocumentRow, remaining: list[StoredPart], removed: StoredPart, now: int) -> None:
         """Delete a code and all recorded matches of its document; the caller finds matches again from the other codes."""

@@ -28,7 +28,7 @@ MAX_GIVEN_ID = MAX_ID // 2  # above every id that can be assigned: a higher id o
 
 
 class CandidateTable(Statements):
-    failures = (apsw.SQLError,)
+    failures = UnicodeDecodeError, apsw.SQLError
 
     separates_large_clusters: ClassVar[bool]  # True if rows of large clusters are separate within a bucket
 

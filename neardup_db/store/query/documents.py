@@ -364,6 +364,12 @@ class Documents(Fingerprints):
         if "expires_at" in changes:
             self.keep_end(document_id, changes["expires_at"])
 
+    def update_given(self, document_id: int, record: Record) -> None:
+        """Set the metadata and expiry that a record has."""
+        values = {"metadata": record.metadata, "expires_at": record.expires_at}
+        if changes := {name: value for name, value in values.items() if value is not None}:
+            self.update(document_id, changes)
+
     def keep_end(self, document_id: int, own: int | None) -> None:
         """Store the document's explicit expiry if the window expires it first; a change of the window needs it."""
         if self.store.keeps_ends:
