@@ -40,7 +40,7 @@ def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None
     if compared is None:
         raise ParameterError("the text has no shingle, and so it matches nothing anyway: give a text with words")
     if not store.allows:
-        store.add_table(Allowed.TABLE)
+        store.add_table("allowed")
     if store.value("SELECT 1 FROM {index}_allowed WHERE value = ?", (compared,)) is not None:
         return 0
     count = store.value("SELECT count(*) FROM {index}_allowed")
@@ -79,9 +79,6 @@ def _changed(store: Store) -> None:
     """Make every open index reload the allowed texts and discard its sketches."""
     store.set(allowed=schema.random_number())
     store.new_generation()
-
-
-# ---- documents ---------------------------------------------------------------------------------------------------------------
 
 
 def exempt_matching(clusters: Clusters, allowed: Allowed, now: int) -> int:

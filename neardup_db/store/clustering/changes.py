@@ -41,12 +41,8 @@ class Token(NamedTuple):
 
 
 class ChangeLog:
-    TABLE = "change"
-
     def __init__(self, documents: Documents) -> None:
         self.store, self.documents = documents.store, documents
-
-    # ---- noting ------------------------------------------------------------------------------------------------------
 
     def note_keys(self, documents: Iterable[tuple[int, Key]]) -> None:
         """Note documents that were removed, or whose codes changed."""
@@ -67,28 +63,24 @@ class ChangeLog:
         if self.store.db.connection.changes():
             self.store.set(changes_trimmed=oldest)
 
-    # ---- the log as a whole ------------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         self.store.set(change_log=schema.random_number(), changes_trimmed=0)
-        self.store.add_table(self.TABLE)
+        self.store.add_table("change")
 
     def restart(self) -> None:
         """Start a new log, which invalidates earlier tokens."""
         if self.store.notes_changes:
             self.store.execute("DELETE FROM {index}_change")
-            self.store.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_{self.TABLE}",))
+            self.store.db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (f"{self.store.name}_change",))
             self.store.set(change_log=schema.random_number(), changes_trimmed=0)
 
     def stop(self) -> bool:
         """Returns False if nothing was recording."""
         if not self.store.notes_changes:
             return False
-        self.store.execute(f"DROP TABLE {{index}}_{self.TABLE}")
+        self.store.execute("DROP TABLE {index}_change")
         self.store.new_generation()
         return True
-
-    # ---- reporting ---------------------------------------------------------------------------------------------------
 
     def page(self, since: Token | None, limit: int) -> Changes:
         """Up to `limit` changes after a token, or all changes for None, of one state."""

@@ -88,8 +88,6 @@ class Database(Transactions, Statements):
     def caller_connection(self) -> Any:
         return self.connection.given if isinstance(self.connection, StandardConnection) else self.connection
 
-    # ---- statements ----------------------------------------------------------------------------------------------------
-
     def execute(self, sql: str, bindings: Any = None) -> apsw.Cursor:
         if self._depth:
             self._require_same()

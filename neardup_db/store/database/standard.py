@@ -144,8 +144,6 @@ class StandardConnection:
         """Raise the timeout in seconds for other threads of the application to release the connection."""
         self._handle.timeout = max(self._handle.timeout, timeout)
 
-    # ---- statements --------------------------------------------------------------------------------------------------
-
     def changes(self) -> int:
         return self._handle.changes
 
@@ -169,8 +167,6 @@ class StandardConnection:
                 module.Connection.backup(self.given, copy)
         except module.Error as error:
             raise apsw.exception_for(getattr(error, "sqlite_errorcode", apsw.SQLITE_ERROR)) from error
-
-    # ---- transactions ------------------------------------------------------------------------------------------------
 
     @property
     def in_transaction(self) -> bool:

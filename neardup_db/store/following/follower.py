@@ -31,8 +31,6 @@ class Follower:
         self.warning: str | None = None  # the warning of the last `sync` about short texts, if any
         self._checked_schema: int | None = None  # the schema version whose triggers were verified; None if unknown
 
-    # ---- beginning and ending ------------------------------------------------------------------------------------------
-
     def follow(self, wanted: Following) -> None:
         """Follow this table from now on. Does nothing if it is followed this way already."""
         with self.store.writing():
@@ -96,8 +94,6 @@ class Follower:
             self.store.execute("DELETE FROM {index}_setting WHERE substr(name, 1, ?) = ?", (len(PREFIX), PREFIX))
             self.store.new_generation()
             return True
-
-    # ---- applying changes ------------------------------------------------------------------------------------------------
 
     def sync(self, limit: int | None, full: bool, commit_every: int | None, progress: Callable[[int], Any] | None) -> SyncReport:
         """Apply pending changes in one transaction or, with `commit_every`, in several of that many keys."""

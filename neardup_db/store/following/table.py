@@ -64,9 +64,6 @@ def find_followed_table(db: Database, following: Following) -> Table:
         ) from error
 
 
-# ---- the table and its columns ---------------------------------------------------------------------------------------------
-
-
 def _find_table(db: Database, wanted: str) -> tuple[str, bool]:
     """The table's name as in the schema, and whether its rows have a rowid."""
     sql = "SELECT schema, name, type, wr FROM pragma_table_list WHERE name = ? COLLATE NOCASE ORDER BY schema <> 'main'"
@@ -146,9 +143,6 @@ def _key(db: Database, table: str, wanted: str, columns: Sequence[Column], alias
             "name one row: give a column that does"
         )
     return name, collation
-
-
-# ---- the condition ---------------------------------------------------------------------------------------------------------
 
 
 _TOKEN = re.compile(

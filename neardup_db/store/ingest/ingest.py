@@ -14,7 +14,6 @@ from ...errors import NearDupError
 from ...parameters import check_group, check_key, check_part, is_plain_key, storable
 from ...records import check_record
 from ...values import MOST_PROBLEMS, AddReport, Key, Record
-from ..query.parts import Parts
 from .background import Background
 from .batch_writer import BatchWriter, IngestOptions, SkippedRecords
 from .columns import Codes, Row, Rows, Table, size_of
@@ -243,7 +242,7 @@ class Ingest:
             if batch.has_parts and not self.store.has_parts and self.store.scheme.name == "binarycode":
                 background.wait()
                 self._flush()
-                self.store.add_table(Parts.TABLE)  # not while another thread reads the settings
+                self.store.add_table("part")  # not while another thread reads the settings
             self._batch.epoch = self.store.epoch
             self._is_flushed = False
             if len(batch) < limits.WORTH_THREADS and batch.size < limits.WORTH_THREADS_SIZE:

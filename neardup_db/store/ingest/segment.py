@@ -245,8 +245,6 @@ class Segment:
         window = self.store.window.documents
         return sketch, group_id, 0 if window is None else document_id - window
 
-    # ---- fingerprints ------------------------------------------------------------------------------------------------
-
     def _group_ids(self, batch: Batch) -> list[int]:
         group_ids = [0] * len(batch)
         numbers: dict[Key, int] = {}

@@ -17,7 +17,7 @@ from ..clustering.codes import LATEST, AddedCode, connect_codes
 from ..layout.candidates import MAX_ID
 from ..layout.sketches import Sketch
 from ..query.documents import DocumentRow
-from ..query.parts import Parts, StoredPart
+from ..query.parts import StoredPart
 from ..query.search import MatchRow, Neighbour, QuerySpec
 from .outcomes import Outcome
 from .window import evict
@@ -180,7 +180,7 @@ class Writer:
             remaining = [code for code in target.codes if code != target.replaced]
             self._remove_code(target.existing, remaining, target.replaced, now)
         if record.part is not None and not self.store.has_parts:
-            self.store.add_table(Parts.TABLE)
+            self.store.add_table("part")
 
     def _require_codes(self, part: Part | None) -> None:
         if part is not None and self.store.scheme.name != "binarycode":

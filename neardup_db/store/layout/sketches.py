@@ -66,8 +66,6 @@ class Allowed:
     writes need no special case; `exempt_value` has the value.
     """
 
-    TABLE = "allowed"
-
     MOST = 1_000  # the maximum per index: each new text is compared with every allowed one
 
     def __init__(self, scheme: Scheme, values: Sequence[bytes]) -> None:

@@ -20,12 +20,8 @@ class Dismissed:
     Without the table, only `add_all`, `pairs_among`, and `page` may be called.
     """
 
-    TABLE = "dismissed"
-
     def __init__(self, documents: Documents) -> None:
         self.store, self.documents = documents.store, documents
-
-    # ---- reading -----------------------------------------------------------------------------------------------------
 
     def dismissed_with(self, document_id: int) -> set[int]:
         sql = """SELECT other_id FROM {index}_dismissed WHERE document_id = ?1
@@ -57,12 +53,10 @@ class Dismissed:
         parameters = {"later": after[0], "earlier": after[1], "now": now, "size": size}
         return self.store.rows(sql, parameters)
 
-    # ---- writing -----------------------------------------------------------------------------------------------------
-
     def add_all(self, a: DocumentRow, others: Iterable[DocumentRow], now: int) -> int:
         """Dismiss pairs of a document. Returns the number of pairs that were not dismissed."""
         if not self.store.dismisses:
-            self.store.add_table(self.TABLE)
+            self.store.add_table("dismissed")
         sql = "INSERT OR IGNORE INTO {index}_dismissed (document_id, other_id, dismissed_at) VALUES (?, ?, ?) RETURNING 1"
         return len(self.store.execute_many(sql, [(max(a.id, b.id), min(a.id, b.id), now) for b in others]))
 

@@ -60,8 +60,6 @@ class Documents(Fingerprints):
         super().__init__(store)
         self._emptied: set[int] = set()  # ids of groups that may have lost their last document
 
-    # ---- reading -----------------------------------------------------------------------------------------------------
-
     def find(self, key: Key) -> DocumentRow | None:
         row = self.store.row("SELECT id, group_id, fingerprint_id, expires_at FROM {index}_document WHERE key = ?", (key,))
         return None if row is None else DocumentRow(*self.require_numbers(row))
@@ -285,8 +283,6 @@ class Documents(Fingerprints):
         unused = fingerprint_ids.difference(number for (number,) in used)
         unused -= self.parts.used_fingerprints(unused)
         self._drop_fingerprints(sorted(unused))
-
-    # ---- documents ---------------------------------------------------------------------------------------------------
 
     INSERT = """INSERT INTO {index}_document (id, key, group_id, fingerprint_id, token_count, added_at, last_seen, times_seen,
                 expires_at, metadata, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""

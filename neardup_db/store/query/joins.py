@@ -243,8 +243,6 @@ class Joins:
         wanted = {*matches, *chain.from_iterable(numbers.values())}
         return Codes(numbers, self.documents.values(wanted))
 
-    # ---- one range ---------------------------------------------------------------------------------------------------------
-
     def range(self, first_id: int, last_id: int, threshold: float | None, now: int, group_id: int) -> FingerprintPairs:
         """The pairs of a fingerprint range, of one group or all. Raises apsw.TooBigError for too many of several fingerprints."""
         bound, _ = self.store.scheme.query_bounds(threshold, None)
@@ -270,8 +268,6 @@ class Joins:
     def members_of(self, fingerprint_id: int, now: int) -> list[Member]:
         """The visible documents of a fingerprint, in insertion order."""
         return self._members([(fingerprint_id, fingerprint_id)], now).get(fingerprint_id, [])
-
-    # ---- with another index ------------------------------------------------------------------------------------------
 
     def _page(self, after: int, size: int, now: int, group: Group) -> Page:
         """The next fingerprints with visible documents, in id order."""

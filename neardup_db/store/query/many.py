@@ -63,8 +63,6 @@ def packed_values(numbers: Sequence[int], group_ids: int | Sequence[int], values
     return b"".join(chain.from_iterable(zip(heads.view("V24").ravel().tolist(), values, strict=True)))
 
 
-# ---- pieces ----------------------------------------------------------------------------------------------------------
-
 Make = Callable[[int, int], Sketches]  # computes the sketches of queries first to end - 1. Two threads may call it
 
 
@@ -105,9 +103,6 @@ def _pieces(count: int, make: Make, begin: Callable[[int, int], Callable[[], Ske
 def _fitting(values: Sequence[bytes | None]) -> int:
     size = sum(len(value) for value in values if value is not None)
     return max(1, min(limits.ASKED_MOST, limits.ASKED_BYTES * len(values) // (size + 1)))
-
-
-# ---- deduplication ---------------------------------------------------------------------------------------------------
 
 
 def duplicates(documents: Documents, keys: Sequence[Key]) -> tuple[Array, Array]:

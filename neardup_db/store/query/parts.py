@@ -42,7 +42,6 @@ class StoredPart(NamedTuple):
 class Parts:
     """Reads and writes rows of codes inside the store's transactions. Only writers need the table to exist."""
 
-    TABLE = "part"
     MOST = 2**48 - 1  # the highest number of a code: queries put a distance above these bits (sql/nearer.sql)
 
     def __init__(self, store: Store) -> None:
