@@ -32,13 +32,12 @@ from .parameters import (
     quoted,
     storable,
 )
-from .store.clustering.allowing import allow, disallow, sketch_of, sketch_of_document, withdraw
+from .store.clustering.allowing import allow, disallow, withdraw
 from .store.clustering.changes import Token
 from .store.clustering.clusters import Clusters
 from .store.clustering.dismissing import dismiss, undismiss
 from .store.ingest.window import change_window
 from .store.layout.following import Following
-from .store.layout.sketches import Sketch
 from .store.layout.window import Window
 from .store.query.documents import DocumentRow
 from .store.readers import StoreReader
@@ -334,9 +333,9 @@ class EditMethods(AddMethods):
         note = None if note is None else storable(note)
         stored = None if text is None else storable(check_text(text))
 
-        def work(clusters: Clusters, sketch: Sketch, found: DocumentRow | None, now: int) -> int:
+        def work(clusters: Clusters, value: bytes | None, found: DocumentRow | None, now: int) -> int:
             kept = stored if found is None else clusters.documents.text(found.id)
-            return allow(clusters, sketch, kept, note, now)
+            return allow(clusters, value, kept, note, now)
 
         return self._decide_text(work, text, key)
 
@@ -352,7 +351,7 @@ class EditMethods(AddMethods):
         (2, 1, 0, 1)
         """
         if id is None:
-            return self._decide_text(lambda clusters, sketch, _, now: disallow(clusters, sketch, now), text, key)
+            return self._decide_text(lambda clusters, value, _, now: disallow(clusters, value, now), text, key)
         if text is not None or key is not None:
             raise ParameterError(f"id={quoted(id)} does not go with text= or key=: give one of the three")
         number = check_integer("id", id)
@@ -360,18 +359,18 @@ class EditMethods(AddMethods):
             return withdraw(own.clusters, [number], now)
 
     def _decide_text(
-        self, decide: Callable[[Clusters, Sketch, DocumentRow | None, int], int], text: str | bytes | None, key: Key | None
+        self, decide: Callable[[Clusters, bytes | None, DocumentRow | None, int], int], text: str | bytes | None, key: Key | None
     ) -> int:
-        """Call `decide` with the sketch of a text, or of the stored document of a key."""
+        """Call `decide` with the value of a text, or of the stored document of a key."""
         if (text is None) == (key is None):
             raise ParameterError("give either a text or the key= of a stored document")
         if text is not None:
             check_text(text)
         with self._deciding() as (own, now):
             if text is not None:
-                return decide(own.clusters, sketch_of(self._store, text), None, now)
+                return decide(own.clusters, own.store.scheme.values([text], own.store.rules).split()[0], None, now)
             found = own.documents.require(check_key(key), now)
-            return decide(own.clusters, sketch_of_document(own.clusters, found), found, now)
+            return decide(own.clusters, own.documents.value_of(found), found, now)
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> Changes:
         """Up to `limit` changes after `since`, the token of an earlier call, in one state of the index.

@@ -14,52 +14,41 @@ from ...errors import ParameterError
 from ...native import signed_hash
 from ..database.errors import damaged
 from ..layout import schema
-from ..layout.sketches import Allowed, Sketch
+from ..layout.sketches import Allowed
 from ..layout.state import Store
-from ..query.documents import DocumentRow, Documents
+from ..query.documents import Documents
 from .clusters import Clusters
 from .codes import index_and_connect
 
 
-def sketch_of(store: Store, text: str | bytes) -> Sketch:
-    """The sketch of a text, ignoring allowed texts."""
-    return Sketch(store.scheme.values([text], store.rules).split()[0], None, store.epoch)
-
-
-def sketch_of_document(clusters: Clusters, row: DocumentRow) -> Sketch:
-    value = clusters.documents.value_of(row)
-    return Sketch(value, None, -1 if value is None else clusters.store.epoch)
-
-
-def allow(clusters: Clusters, sketch: Sketch, text: str | None, note: str | None, now: int) -> int:
-    """Returns the number of stored documents that become exempt."""
+def allow(clusters: Clusters, value: bytes | None, text: str | None, note: str | None, now: int) -> int:
+    """Allow a text with this value. Returns the number of stored documents that become exempt."""
     store = clusters.store
     if not store.scheme.takes_text:
         raise ParameterError(f"{type(store.scheme).__name__} takes codes, and only texts can be allowed: dismiss() the documents")
-    compared = sketch.value
-    if compared is None:
+    if value is None:
         raise ParameterError("the text has no shingle, and so it matches nothing anyway: give a text with words")
     if not store.allows:
         store.add_table("allowed")
-    if store.value("SELECT 1 FROM {index}_allowed WHERE value = ?", (compared,)) is not None:
+    if store.value("SELECT 1 FROM {index}_allowed WHERE value = ?", (value,)) is not None:
         return 0
     count = store.value("SELECT count(*) FROM {index}_allowed")
     if count >= Allowed.MOST:
         raise ParameterError(f"{count:,} texts are allowed, and each new text is compared with all: disallow() some first")
     sql = "INSERT INTO {index}_allowed (value, text, note, allowed_at) VALUES (?, ?, ?, ?)"
-    store.execute(sql, (compared, text if store.store_text else None, note, now))
-    added = Allowed(store.scheme, [compared])
+    store.execute(sql, (value, text if store.store_text else None, note, now))
+    added = Allowed(store.scheme, [value])
     _changed(store)
     return exempt_matching(clusters, added, now)
 
 
-def disallow(clusters: Clusters, sketch: Sketch, now: int) -> int:
-    """Delete every allowed text that a text is similar to. Returns their number."""
+def disallow(clusters: Clusters, value: bytes | None, now: int) -> int:
+    """Delete every allowed text that a text with this value is similar to. Returns their number."""
     store = clusters.store
     if not store.allows:
         return 0
     rows = store.rows("SELECT id, value FROM {index}_allowed")
-    return withdraw(clusters, [number for number, value in rows if Allowed(store.scheme, [value]).covers(sketch.value)], now)
+    return withdraw(clusters, [number for number, allowed in rows if Allowed(store.scheme, [allowed]).covers(value)], now)
 
 
 def withdraw(clusters: Clusters, numbers: list[int], now: int) -> int:
