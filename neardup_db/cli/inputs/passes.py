@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from array import array
 from collections.abc import Iterator
@@ -54,6 +55,23 @@ class TextSource(RecordSource, Copied):
                     yield self.read_again(file, number, Place(line, start), size)
                 except RecordError as error:
                     raise ChangedError(f"{error}; the first pass read it, so the input has changed") from error
+
+    def write(
+        self, kept: Any, output: Path, target: Path, marks: Marks | None = None, *, shards: bool = False, edit: Any = None
+    ) -> None:
+        """Texts of a folder that are not changed are copied as files, which takes half the time."""
+        if self.format != "folder" or marks is not None or edit is not None:
+            super().write(kept, output, target, marks, shards=shards, edit=edit)
+            return
+        output.mkdir()
+        self._done_bytes = 0
+        for path, first in self._firsts.items():  # a file is one record
+            if kept[first]:
+                copied = output / self.relative_path(path)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copied)
+                self._done_bytes += path.stat().st_size
+                self.on_copied(self._done_bytes)
 
     def _batches(self, wanted: Any) -> Iterator[tuple[InputFile, list[int], Any]]:
         """Batches of the selected records of a file: the open file, the numbers, and uint64[n, 3] of lines, starts and sizes."""
