@@ -74,6 +74,7 @@ class Index(EditMethods):
         attach: bool = False,
         timeout: float = 30.0,
     ) -> None:
+        self._closed = True
         choices = Choices.checked(
             scheme, text, store_text=store_text, record_matches=record_matches, checksums=checksums, window=window
         )
@@ -85,6 +86,7 @@ class Index(EditMethods):
             self._target = repr(os.fspath(target))
         else:
             self._target = f"connection to {store.db.connection.filename or ':memory:'!r}"
+        self._closed = False
         own = self._readers.own
         self._writer = Writer(own.clusters)
         self._follower = Follower(self._writer)
@@ -101,6 +103,7 @@ class Index(EditMethods):
         >>> index.close()
         """
         self._readers.close()
+        self._closed = True
 
     def __enter__(self) -> Index:
         self._store.db.require_open()
@@ -110,8 +113,7 @@ class Index(EditMethods):
         self.close()
 
     def __del__(self) -> None:
-        db = self._store.db if hasattr(self, "_store") else None  # it has none if the constructor failed
-        if db is not None and db.owned and not db.is_closed and not db.forked:
+        if not getattr(self, "_closed", True) and self._store.db.owned and not self._store.db.forked:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -127,7 +129,7 @@ class Index(EditMethods):
 
     def __repr__(self) -> str:
         name = "" if self.name == DEFAULT_NAME else f" name={self.name!r}"
-        return f"<neardup_db.Index {self._target}{name} {self._store.scheme!r}{', closed' if self._store.db.is_closed else ''}>"
+        return f"<neardup_db.Index {self._target}{name} {self._store.scheme!r}{', closed' if self._closed else ''}>"
 
     # ---- the whole index ---------------------------------------------------------------------------------------------
 

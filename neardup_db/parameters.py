@@ -408,4 +408,4 @@ def check_asked_group(group: Any) -> Key | AnyGroup | None:
 
 
 def check_measure(measure: Any) -> Measure | None:
-    return check_choice("measure", measure, (None, "containment"))
+    return None if measure is None else check_choice("measure", measure, (None, "containment"))

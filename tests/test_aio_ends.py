@@ -87,7 +87,7 @@ def test_opening_that_is_cancelled(path: Path, monkeypatch: pytest.MonkeyPatch) 
         await stop.entered.wait()
         await cancelled(task)
         stop.leave.set()
-        while not (made and made[0]._store.db.is_closed):
+        while not (made and made[0]._closed):
             await asyncio.sleep(0.001)
         await index.close()
         assert repr(index).endswith(", closed>")
