@@ -91,36 +91,25 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.text = new("text")
-        self.values = new("values")
         self.keys = new("keys")
         self.sketch = ffi.new("nd_sketch *")
-        self.addresses = self._addresses()
+        self._new_values()
+
+    def _new_values(self) -> None:
+        self.values = new("values")
+        self.addresses = _address(self.text), _address(self.values), _address(self.sketch)
 
     def shrink_buffer(self, size: int) -> None:
         if size > limits.KEPT_BYTES:
-            self.values = new("values")
-            self.addresses = self._addresses()
-
-    def _addresses(self) -> tuple[int, int, int]:
-        return _address(self.text), _address(self.values), _address(self.sketch)
+            self._new_values()
 
 
-_thread: _Thread | None = None
-_thread_lock = threading.Lock()
-
-
-def thread_buffers() -> _Thread:
-    global _thread
-    if _thread is None:
-        with _thread_lock:
-            if _thread is None:
-                _thread = _Thread()
-    return _thread
+_mine = _Thread()
 
 
 def workspace() -> Any:
     """This thread's `nd_text *`. Custom rules may overwrite it, so copy results before calling a user's function."""
-    return thread_buffers().text
+    return _mine.text
 
 
 def rules_new(spec: dict[str, int], joiner: bytes, stopwords: Sequence[bytes]) -> Any:
@@ -315,12 +304,11 @@ def _pointers(addresses: Any, sizes: Any, owners: Any) -> tuple[Any, Any]:
 def values_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes]) -> Values:
     """The stored values of texts under built-in rules. ASCII `str`, `bytes` and LocatedTexts are not copied."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
-    mine = thread_buffers()
-    lib.nd_values_clear(mine.values)
+    lib.nd_values_clear(_mine.values)
     for _, piece in text_batches(texts):
-        check(lib.nd_scheme_append_texts(scheme, rules, mine.text, *piece, mine.values), "fingerprints of texts")
-    taken = _values_array(mine.values)
-    mine.shrink_buffer(len(taken.data))
+        check(lib.nd_scheme_append_texts(scheme, rules, _mine.text, *piece, _mine.values), "fingerprints of texts")
+    taken = _values_array(_mine.values)
+    _mine.shrink_buffer(len(taken.data))
     return taken
 
 
@@ -329,10 +317,9 @@ def rows_of_texts(scheme: Any, rules: Any, texts: Iterable[str | bytes], width: 
     are zeros. Collecting `Values` first takes twice as long for short texts."""
     texts = texts if isinstance(texts, (list, LocatedTexts)) else list(texts)
     rows, empty = np.empty((len(texts), width), np.uint8), np.empty(len(texts), np.bool_)
-    mine = thread_buffers()
     for places, piece in text_batches(texts):
         out = pointer(rows[places], "uint8_t[]"), pointer(empty[places], "uint8_t[]")
-        check(lib.nd_scheme_text_rows(scheme, rules, mine.text, *piece, mine.values, width, *out), "fingerprints of texts")
+        check(lib.nd_scheme_text_rows(scheme, rules, _mine.text, *piece, _mine.values, width, *out), "fingerprints of texts")
     return rows, empty
 
 
@@ -349,9 +336,9 @@ def value_maker(scheme: Any, rules: Any) -> Callable[[str | bytes], tuple[bytes 
 
 
 def _value_of_text(addresses: tuple[int, int, int], owners: Any, text: str | bytes) -> tuple[bytes | None, int]:
-    mine = _thread or thread_buffers()
+    mine = _mine
     data = text if isinstance(text, bytes) or text.isascii() else text.encode("utf-8", "surrogatepass")
-    held = owners, mine.text, mine.values, mine.sketch  # at interpreter exit a running thread loses what only `mine` holds
+    held = owners, mine.text, mine.values, mine.sketch  # at exit a running thread loses what only `_mine` holds
     found = _python.value_of_text(*addresses, *mine.addresses, data, held)
     if isinstance(found, int):
         check(found, "fingerprint of a text")
@@ -378,8 +365,7 @@ class Sketch(NamedTuple):
 
 
 def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
-    mine = thread_buffers()
-    made = mine.sketch
+    mine, made = _mine, _mine.sketch
     held = locate([text], 0, limits.SLICE_BYTES, text_bytes)
     pointers, sizes = _pointers(*held)
     status = lib.nd_scheme_sketch_text(scheme, rules, mine.text, pointers[0], sizes[0], mine.values, mine.keys, made)
@@ -394,8 +380,7 @@ def sketch_of_text(scheme: Any, rules: Any, text: str | bytes) -> Sketch:
 
 def sketch_of_value(scheme: Any, value: bytes, token_count: int = 0) -> Sketch:
     """The sketch of an existing value, such as a code or the value of a text under custom rules."""
-    mine = thread_buffers()
-    made = mine.sketch
+    mine, made = _mine, _mine.sketch
     check(lib.nd_scheme_sketch_value(scheme, value, len(value), mine.keys, made), "a fingerprint")
     return Sketch(value, token_count, made.value_hash, _keys_of(made))
 

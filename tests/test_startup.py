@@ -96,7 +96,7 @@ def test_the_names_of_numpy_are_its_own() -> None:
 def functions() -> list[Any]:
     """The public functions and methods."""
     owners = [compute, *(value for value in vars(neardup_db).values() if inspect.isclass(value))]
-    public = [getattr(owner, name) for owner in owners for name in vars(owner) if not name.startswith("_")]
+    public = [getattr(owner, name) for owner in owners for name in dir(owner) if not name.startswith("_")]
     return [value for value in public if inspect.isfunction(value)]
 
 
