@@ -97,40 +97,54 @@ int nd_argument_integer(sqlite3_context *context, const char *name, sqlite3_valu
     return SQLITE_OK;
 }
 
-/* NULL if a value's type is that of a letter of nd_scalar_spec, else what the letter stands for. */
-static const char *wanted(char letter, int type)
+/* What a letter of nd_scalar_spec stands for; types as bits. */
+static const struct {
+    unsigned types;
+    const char *name;
+} kinds[] = {
+    ['b'] = {1 << SQLITE_BLOB, "a blob"},
+    ['i'] = {1 << SQLITE_INTEGER, "an integer"},
+    ['n'] = {1 << SQLITE_INTEGER | 1 << SQLITE_FLOAT, "a number"},
+    ['t'] = {1 << SQLITE_TEXT | 1 << SQLITE_BLOB, "text (or UTF-8 in a blob)"},
+};
+
+/* Argument `wrong` is not of its type, the first one: NULL if that or a later one is NULL, else an error. */
+static int refuse(sqlite3_context *context, const char *types, int argc, sqlite3_value **argv, int wrong)
 {
-    if (letter == 'b')
-        return type == SQLITE_BLOB ? NULL : "a blob";
-    if (letter == 'i')
-        return type == SQLITE_INTEGER ? NULL : "an integer";
-    if (letter == 'n')
-        return type == SQLITE_INTEGER || type == SQLITE_FLOAT ? NULL : "a number";
-    return type == SQLITE_TEXT || type == SQLITE_BLOB ? NULL : "text (or UTF-8 in a blob)";
+    for (int i = wrong; i < argc; i++)
+        if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
+            return SQLITE_OK;
+    return nd_fail(context, "argument %d must be %s, not %s", wrong + 1, kinds[(int)types[wrong]].name,
+        nd_type_name(argv[wrong]));
 }
 
-/* Calls a function with arguments of its types; NULL gives NULL. */
-static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
+static void finish(sqlite3_context *context, int code)
 {
-    const nd_scalar_spec *spec = ((const function *)sqlite3_user_data(context))->spec;
-    sqlite3_value *arguments[ND_ARGUMENTS_MAX] = {NULL};
-    const char *needed = NULL;
-    int wrong = 0;
-    memcpy(arguments, argv, (size_t)argc * sizeof *argv);
-    for (int i = 0; i < argc && spec->types[i] != '*'; i++) {
-        const int type = sqlite3_value_type(argv[i]);
-        if (type == SQLITE_NULL)
-            return;
-        if (needed == NULL && (needed = wanted(spec->types[i], type)) != NULL)
-            wrong = i;
-    }
-    const int code = needed == NULL
-                         ? spec->function(context, arguments)
-                         : nd_fail(context, "argument %d must be %s, not %s", wrong + 1, needed, nd_type_name(argv[wrong]));
     if (code == SQLITE_NOMEM)
         sqlite3_result_error_nomem(context);
     else if (code != SQLITE_OK)
         sqlite3_result_error_code(context, code);
+}
+
+static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const nd_scalar_spec *spec = ((const function *)sqlite3_user_data(context))->spec;
+    sqlite3_value *arguments[ND_ARGUMENTS_MAX] = {NULL};
+    for (int i = 0; i < argc; i++) {
+        if ((kinds[(int)spec->types[i]].types >> sqlite3_value_type(argv[i]) & 1) == 0) {
+            finish(context, refuse(context, spec->types, argc, argv, i));
+            return;
+        }
+        arguments[i] = argv[i];
+    }
+    finish(context, spec->function(context, arguments));
+}
+
+/* Of a function that looks at the types itself: queries call some of these for every candidate. */
+static void call_untyped(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    finish(context, ((const function *)sqlite3_user_data(context))->spec->function(context, argv));
 }
 
 /* ---- registration -------------------------------------------------------------------------------------------------------- */
@@ -150,5 +164,6 @@ int nd_register_scalar(sqlite3 *db, nd_workspace *workspace, const nd_scalar_spe
         return SQLITE_NOMEM;
     *f = (function){spec, workspace};
     workspace->references++; /* given back by SQLite even where registration fails */
-    return sqlite3_create_function_v2(db, spec->name, (int)strlen(spec->types), flags, f, call, NULL, NULL, function_free);
+    return sqlite3_create_function_v2(db, spec->name, (int)strlen(spec->types), flags, f,
+        spec->types[0] == '*' ? call_untyped : call, NULL, NULL, function_free);
 }

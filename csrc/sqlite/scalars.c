@@ -11,9 +11,11 @@ static int sql_number(sqlite3_context *context, sqlite3_value **argv)
 {
     const uint8_t *numbers;
     size_t size;
-    int64_t number, place;
+    int64_t number;
+    const int64_t place = sqlite3_value_int64(argv[1]);
     (void)nd_value_bytes(argv[0], &numbers, &size);
-    ND_TRY(nd_argument_integer(context, "place", argv[1], 1, (int64_t)(size / sizeof number), &place));
+    if (place < 1 || (uint64_t)place > size / sizeof number)
+        return nd_fail(context, "place must be 1 to %lld, not %lld", (sqlite3_int64)(size / sizeof number), place);
     memcpy(&number, numbers + (size_t)(place - 1) * sizeof number, sizeof number);
     if (number != INT64_MIN)
         sqlite3_result_int64(context, number);
@@ -37,13 +39,13 @@ static int sql_intact(sqlite3_context *context, sqlite3_value **argv)
 static int sql_hamming(sqlite3_context *context, sqlite3_value **argv)
 {
     const int types[] = {sqlite3_value_type(argv[0]), sqlite3_value_type(argv[1])};
-    if (types[0] == SQLITE_NULL || types[1] == SQLITE_NULL)
-        return SQLITE_OK;
     if (types[0] == SQLITE_INTEGER && types[1] == SQLITE_INTEGER) {
         const int64_t a = sqlite3_value_int64(argv[0]), b = sqlite3_value_int64(argv[1]);
         sqlite3_result_int64(context, (int64_t)nd_hamming((const uint8_t *)&a, (const uint8_t *)&b, sizeof a));
         return SQLITE_OK;
     }
+    if (types[0] == SQLITE_NULL || types[1] == SQLITE_NULL)
+        return SQLITE_OK;
     if (types[0] != SQLITE_BLOB || types[1] != SQLITE_BLOB)
         return nd_fail(context, "two integers or two blobs are needed, not %s and %s", nd_type_name(argv[0]),
             nd_type_name(argv[1]));
