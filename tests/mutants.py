@@ -39,7 +39,7 @@ ROOMS = {
     "neardup_db/store/transfer": "merge fingerprint_files cli_merge differential",
     "neardup_db/store/following": "follow follow_keys follow_changes follow_histories",
     "neardup_db/store/ingest": "adding index parts window arrow outcomes background codes large_batches differential",
-    "neardup_db/store/clustering": "index groups rejoin crowds dismiss allow changes codes check differential",
+    "neardup_db/store/clustering": "index groups rejoin crowds dismiss allow changes codes parts check differential",
     "neardup_db/store/query": "index groups parts many joins nearest passages explain containment dismiss window differential",
     "neardup_db/store/layout": "opening settings whole_index choices groups candidates check buckets parts rebuilt_elsewhere "
     "differential",
