@@ -53,7 +53,6 @@ class Copy(NamedTuple):
     to_stdout: bool = False
 
     def result(self, value: Any, lines: Iterable[str]) -> tuple[Any, Sequence[str]]:
-        """The summary, to be yielded by the command."""
         shown = list(lines)
         if not self.to_stdout or common.is_json():
             return value, shown

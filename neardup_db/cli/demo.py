@@ -132,7 +132,6 @@ def _delete(index: Index, cluster: Cluster, figures: dict[str, Any]) -> Iterator
 
 
 def _names(key: str) -> tuple[str, str]:
-    """The chapter and the translation."""
     chapter, _, translation = key.rstrip(")").rpartition(" (")
     return chapter, translation
 

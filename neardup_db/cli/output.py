@@ -155,7 +155,6 @@ def as_json_value(value: Any) -> Any:
 
 
 def aligned(rows: Iterable[tuple[str, Any]]) -> list[str]:
-    """Two columns."""
     shown = list(rows)
     width = max((len(name) for name, _ in shown), default=0)
     return [f"{name:<{width}}  {escaped(value)}" for name, value in shown]

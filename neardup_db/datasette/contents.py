@@ -14,7 +14,7 @@ from ..errors import MismatchError, ParameterError
 from ..index import Index
 from ..show.charts import grid
 from ..show.difference import difference_html
-from ..show.escape import escape, shortened
+from ..show.escape import shortened
 from ..show.figures import collect, largest, moment
 from ..store.layout.schema import sql_text
 from ..values import Key, Part
@@ -36,15 +36,9 @@ LONGEST_TEXT, LONGEST_METADATA, BEGINNING = 20_000, 2_000, 100
 MAX_NUMBER = (1 << 63) - 1
 
 
-class Problem(Exception):
-    """An error page."""
-
+class Problem(Exception):  # becomes an error page
     def __init__(self, reason: str, title: str = "Not found", status: int = 404) -> None:
         super().__init__(reason, title, status)
-
-
-def value_html(value: object) -> Markup:
-    return Markup(escape(value))
 
 
 @dataclass(slots=True)
@@ -96,7 +90,6 @@ def overview(db: Cursor, name: str, count: int) -> dict[str, Any]:
 
 
 def _beginning(text: str | None) -> str:
-    """The first words of a text; "" if it is not stored."""
     return shortened(" ".join((text or "").split()), BEGINNING)
 
 

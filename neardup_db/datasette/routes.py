@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from ..errors import NearDupError, ParameterError
 from ..index import Index
+from ..show.escape import escape
 from ..show.style import CSS
 from ..values import Key
 from . import contents
@@ -141,7 +142,7 @@ class Visit:
         return await self.render(template, {**context, "write": self.may_write}, context.get("status", 200))
 
     async def render(self, template: str, context: dict[str, Any], status: int = 200) -> Any:
-        shared = {"style": Markup(STYLE), "shown": contents.value_html, "place": self.place}
+        shared = {"style": Markup(STYLE), "shown": lambda value: Markup(escape(value)), "place": self.place}
         html = await self.datasette.render_template(template, {**shared, **context}, request=self.request)
         return Response.html(html, status=status, headers=HEADERS)
 

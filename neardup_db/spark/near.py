@@ -44,7 +44,6 @@ class Job(NamedTuple):
         return len(self.earlier)
 
     def path(self, name: str) -> str | None:
-        """The folder of a table that is saved."""
         return None if self.save is None else f"{self.save.rstrip('/')}/{name}"
 
 
