@@ -63,16 +63,11 @@ static inline uint64_t nd_load64(const uint8_t *bytes)
     return value;
 }
 
-static inline uint64_t nd_load_big64(const uint8_t *bytes)
-{
-    return __builtin_bswap64(nd_load64(bytes));
-}
-
 /* Up to 8 bytes as a big-endian number. */
 static inline uint64_t nd_load_big(const uint8_t *bytes, size_t size)
 {
     if (size == 8)
-        return nd_load_big64(bytes);
+        return __builtin_bswap64(nd_load64(bytes));
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++)
         value = value << 8 | bytes[i];

@@ -56,7 +56,7 @@ static uint64_t word_of(const code_join *join, size_t item, size_t word)
 static uint64_t bits_at(const code_join *join, const uint8_t *code, size_t at, size_t width)
 {
     if (at / 8 + 8 <= join->size)
-        return nd_load_big64(code + at / 8) << at % 8 >> (64 - width);
+        return nd_load_big(code + at / 8, 8) << at % 8 >> (64 - width);
     return nd_read_bits(code, at, width);
 }
 
@@ -68,7 +68,7 @@ static void load_batch(const code_join *join, size_t first, size_t count, uint64
     const uint64_t ones = ((uint64_t)1 << width) - 1;
     if (join->size == 8) {
         for (size_t i = 0; i < count; i++) {
-            words[i] = nd_load_big64(join->codes + 8 * (first + i));
+            words[i] = nd_load_big(join->codes + 8 * (first + i), 8);
             keys[i] = (uint32_t)(words[i] >> shift & ones);
         }
         return;

@@ -20,8 +20,8 @@ struct nd_passages {
     const uint8_t *value;
     size_t count, shortest, windows;
     uint64_t highest; /* of runs of `shortest` tokens */
-    slot *slots;
-    size_t slots_capacity, mask;
+    ND_LIST(slot) slots;
+    size_t mask;
     ND_LIST(uint32_t) first; /* of each window, the first one of the same content, */
     ND_LIST(uint32_t) next;  /* the next one (NONE: none), kept for the first one and for those behind it, */
     ND_LIST(uint32_t) seen;  /* and for the first one the number of the comparison that met it last */
@@ -41,7 +41,7 @@ void nd_passages_free(nd_passages *passages)
 {
     if (passages == NULL)
         return;
-    free(passages->slots);
+    free(passages->slots.at);
     free(passages->first.at);
     free(passages->next.at);
     free(passages->seen.at);
@@ -70,7 +70,7 @@ static inline slot *find_slot(const nd_passages *passages, uint64_t hash, const 
 {
     const uint32_t tag = (uint32_t)(hash >> 32);
     for (size_t i = hash & passages->mask;; i = (i + 1) & passages->mask) {
-        slot *const found = &passages->slots[i];
+        slot *const found = &passages->slots.at[i];
         if (found->place == 0 || (found->tag == tag && same_window(passages, found->place - 1, other, at)))
             return found;
     }
@@ -93,11 +93,11 @@ static int make_room(nd_passages *passages, size_t windows)
     size_t slots = 16;
     while (slots < 2 * windows)
         slots *= 2;
-    ND_TRY(nd_reserve(&passages->slots, &passages->slots_capacity, slots, sizeof(slot)));
+    ND_TRY(ND_ROOM(passages->slots, slots));
     ND_TRY(ND_ROOM(passages->first, windows));
     ND_TRY(ND_ROOM(passages->next, windows));
     ND_TRY(ND_ROOM(passages->seen, windows));
-    memset(passages->slots, 0, slots * sizeof(slot));
+    memset(passages->slots.at, 0, slots * sizeof(slot));
     if (windows > 0)
         memset(passages->seen.at, 0, windows * sizeof(uint32_t));
     passages->mask = slots - 1;

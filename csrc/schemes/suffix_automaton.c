@@ -23,8 +23,7 @@ typedef struct run_edge {
 struct nd_runs {
     ND_LIST(run_state) states;
     ND_LIST(run_edge) edges;
-    uint32_t *buckets;
-    size_t bucket_count, buckets_capacity;
+    ND_LIST(uint32_t) buckets;
     uint32_t last;
 };
 
@@ -39,19 +38,19 @@ void nd_runs_free(nd_runs *runs)
         return;
     free(runs->states.at);
     free(runs->edges.at);
-    free(runs->buckets);
+    free(runs->buckets.at);
     free(runs);
 }
 
 static size_t bucket_of(const nd_runs *runs, uint32_t state, uint32_t token)
 {
     const uint64_t hash = ((uint64_t)state << 32 | token) * UINT64_C(0x9E3779B97F4A7C15);
-    return (size_t)(hash ^ hash >> 32) & (runs->bucket_count - 1);
+    return (size_t)(hash ^ hash >> 32) & (runs->buckets.count - 1);
 }
 
 static uint32_t find_edge(const nd_runs *runs, uint32_t state, uint32_t token)
 {
-    uint32_t edge = runs->buckets[bucket_of(runs, state, token)];
+    uint32_t edge = runs->buckets.at[bucket_of(runs, state, token)];
     while (edge != NONE && (runs->edges.at[edge].state != state || runs->edges.at[edge].token != token))
         edge = runs->edges.at[edge].chained;
     return edge;
@@ -60,13 +59,13 @@ static uint32_t find_edge(const nd_runs *runs, uint32_t state, uint32_t token)
 /* Twice as many buckets once there are as many edges. */
 static int grow_buckets(nd_runs *runs)
 {
-    const size_t count = 2 * runs->bucket_count;
-    ND_TRY(nd_reserve(&runs->buckets, &runs->buckets_capacity, count, sizeof(uint32_t)));
-    runs->bucket_count = count;
-    memset(runs->buckets, 0xff, count * sizeof(uint32_t));
+    const size_t count = 2 * runs->buckets.count;
+    ND_TRY(ND_ROOM(runs->buckets, count));
+    runs->buckets.count = count;
+    memset(runs->buckets.at, 0xff, count * sizeof(uint32_t));
     for (size_t i = 0; i < runs->edges.count; i++) {
         run_edge *const edge = &runs->edges.at[i];
-        uint32_t *const bucket = &runs->buckets[bucket_of(runs, edge->state, edge->token)];
+        uint32_t *const bucket = &runs->buckets.at[bucket_of(runs, edge->state, edge->token)];
         edge->chained = *bucket;
         *bucket = (uint32_t)i;
     }
@@ -75,9 +74,9 @@ static int grow_buckets(nd_runs *runs)
 
 static int add_edge(nd_runs *runs, uint32_t state, uint32_t token, uint32_t target)
 {
-    ND_TRY(runs->edges.count < runs->bucket_count ? ND_OK : grow_buckets(runs));
+    ND_TRY(runs->edges.count < runs->buckets.count ? ND_OK : grow_buckets(runs));
     ND_TRY(ND_ROOM(runs->edges, runs->edges.count + 1));
-    uint32_t *const bucket = &runs->buckets[bucket_of(runs, state, token)];
+    uint32_t *const bucket = &runs->buckets.at[bucket_of(runs, state, token)];
     const uint32_t edge = (uint32_t)runs->edges.count++;
     runs->edges.at[edge] = (run_edge){state, token, target, runs->states.at[state].edges, *bucket};
     *bucket = runs->states.at[state].edges = edge;
@@ -98,9 +97,8 @@ int nd_runs_begin(nd_runs *runs)
 {
     uint32_t root;
     runs->states.count = runs->edges.count = 0;
-    runs->bucket_count = 32;
+    runs->buckets.count = 32;
     runs->last = 0;
-    ND_TRY(nd_reserve(&runs->buckets, &runs->buckets_capacity, 2 * runs->bucket_count, sizeof(uint32_t)));
     ND_TRY(grow_buckets(runs));
     return add_state(runs, 0, NONE, 0, &root);
 }
