@@ -177,9 +177,10 @@ class Clusters:
     def split(self, seeds: Iterable[int], now: int) -> None:
         """Split each cluster that its edges no longer connect; the largest part keeps the label. seeds: ends of removed edges."""
         by_label: dict[int, set[int]] = defaultdict(set)
-        for document_id, label in self.documents.labels_of(seeds).items():
-            if label < ALONE:
-                by_label[label].add(document_id)
+        sql = "SELECT id, cluster_id FROM {index}_document WHERE id = ? AND cluster_id IS NOT NULL"
+        for row in self.store.execute_many(sql, ((document_id,) for document_id in seeds)):
+            document_id, label = self.documents.require_numbers(row)
+            by_label[label].add(document_id)
         for label, ends in by_label.items():
             self.edges.connect_copies(ends, now)
             groups, edges = reconnect(self.edges, self.edges.loose_parts(ends), EVER)

@@ -28,6 +28,7 @@ class Batch:
         self.keys: list[Key] = []
         self.contents: Any = []
         self.more: dict[int, Record] = {}
+        self.times: list[Times] | None = None  # of documents from another index; None for new documents
         self.if_exists: dict[int, str] = {}  # the `if_exists` of records that have their own
         self.content_size = 0  # characters of texts, or bytes of codes
         self.held_size = 0  # characters of keys and metadata, which are held until they are written
@@ -67,7 +68,8 @@ class Batch:
         self.held_size += sum(len(key) for key in keys if not isinstance(key, int))
 
     def record(self, i: int) -> Record:
-        return self.more.get(i) or Record(self.keys[i], None, None, None, None)
+        times = None if self.times is None else self.times[i]
+        return self.more.get(i) or Record(self.keys[i], None, None, None, None, times)
 
     def group(self, i: int) -> Key | None:
         record = self.more.get(i)
@@ -83,13 +85,9 @@ class Batch:
         subset = Batch()
         subset.keys = [self.keys[i] for i in indexes]
         subset.more = {i: self.more[place] for i, place in enumerate(indexes) if place in self.more}
+        subset.times = None if self.times is None else [self.times[place] for place in indexes]
         subset.if_exists = {i: self.if_exists[place] for i, place in enumerate(indexes) if place in self.if_exists}
         return subset
-
-    @property
-    def times(self) -> list[Times] | None:
-        """Times of documents from another index; None for new documents."""
-        return [record.times for record in self.more.values() if record.times is not None] or None
 
     @property
     def has_parts(self) -> bool:
@@ -141,7 +139,8 @@ class Segment:
         if sketches.exempt_values:
             self.documents.store_exempt_values({first_id + i: value for i, value in sketches.exempt_values.items()})
         if self.store.record_matches:
-            expired = {i for i in batch.more if not self._is_visible(batch, i, now)}
+            may_be_old = batch.times is not None and self.store.window.duration_ms is not None
+            expired = {i for i in (range(len(batch)) if may_be_old else batch.more) if not self._is_visible(batch, i, now)}
             for i, fingerprint_id in enumerate(fingerprint_ids):
                 if fingerprint_id is not None:
                     self._unconnected.append((first_id + i, fingerprint_id, i not in expired))
@@ -170,11 +169,9 @@ class Segment:
 
     def _is_visible(self, batch: Batch, i: int, now: int) -> bool:
         record, duration_ms = batch.more.get(i), self.store.window.duration_ms
-        if record is None:
-            return True
-        if record.expires_at is not None and record.expires_at <= now:
+        if record is not None and record.expires_at is not None and record.expires_at <= now:
             return False
-        return record.times is None or duration_ms is None or record.times[0] + duration_ms > now
+        return batch.times is None or duration_ms is None or batch.times[i][0] + duration_ms > now
 
     def flush(self, now: int, *, more_follow: bool = False) -> set[int]:
         """Index and connect stored documents. Returns the ids of documents that match an earlier one.

@@ -36,7 +36,11 @@ class StoredRows(NamedTuple):
     def append_to(self, batch: Batch) -> None:
         first = len(batch)
         batch.extend([record.key for record in self.records], self.contents, sum(self.sizes))
-        batch.more.update(enumerate(self.records, first))
+        batch.times = [*(batch.times or ()), *(record.times for record in self.records if record.times is not None)]
+        batch.more.update(row for row in enumerate(self.records, first) if row[1][1:5] + row[1][6:] != _NOTHING)
+
+
+_NOTHING = (None,) * 6  # the values of a record that has only a key and times
 
 
 class Stored:
