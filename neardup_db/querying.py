@@ -233,15 +233,13 @@ class QueryMethods:
             return reader.search.build_matches(rows)
 
     def _run_query(self, ask: Callable[..., Made], question: QuerySpec, *more: Any) -> Made:
-        return self._read(question.group, _answer, self._sketched(question.sketch), question, ask, *more)
-
-    def _read(self, group: Key | AnyGroup | None, work: Callable[..., Made], *args: Any) -> Made:
+        sketch = self._sketched(question.sketch)
         guard, reader = self._readers.acquire()
         with guard:
-            if group is None:
-                return reader.store.without_transaction(work, reader, *args)
+            if question.group is None:
+                return reader.store.without_transaction(_answer, reader, sketch, question, ask, *more)
             with reader.store.reading():  # its number is another statement, which has to see the same state
-                return work(reader, *args)
+                return _answer(reader, sketch, question, ask, *more)
 
     def _sketched(self, make: Callable[[Store], Made]) -> Made:
         """The result of `make` with the known settings or, if these refuse it, with the current settings of the file."""
@@ -321,7 +319,12 @@ class QueryMethods:
         if group is not None and not isinstance(group, AnyGroup):
             raise ParameterError(f"group={quoted(group)}: give ANY_GROUP, or None for the group of the document")
         question = QuerySpec(threshold=threshold, measure=measure, limit=limit, group=group)
-        return self._read(group, _matches_of, key, question)
+        guard, reader = self._readers.acquire()
+        with guard:
+            if group is None:
+                return reader.store.without_transaction(_matches_of, reader, key, question)
+            with reader.store.reading():
+                return _matches_of(reader, key, question)
 
 
 def _answer(reader: StoreReader, sketch: Sketch, question: QuerySpec, ask: Callable[..., Made], *more: Any) -> Made:
