@@ -1,8 +1,8 @@
 """Turn the query texts into a C header: embed_sql.py FILE.sql... OUTPUT.h
 
 The header holds `nd_sql_texts`, one {name, text} a file, name = the file's name without its ending. Where a text has the name of
-another file in braces, that file's text stands; a frame stands once more for each verify_*.sql, as {"FRAME/NAME", text}, and looks
-at all rows of a bucket, without a limit. Comment lines are left out: they are for readers of the .sql files, and the words
+another file in braces, that file's text stands; a frame stands once more for each verify_*.sql, as {"FRAME/NAME", text}, and
+looks at all rows of a bucket, without a limit. Comment lines are left out: they are for readers of the .sql files, and the words
 in braces that stand in them must not be replaced.
 """
 
