@@ -60,7 +60,7 @@ def test_an_interrupt_with_an_open_cursor_leaves_no_half_of_a_call(
     rows = 8
     before = None
     while more:
-        if state_of(index) != before:
+        if more_rounds or state_of(index) != before:  # apsw forgets statements that are interrupted, one after the other
             index.delete_many([*index])
             index.expire()
             index.add_many((str(number), text) for number, text in enumerate(TEXTS))
