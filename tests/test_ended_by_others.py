@@ -255,6 +255,7 @@ def test_hooks_of_the_applications_stay(tmp_path: Path) -> None:
     assert told[3:] == ["commit"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of what interrupts a finalizer
 @pytest.mark.parametrize("name", ["add", "add_many", "rebuild"])
 def test_an_interrupt_leaves_nothing_that_refuses_a_commit(tmp_path: Path, app: Any, name: str, more_rounds: bool) -> None:
     """After KeyboardInterrupt at any moment of a call, the application's COMMIT stores its rows, though the error is kept."""
