@@ -44,7 +44,7 @@ ROOMS = {
     "neardup_db/store/layout": "opening settings whole_index choices groups candidates check buckets parts rebuilt_elsewhere "
     "differential",
     "neardup_db/store": "whole_index opening opening_paths robustness autocommit standard_connection interrupts faults fork "
-    "checksums log parallel_reads questions concurrency differential",
+    "checksums log parallel_reads questions concurrency ended_by_others differential",
     "neardup_db/schemes": "schemes settings wrong_arguments scheme_core compute exact passages fingerprint containment",
     "neardup_db/compute": "compute wrong_arguments schemes join fingerprint nearest",
     "neardup_db": "index adding arrow texts binary_inputs records tables compute questions text_rules groups moments codes "
