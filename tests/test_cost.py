@@ -32,12 +32,13 @@ def copies(count: int) -> Index:
     return index
 
 
-def star(count: int) -> Index:
-    """Edits that match the text 0 and hardly ever each other."""
+def star(count: int, copies: int = 0) -> Index:
+    """Edits that match the text 0 and hardly ever each other; and copies of it."""
     draw = random.Random(3)
     words = [f"w{draw.randrange(10**6)}" for _ in range(200)]
     index = Index(":memory:", MinHash(threshold=0.8, exact=True))
     index.add(0, " ".join(words))
+    index.add_many((f"copy {number}", " ".join(words)) for number in range(copies))
     for number in range(1, count):
         wrong = {3 * place + 1 for place in draw.sample(range(66), 6)}
         index.add(number, " ".join(f"x{number}" if place in wrong else word for place, word in enumerate(words)))
@@ -81,6 +82,18 @@ def test_check_of_near_copies() -> None:
         with near_copies(count) as index:
             costs.append((steps(index, index.check), lines(lambda: index.check())))
     assert costs[1][0] < LINEAR * costs[0][0] and costs[1][1] < LINEAR * costs[0][1]
+
+
+def test_check_of_copies_after_a_dismissal() -> None:
+    """check() reads the copies of a fingerprint once, not once for each match of it."""
+    costs = []
+    for count in 100, 400:
+        with star(count, copies=count) as index:
+            index.add("x", LETTER)
+            index.add("y", f"{LETTER} y")
+            assert index.dismiss("x", "y")
+            costs.append(lines(index.check))
+    assert costs[1] < LINEAR * costs[0]
 
 
 @pytest.mark.parametrize("ask", ["pairs", "explain_match"])

@@ -269,10 +269,12 @@ class Checker:
 
     def _split_pairs(self, pairs: FingerprintPairs) -> Iterator[int]:
         """The earlier document of pairs with two labels. Dismissed documents share no fingerprint, so the first ones decide."""
-        for first, *others in pairs.members.values():
+        firsts = {}
+        for number, (first, *others) in pairs.members.items():
+            firsts[number] = first
             yield from (first.id for other in others if other.cluster_id != first.cluster_id)
         for number, other_number, *_ in pairs.matches:
-            a, b = sorted((pairs.members[number][0], pairs.members[other_number][0]))
+            a, b = sorted((firsts[number], firsts[other_number]))
             if a.cluster_id != b.cluster_id and (a.id, b.id) not in pairs.dismissed:
                 yield a.id
 
