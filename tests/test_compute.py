@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup_db import BottomK, Index, MinHash, SimHash, TextRules, compute
+from neardup_db.compute.arguments import joined_sets
 from neardup_db.native import ffi, lib
 
 M64 = (1 << 64) - 1
@@ -166,6 +167,15 @@ def test_jaccard(a, b, threshold):
     expected = exact if exact >= threshold else 0.0
     for kind in (list, lambda one: np.array(one, np.uint64), lambda one: np.array(one, np.uint32)):
         assert compute.jaccard(kind(sorted(a)), kind(sorted(b)), threshold) == expected
+
+
+def test_rows_of_an_array_are_not_copied():
+    """The rows of one uint64 array are sets: the array itself is read."""
+    rows = np.array([[1, 5, 9], [1, 5, 9], [2, 3, 4]], np.uint64)
+    values, ends = joined_sets("fingerprints", rows)
+    assert np.shares_memory(values, rows) and ends.tolist() == [3, 6, 9]
+    assert compute.jaccard_pairs(rows, 0.5)[0].tolist() == [[0, 1]]
+    assert compute.jaccard_pairs(rows.astype(np.uint16), 0.5)[0].tolist() == [[0, 1]]
 
 
 # ---- all pairs of codes ------------------------------------------------------------------------------------------------

@@ -90,13 +90,16 @@ def joined_sets(name: str, fingerprints: Any) -> tuple[npt.NDArray[np.uint64], n
     """Ascending arrays, concatenated, with the end of each. Arrays that are all uint64 are checked at once."""
     if isinstance(fingerprints, (str, bytes)) or not hasattr(fingerprints, "__iter__"):
         raise ParameterError(f"{name}={quoted(fingerprints)}: give a list of arrays")
+    arrays: Any
     if isinstance(fingerprints, np.ndarray) and fingerprints.ndim == 2 and fingerprints.dtype.kind == "u":
-        fingerprints = fingerprints.astype(np.uint64)
-    arrays = [np.empty(0, np.uint64) if item is None else item for item in fingerprints]
-    if not all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == np.uint64 for array in arrays):
-        arrays = [ascending(f"{name}[{i}]", array) for i, array in enumerate(arrays)]
-    ends = np.cumsum(np.fromiter(map(len, arrays), np.uint64, len(arrays)), dtype=np.uint64)
-    values = np.concatenate([np.empty(0, np.uint64), *arrays])
+        arrays = np.ascontiguousarray(fingerprints, np.uint64)
+        ends, values = np.cumsum(np.full(len(arrays), arrays.shape[1], np.uint64)), arrays.reshape(-1)
+    else:
+        arrays = [np.empty(0, np.uint64) if item is None else item for item in fingerprints]
+        if not all(isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == np.uint64 for array in arrays):
+            arrays = [ascending(f"{name}[{i}]", array) for i, array in enumerate(arrays)]
+        ends = np.cumsum(np.fromiter(map(len, arrays), np.uint64, len(arrays)), dtype=np.uint64)
+        values = np.concatenate([np.empty(0, np.uint64), *arrays])
     falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
     if len(falls) and not np.isin(falls, ends).all():
         for i, array in enumerate(arrays):
