@@ -16,9 +16,8 @@ from ..comparing import Deduplicator
 from ..compute.comparisons import jaccard_pieces
 from ..errors import ShortTextsWarning
 from ..index import Index
-from ..native import lib, pointer
+from ..native import Values, lib, pointer
 from ..schemes import MinHash
-from ..schemes.base import values_of
 from ..store.clustering.edges import UnionFind
 from ..text import TextRules
 from .results import Border, Example, Trial
@@ -104,8 +103,11 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
 
 def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
     """The distinct shingle hashes of each text, ascending: 40 bits each."""
-    values = _WHOLE.values(texts, rules).split()
-    return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values]
+    return _sets(_WHOLE.values(texts, rules))
+
+
+def _sets(values: Values) -> list[Array]:
+    return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values.split()]
 
 
 def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> list[float]:
@@ -119,7 +121,8 @@ def median_words(texts: Sequence[str]) -> int:
 
 
 def trial(name: str, rules: TextRules, on: Subject) -> Trial:
-    sets = sets_of([row.text for row in on.rows], rules)
+    values = _WHOLE.values([row.text for row in on.rows], rules)
+    sets = _sets(values)
     copies = sets_of([text for _, text in on.copies], rules)
     edits = sorted(_similarities([*sets, *copies], ((place, len(sets) + i) for i, (place, _) in enumerate(on.copies))))
     apart = sorted(_similarities(sets, on.unlike))
@@ -137,7 +140,7 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
         unlike=unlike,
         histogram=pairs.histogram(),
         borders=tuple(
-            _priced(border, rules, on.rows) if border.threshold in (*PRICES, threshold) else border
+            _priced(border, values, on.rows) if border.threshold in (*PRICES, threshold) else border
             for border in map(pairs.border, GRID)
         ),
         threshold=threshold,
@@ -149,10 +152,9 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
     )
 
 
-def _priced(border: Border, rules: TextRules, rows: Sequence[Row]) -> Border:
+def _priced(border: Border, values: Values, rows: Sequence[Row]) -> Border:
     """The border with the records that deduplication at its threshold would remove, as decided by `neardup dedup`."""
-    scheme = MinHash(threshold=border.threshold, exact=True).native
-    kept, similarities = Deduplicator(scheme).add(values_of(scheme, [row.text for row in rows], rules))
+    kept, similarities = Deduplicator(MinHash(threshold=border.threshold, exact=True).native).add(values)
     removed = np.flatnonzero(kept >= 0)
     removed = removed[np.argsort(similarities[removed], kind="stable")]
     shown = removed[: max(SAMPLES, int((similarities[removed] < 1).sum()))]  # equal texts need no review
