@@ -134,13 +134,14 @@ def test_opened_and_closed_many_times(tmp_path: Path) -> None:
             with index.transaction():
                 run_threads(*[partial(len, index)] * 3)
 
-    for _ in range(20):
-        use()
-    before = resident_bytes()
-    for _ in range(60):
-        use()
-        assert open_files(tmp_path) == []
-    assert resident_bytes() <= before + (2 << 20)
+    grown = []
+    for _ in range(4):
+        before = resident_bytes()
+        for _ in range(20):
+            use()
+            assert open_files(tmp_path) == []
+        grown.append(resident_bytes() - before)
+    assert min(grown) <= 128 << 10, grown  # what is kept of one, all keep
 
 
 def test_a_forgotten_index_says_so(tmp_path: Path) -> None:
