@@ -381,3 +381,20 @@ def test_a_copy_by_the_connections_own_library(path: Path, tmp_path: Path, app: 
     with closing(connect(tmp_path / "copy.db")) as copy:
         again = Index(copy)
         assert list(again) == ["a"] and again.check().problems == ()
+
+
+def test_a_garbage_collection_fetches_from_rows_that_are_just_being_read(app: Any) -> None:
+    """fetchall() returns every row once, whatever a callback of the collection fetches meanwhile."""
+    connection = standard.StandardConnection(app, 1.0)
+    rows = connection.execute("WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000) SELECT i FROM n")
+    fetched: list[Any] = []
+
+    def fetch(*_: object) -> None:
+        fetched.append(rows.fetchone())
+
+    gc.callbacks.append(fetch)
+    try:
+        found = rows.fetchall()
+    finally:
+        gc.callbacks.remove(fetch)
+    assert found == [(i + 1,) for i in range(5000)] and fetched and set(fetched) == {None}

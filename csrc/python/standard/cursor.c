@@ -99,15 +99,17 @@ static int advance(nd_rows *self, int are_all_wanted)
     nd_leave(self->of);
     Py_END_ALLOW_THREADS
     int is_done = 0;
-    self->is_running = 0;
     if (what.code != SQLITE_OK || PyErr_Occurred() != NULL) {
         nd_raise_on(self->of, what);
     } else {
         PyObject *const before = self->ready;
-        self->ready = nd_rows_of(&found);
-        is_done = self->ready != NULL && (before == NULL || PyList_SetSlice(self->ready, 0, 0, before) == 0);
+        self->ready = NULL; /* the new tuples may start a garbage collection, whose callbacks may fetch rows too */
+        PyObject *const rows = nd_rows_of(&found);
+        is_done = rows != NULL && (before == NULL || PyList_SetSlice(rows, 0, 0, before) == 0);
         Py_XDECREF(before);
+        self->ready = rows;
     }
+    self->is_running = 0;
     nd_free_answer(sqlite3_api, &found);
     return is_done;
 }
