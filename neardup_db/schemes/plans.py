@@ -121,6 +121,7 @@ def band_probability(similarity: float, bands: int, rows: int) -> float:
     return -math.expm1(bands * math.log1p(-(similarity**rows)))
 
 
+@functools.lru_cache(maxsize=1024)
 def cheapest_bands(
     threshold: float, num_perm: int, recall: float, expected: int, bands: int | None = None, rows: int | None = None
 ) -> tuple[int, int]:
