@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/tools"
-"$work/tools/bin/python" -m pip install -q -U abi3audit auditwheel build cffi check-jsonschema check-wheel-contents meson meson-python \
+"$work/tools/bin/python" -m pip install -q --no-compile -U abi3audit auditwheel build cffi check-jsonschema check-wheel-contents meson meson-python \
     ninja pip twine wheel ziglang zizmor # pip, since that of Debian 12 has no -C
 path=$PATH PATH="$work/tools/bin:$PATH"
 
@@ -41,7 +41,7 @@ old="qemu-x86_64 -cpu Nehalem $work/bare/bin/python -I"
 [ "$($old -c 'from neardup_db.native import lib, text_of; print(text_of(lib.nd_isa_name()))')" = scalar ]
 $old "$work/bare/bin/neardup" demo --json >/dev/null
 
-"$work/bare/bin/pip" install -q "$wheel[test]"
+"$work/bare/bin/pip" install -q --no-compile "$wheel[test]"
 tar -xzf "$work"/dist/*.tar.gz -C "$work"
 (cd "$work"/neardup_db-*/ && PATH="$work/bare/bin:$path:$work/tools/bin" pytest -q -p no:cacheprovider tests/test_arrow.py \
     tests/test_files.py tests/test_index.py tests/test_kernels.py tests/test_package.py tests/test_sql.py \
