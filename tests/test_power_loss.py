@@ -81,17 +81,18 @@ def test_power_cuts(
     if short:
         monkeypatch.setattr(limits, "LOG_PAGES", 20)
     cuts, lost = 0, []
-    for seed in range(25 if long_run else 2 if more_rounds else 1):
+    for seed in range(25 if long_run else 3 if more_rounds else 1):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        states, moments = cut_at_random(folder, durability, random.Random(seed), 0.04 if long_run else 0.02, short)
+        length, chances = (60, (0.5, 0.04 if long_run else 0.02)) if more_rounds else (20, (0.15, 0.03 if durability == "full" else 0.06))
+        states, moments = cut_at_random(folder, durability, random.Random(seed), chances, short, length)
         for path, acknowledged in moments:
             left = state_after_power_cut(path)
             kept = [number for number, state in enumerate(states[: acknowledged + 2]) if state == left]
             assert kept, "a state that never was"
             lost.append(max(0, acknowledged - kept[-1]))
         cuts += len(moments)
-    assert cuts > (3_000 if long_run else 50)
+    assert cuts > (3_000 if long_run else 50 if more_rounds else 15)
     print(f"\n{durability}: {cuts} power cuts, {sum(one > 0 for one in lost)} lost acknowledged operations, at most {max(lost)}")
     if durability == "full":
         assert max(lost) == 0
@@ -100,7 +101,7 @@ def test_power_cuts(
 
 
 def cut_at_random(
-    folder: Path, durability: str, rng: random.Random, chance: float, short: bool
+    folder: Path, durability: str, rng: random.Random, chances: tuple[float, float], short: bool, length: int
 ) -> tuple[list[Any], list[tuple[Path, int]]]:
     """Run a history from the creation of the index on. Returns the states, from `NOTHING` on, after each operation; and of
     moments before a call to the disk what the power cut has left, with the number of the last state that was acknowledged."""
@@ -109,7 +110,7 @@ def cut_at_random(
     with ForgettingDisk() as disk:
 
         def look() -> None:
-            if rng.random() < (0.5 if len(states) < 3 else chance):
+            if rng.random() < chances[len(states) >= 3]:
                 place, acknowledged = folder / f"cut {len(moments)}", len(states) - 1
                 disk.cut_power(place, rng)
                 moments.append((place / "index.db", acknowledged))
@@ -117,7 +118,7 @@ def cut_at_random(
         disk.look = look
         with Index(folder / "index.db", SETS, text=WORDS, store_text=True, durability=durability) as index:
             states.append(state_of(index))
-            for operation in history(rng, 60):
+            for operation in history(rng, length):
                 if not short and rng.random() < 0.1:  # now and then the log goes into the file early, and pages into the log
                     index.connection.execute("PRAGMA wal_autocheckpoint = 20; PRAGMA cache_size = 10; PRAGMA cache_spill = 1")
                 operation(index)
