@@ -1,11 +1,12 @@
 """Every call to the disk fails once: the right error comes out, nothing is half done, the index goes on or says that it cannot.
 
-Two calls of each operation fail for each kind of failure: the first, the last, one between or a sync, by turns. With
-`pytest --more` every sync, truncation and opening fails, and some of the reads and writes; with `--long` all.
+Two calls of each operation fail: the first, the last, one between or a sync, by turns. With `pytest --more` every sync,
+truncation and opening fails, in each way, and some of the reads and writes; with `--long` all.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import resource
 import shutil
@@ -44,12 +45,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for key, code in zip(KEYS, (0, 1, 3, FAR, FAR + 1), strict=True):
             index.add_code(key, code)
     return {path.stem: path for path in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def without() -> dict[tuple[str, bool], tuple[list[State], list[str]]]:
-    """What each operation does where nothing fails, found once for all the ways to fail."""
-    return {}
 
 
 @pytest.fixture(scope="module")
@@ -111,46 +106,37 @@ def chosen(calls: list[str], turn: int, more_rounds: bool, long_run: bool) -> li
     """Numbers, from 1, of the calls that are to fail: all of them, or the syncs, the ends and some of the others; in a short run
     one of six, by turns."""
     total = len(calls)
+    syncs = [n for n, call in enumerate(calls, 1) if call == "sync"]
+    some = sorted({1, min(2, total), (total + 1) // 2, total, *syncs[:1], *syncs[-1:]})
     if not (more_rounds or long_run):
-        syncs = [n for n, call in enumerate(calls, 1) if call == "sync"]
-        some = sorted({1, min(2, total), (total + 1) // 2, total, *syncs[:1], *syncs[-1:]})
         return [some[turn % len(some)]]
     step = max(12, total // 20)
     rare = ("sync", "truncate", "open")
-    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n < 3 or n > total - 2]
+    return [n for n, call in enumerate(calls, 1) if long_run or call in rare or n % step == 2 or n in some or n == total - 1]
 
 
-@pytest.mark.parametrize(
-    ("lasting", "small"), [(False, False), (True, False), (False, True)], ids=["once", "lasting", "small-cache"]
-)
-@pytest.mark.parametrize("errors", [IO_ERROR, DISK_FULL], ids=["io-error", "disk-full"])
+MODES = [(errors, *mode) for mode in ((False, False), (True, False), (False, True)) for errors in (IO_ERROR, DISK_FULL)]
+"""Which calls fail, whether all later ones do too, and whether the cache is small."""
+
+
 @pytest.mark.parametrize("write", WRITES, ids=[write.name for write in WRITES])
 def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
-    write: Write,
-    errors: dict[str, int],
-    lasting: bool,
-    small: bool,
-    files: dict[str, Path],
-    tmp_path: Path,
-    more_rounds: bool,
-    long_run: bool,
-    disk: FailingDisk,
-    without: dict[tuple[str, bool], tuple[list[State], list[str]]],
-    faults: list[str],
+    write: Write, files: dict[str, Path], tmp_path: Path, more_rounds: bool, long_run: bool, disk: FailingDisk, faults: list[str]
 ) -> None:
     """After any failing call to the disk the file is as before the operation, for others and after a crash too, and the same
     object does it when asked again; or the object says that the outcome is not known, and then it is all or nothing. With a
-    small cache pages are written before the commit, which they end."""
+    small cache pages are written before the commit, which they end. A short run has two of six modes for each, by turns."""
     path = files["codes" if write.codes else "damaged" if write.damaged else "texts"]
-    if (write.name, small) not in without:
-        without[write.name, small] = expected(write, path, tmp_path / "without", small, disk)
-    states, calls = without[write.name, small]
-    turn = 2 * (2 * small + lasting) + (errors is DISK_FULL)
-    numbers = chosen([call for call in calls if call in errors], turn, more_rounds, long_run)
-    assert numbers
-    for n in numbers:
-        faults.append(fail_once(write, n, errors, lasting, small, copy_files(path, tmp_path / str(n)), states, disk))
-        shutil.rmtree(tmp_path / str(n))
+    without = functools.cache(lambda small: expected(write, path, tmp_path / f"without {small}", small, disk))
+    number = WRITES.index(write)
+    for mode in range(6) if more_rounds else (2 * number % 6, 2 * number % 6 + 1):
+        errors, lasting, small = MODES[mode]
+        states, calls = without(small)
+        numbers = chosen([call for call in calls if call in errors], mode + number // 3, more_rounds, long_run)
+        assert numbers
+        for n in numbers:
+            faults.append(fail_once(write, n, errors, lasting, small, copy_files(path, tmp_path / str(n)), states, disk))
+            shutil.rmtree(tmp_path / str(n))
 
 
 def fail_once(
@@ -198,8 +184,8 @@ def test_an_index_that_could_not_be_made_is_not_there(
     errors: dict[str, int], lasting: bool, tmp_path: Path, disk: FailingDisk, more_rounds: bool
 ) -> None:
     """Whatever fails while an index is created, afterwards it is not there, or complete; a full disk leaves nothing. A short run
-    makes every third call fail, others where the failure lasts."""
-    for n in count(1 + lasting, 1 if more_rounds else 3):
+    makes every seventh call fail, others where the failure lasts."""
+    for n in count(1 + 3 * lasting, 1 if more_rounds else 7):
         path = tmp_path / f"{n}.db"
         disk.arm(errors, n, lasting)
         try:
