@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -40,10 +41,15 @@ def edits(rng: random.Random, words: list[str], count: int, changed: int) -> Ite
 
 @each_scheme
 @pytest.mark.usefixtures("joined_at_once")
-@pytest.mark.parametrize(("seed", "dismissed"), [(0, 0), (1, 0), (2, 0), (3, 0), (4, 5), (5, 10), (6, 20)])
-def test_what_removals_leave_of_clusters_is_what_matches(name: str, seed: int, dismissed: int) -> None:
+def test_what_removals_leave_of_clusters_is_what_matches(name: str, more_rounds: bool) -> None:
     """After every removal the clusters are the connected components of the pairs that are not dismissed."""
-    scheme, more = SCHEMES[name]
+    for seed, dismissed in enumerate((0, 0, 0, 0, 5, 10, 20)):
+        if more_rounds or seed % 5 == 0:
+            remove_at_random(*SCHEMES[name], seed, dismissed)
+
+
+def remove_at_random(scheme: Any, more: dict[str, Any], seed: int, dismissed: int) -> None:
+    """Some documents at a time, with a look at the clusters each time."""
     rng = random.Random(seed)
     with Index(":memory:", scheme, **more) as index:
         keys = []
@@ -87,25 +93,27 @@ def star(scheme: Any, count: int) -> Index:
     return index
 
 
-@pytest.mark.parametrize("dismissed", [False, True], ids=["", "dismissed"])
 @pytest.mark.parametrize("name", ["signatures", "packed", "sketches", "estimates"])
-def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str, dismissed: bool) -> None:
-    """Four times the copies around a removed text take SQLite four times the steps, also in an index with dismissed pairs."""
+def test_removing_the_middle_of_a_star_does_not_cost_its_square(name: str) -> None:
+    """2.5 times the copies around a removed text take SQLite so many times the steps, also in an index with dismissed pairs."""
     scheme = SCHEMES[name][0].changed(threshold=0.8)
-    counts = []
-    for count in (100, 400):
+    counts: list[list[int]] = []
+    for count in (100, 250):
         with star(scheme, count) as index:
-            if dismissed:
+            counts.append([])
+            for _ in range(2):
+                with suppress(ZeroDivisionError), index.transaction():
+                    counts[-1].append(steps(index, lambda index=index: index.delete("text")))
+                    raise ZeroDivisionError
                 index.dismiss("text", 3)
-            counts.append(steps(index, lambda index=index: index.delete("text")))
-    assert counts[1] < 7 * counts[0]
+    assert all(many < 3.5 * few for few, many in zip(*counts, strict=True)), counts
 
 
 @pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BottomK()], ids=["minhash", "simhash", "bottomk"])
 def test_replacing_equal_copies_does_not_cost_their_square(scheme: Any) -> None:
     """Four times the equal copies, replaced in another order, take SQLite four times the steps, and stay one cluster."""
     counts = []
-    for count in (200, 800):
+    for count in (100, 400):
         with Index(":memory:", scheme) as index:
             records = [(number, "this page does not exist on our server please try again") for number in range(count)]
             index.add_many(records)
