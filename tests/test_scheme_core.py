@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import buckets
@@ -358,3 +359,10 @@ def test_values_may_stand_at_any_address() -> None:
         found = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free)
         assert lib.nd_scheme_probe_keys(native, 0, moved + 3, len(value), found) == lib.ND_OK
         assert [found.rows[i].low for i in range(found.count)] == [k[1] for k in keys(native, value, True)]
+
+
+def test_texts_without_values_in_a_new_thread() -> None:
+    """Their rows are zeros, although the thread's buffer has no memory yet."""
+    with ThreadPoolExecutor(1) as pool:
+        rows, empty = pool.submit(nd.MinHash().fingerprints, ["", " "], return_empty=True).result()
+    assert empty.all() and not rows.any()

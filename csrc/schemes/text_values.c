@@ -87,7 +87,8 @@ static int spread(const nd_values *values, size_t width, uint8_t *rows, uint8_t 
     size_t i = 0;
     while (i < values->count && values->ends[i] == (i + 1) * width)
         i++;
-    memcpy(rows, values->bytes, i * width);
+    if (i > 0)
+        memcpy(rows, values->bytes, i * width);
     memset(empty, 0, i);
     for (size_t start = i * width; i < values->count; start = (size_t)values->ends[i++]) {
         const size_t size = (size_t)values->ends[i] - start;
