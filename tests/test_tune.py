@@ -165,10 +165,11 @@ def test_pairs_are_those_of_brute_force(with_truth: bool, tiny: bool, request: p
             assert [one.similarity for one in border.below[:1]] == below[-1:]
 
 
-def test_removed_records_are_those_of_brute_force() -> None:
-    """Counts and largest cluster are those of plain Python: in order, a record stays unless it matches one that stays.
+def test_removed_records_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of plain Python, however the pairs are cut: in order, a record stays unless it matches one that stays.
 
     Thresholds with a pair just above them are left out: tables may miss one in a hundred there."""
+    monkeypatch.setattr(limits, "PAIRS_WANTED", 20)
     rng, texts = random.Random(3), []
     for _ in range(40):
         words = text_of(rng, 20).split()

@@ -31,8 +31,6 @@ SHOWN, CONSIDERED = 3, 40  # pairs shown on either side of a threshold, and cand
 PRICED, SAMPLES = 0.5, 5
 """The lowest threshold for which removed records are counted unless it is advised, as nearly all may match; and samples shown."""
 
-PRICES = tuple(threshold for threshold in GRID if threshold >= PRICED)
-
 SHORT_RULES, SHORT_THRESHOLD, SHORT_WORDS = "characters of 3", 0.8, range(5, 50)
 """For texts with a median of so many words, as in ShortTextsWarning and the README (benchmarks/results/2026-11-24-advice.md)."""
 
@@ -89,7 +87,9 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
     for rules, threshold in _ALIKE:
         for ids, _ in jaccard_pieces(sets_of(texts, rules), threshold, limits.PAIRS_WANTED):
             found = np.array([families.find(place) for place in range(len(rows))])
-            for a, b in ids[found[ids[:, 0]] != found[ids[:, 1]]].tolist():
+            ids = ids[found[ids[:, 0]] != found[ids[:, 1]]]
+            _, first = np.unique(found[ids] @ (len(rows), 1), return_index=True)  # one pair connects two families
+            for a, b in ids[np.sort(first)].tolist():
                 families.union(b, a)
     sizes = Counter(map(families.find, range(len(rows))))
     apart = sorted(sizes)
@@ -103,11 +103,11 @@ def _unlike(rows: Sequence[Row], rng: random.Random) -> list[tuple[int, int]]:
 
 def sets_of(texts: Sequence[str], rules: TextRules) -> list[Array]:
     """The distinct shingle hashes of each text, ascending: 40 bits each."""
-    return _sets(_WHOLE.values(texts, rules))
+    return _sets(_WHOLE.values(texts, rules).split())
 
 
-def _sets(values: Values) -> list[Array]:
-    return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in values.split()]
+def _sets(stored: Sequence[bytes | None]) -> list[Array]:
+    return [np.empty(0, np.uint64) if value is None else _WHOLE.elements(value) for value in stored]
 
 
 def _similarities(sets: Sequence[Array], pairs: Iterable[tuple[int, int]]) -> list[float]:
@@ -121,8 +121,8 @@ def median_words(texts: Sequence[str]) -> int:
 
 
 def trial(name: str, rules: TextRules, on: Subject) -> Trial:
-    values = _WHOLE.values([row.text for row in on.rows], rules)
-    sets = _sets(values)
+    stored = _WHOLE.values([row.text for row in on.rows], rules).split()
+    sets = _sets(stored)
     copies = sets_of([text for _, text in on.copies], rules)
     edits = sorted(_similarities([*sets, *copies], ((place, len(sets) + i) for i, (place, _) in enumerate(on.copies))))
     apart = sorted(_similarities(sets, on.unlike))
@@ -140,8 +140,8 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
         unlike=unlike,
         histogram=pairs.histogram(),
         borders=tuple(
-            _priced(border, values, on.rows) if border.threshold in (*PRICES, threshold) else border
-            for border in map(pairs.border, GRID)
+            _priced(one, stored, pairs.best, on.rows) if one.threshold >= PRICED or one.threshold == threshold else one
+            for one in map(pairs.border, GRID)
         ),
         threshold=threshold,
         is_valley=threshold is not None and pairs.is_valley(threshold),
@@ -152,8 +152,11 @@ def trial(name: str, rules: TextRules, on: Subject) -> Trial:
     )
 
 
-def _priced(border: Border, values: Values, rows: Sequence[Row]) -> Border:
-    """The border with the records that deduplication at its threshold would remove, as decided by `neardup dedup`."""
+def _priced(border: Border, stored: Sequence[bytes | None], best: Array, rows: Sequence[Row]) -> Border:
+    """The border with the records that deduplication at its threshold would remove, as decided by `neardup dedup` for the texts
+    with a pair that reaches it: all others are kept and remove none."""
+    places = np.flatnonzero(best >= border.threshold)
+    values = Values.joined([stored[place] for place in places.tolist()])
     kept, similarities = Deduplicator(MinHash(threshold=border.threshold, exact=True).native).add(values)
     removed = np.flatnonzero(kept >= 0)
     removed = removed[np.argsort(similarities[removed], kind="stable")]
@@ -161,7 +164,7 @@ def _priced(border: Border, values: Values, rows: Sequence[Row]) -> Border:
     chosen = shown[np.unique(np.linspace(0, max(0, len(shown) - 1), min(SAMPLES, len(shown))).astype(np.int64))]
     samples = []
     for place in chosen.tolist():
-        stays, goes = rows[kept[place]], rows[place]
+        stays, goes = rows[places[kept[place]]], rows[places[place]]
         samples.append(Example(stays.key, goes.key, float(similarities[place]), stays.text, goes.text))
     largest = 1 + int(np.bincount(kept[removed]).max()) if len(removed) else 1
     return replace(border, removed=len(removed), largest=largest, samples=tuple(samples))
@@ -191,6 +194,7 @@ class _Pairs:
         self._bars = np.zeros(round((1 - LOWEST) / WIDTH), np.int64)
         self._reach = dict.fromkeys(GRID, 0)
         self._close = dict.fromkeys(GRID, 0)  # pairs on the border
+        self.best = np.zeros(len(sets))  # the highest similarity of each text
         none = np.empty((0, 2), np.int64), np.empty(0)
         self._above: dict[float, tuple[Any, Any]] = dict.fromkeys(GRID, none)
         self._below = dict(self._above)
@@ -201,12 +205,18 @@ class _Pairs:
     def _count(self, ids: Array, similarities: Array) -> None:
         bars = np.minimum(((similarities - LOWEST) / WIDTH + 1e-9).astype(np.int64), len(self._bars) - 1)
         self._bars += np.bincount(bars, minlength=len(self._bars))
+        spread = np.argsort((np.arange(len(ids)) % 97).astype(np.uint8), kind="stable")  # pairs of one similarity: of many texts
+        order = spread[np.argsort(similarities[spread], kind="stable")]
+        ascending, best = similarities[order], np.zeros_like(self.best)
+        best[ids[order]] = ascending[:, None]  # the last assignment counts
+        np.maximum(self.best, best, out=self.best)
         for threshold in GRID:
-            above = similarities >= threshold
-            self._reach[threshold] += int(above.sum())
-            self._close[threshold] += int((np.abs(similarities - threshold) < WIDTH).sum())
-            self._above[threshold] = _nearest(self._above[threshold], ids[above], similarities[above], threshold)
-            self._below[threshold] = _nearest(self._below[threshold], ids[~above], similarities[~above], threshold)
+            low, first, high = np.searchsorted(ascending, (threshold - 2 * WIDTH, threshold, threshold + 2 * WIDTH)).tolist()
+            self._reach[threshold] += len(ids) - first
+            self._close[threshold] += int((np.abs(ascending[low:high] - threshold) < WIDTH).sum())
+            above, below = order[first : first + CONSIDERED], order[max(0, first - CONSIDERED) : first]
+            for near, places in ((self._above, np.sort(above)), (self._below, np.sort(below))):
+                near[threshold] = _nearest(near[threshold], ids[places], similarities[places], threshold)
 
     def best_threshold(self, low: float, high: float) -> float | None:
         """The threshold between two similarities with the fewest pairs on the border, the most central in a tie. If none has far
@@ -236,12 +246,10 @@ class _Pairs:
         return tuple((ends[place], ends[place + 1], count) for place, count in enumerate(self._bars.tolist()))
 
     def border(self, threshold: float) -> Border:
-        reach = self._reach[threshold]
+        reach, known, found = self._reach[threshold], len(self._known), self._count_above(threshold)
         above, below = self._examples(self._above[threshold]), self._examples(self._below[threshold])
-        if not len(self._known):
-            return Border(threshold, reach, above, below)
-        found = self._count_above(threshold)
-        return Border(threshold, reach, above, below, found / len(self._known), found / reach if reach else None)
+        recall, precision = found / known if known else None, found / reach if known and reach else None
+        return Border(threshold, reach, above, below, recall, precision)
 
     def _examples(self, near: tuple[Any, Any]) -> tuple[Example, ...]:
         """Pairs on one side of a threshold, of different texts if possible."""
@@ -258,9 +266,5 @@ class _Pairs:
 def _nearest(near: tuple[Any, Any], ids: Array, similarities: Array, threshold: float) -> tuple[Any, Any]:
     """The pairs nearest to a threshold, nearest first, from the previous pairs and new ones."""
     ids, similarities = np.concatenate((near[0], ids)), np.concatenate((near[1], similarities))
-    distances = np.abs(similarities - threshold)
-    if len(distances) > CONSIDERED:
-        few = np.sort(np.argpartition(distances, CONSIDERED)[:CONSIDERED])
-        ids, similarities, distances = ids[few], similarities[few], distances[few]
-    order = np.argsort(distances, kind="stable")
+    order = np.argsort(np.abs(similarities - threshold), kind="stable")[:CONSIDERED]
     return ids[order], similarities[order]
