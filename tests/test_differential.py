@@ -18,7 +18,7 @@ from player import play
 pytestmark = pytest.mark.usefixtures("clock")
 with_small_limits = pytest.mark.usefixtures("small_limits")
 
-SEEDS, SEEDS_MORE, SEEDS_LONG = 2, 64, 40_000
+SEEDS, SEEDS_MORE, SEEDS_LONG = 2, 60, 40_000
 """Histories of each plan; with the limits that users have, half of them."""
 
 

@@ -81,10 +81,12 @@ def test_power_cuts(
     if short:
         monkeypatch.setattr(limits, "LOG_PAGES", 20)
     cuts, lost = 0, []
-    for seed in range(25 if long_run else 3 if more_rounds else 1):
+    for seed in range(25 if long_run else 2 if more_rounds else 1):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        length, chances = (60, (0.5, 0.04 if long_run else 0.02)) if more_rounds else (20, (0.15, 0.03 if durability == "full" else 0.06))
+        length, chances = 20, (0.15, 0.03 if durability == "full" else 0.06)
+        if more_rounds:
+            length, chances = 60, (0.5, 0.04 if long_run else 0.02)
         states, moments = cut_at_random(folder, durability, random.Random(seed), chances, short, length)
         for path, acknowledged in moments:
             left = state_after_power_cut(path)

@@ -49,7 +49,8 @@ Question = tuple[str, "float | None", "int | None", "str | None", "str | None"] 
 
 @cache
 def texts() -> dict[str, str]:
-    return dict(documents())
+    """33 chapters in five translations."""
+    return {key: text for key, text in documents() if key.endswith(("(ASV)", "(KJVPCE)", "(RWebster)", "(UKJV)", "(Webster)"))}
 
 
 def coded(index: Index, text: str) -> str:
@@ -79,7 +80,7 @@ def questions(index: Index) -> list[Question]:
     edited = [" ".join(words) for words in changed]
     found: list[Question] = [(text, None, None, None, None) for text in edited]
     found += [(text, 0.9, 3, None, None) for text in chapters.values() if text.startswith("Now")]
-    found += [(chapters[key], None, 1, None, None) for key in list(chapters)[::40]]
+    found += [(chapters[key], None, 1, None, None) for key in list(chapters)[::12]]
     found += [(edited[1], None, None, None, GROUP), (edited[1], None, None, None, "no such group")]
     if index.scheme.takes_text:
         found += [("", None, None, None, None), ("...", None, 5, None, None), ("one word", None, None, None, None)]

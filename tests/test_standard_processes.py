@@ -72,12 +72,12 @@ def test_threads_share_an_index_and_the_connection(path: Path) -> None:
 
         def work() -> None:
             try:
-                run_threads(*(partial(worker.run, 25) for worker in workers))
+                run_threads(*(partial(worker.run, 15) for worker in workers))
             finally:
                 done.set()
 
         run_threads(work, read)
-        assert sorted(number for worker in workers for number in worker.admitted) == list(range(25))
+        assert sorted(number for worker in workers for number in worker.admitted) == list(range(15))
         assert index.check().problems == ()
 
 
@@ -90,7 +90,7 @@ signal.alarm(60)  # a process whose threads wait for each other is ended by the 
 app = connect(":memory:", check_same_thread=False)
 index = Index(app, MinHash())
 running, enough = threading.Event(), threading.Event()
-app.create_function("wait", 0, lambda: running.set() or enough.wait(0.5))
+app.create_function("wait", 0, lambda: running.set() or enough.wait(0.3))
 thread = threading.Thread(target=lambda: app.execute("SELECT wait()").fetchall())
 thread.start()
 running.wait()
@@ -249,7 +249,7 @@ def test_forks_while_threads_are_in_sqlite(path: Path) -> None:
 
         def write() -> None:
             try:
-                while len(index) < 3000 or len(told) < 3:
+                while len(index) < 1200 or len(told) < 3:
                     start = len(index)
                     index.add_many((number, story(number)) for number in range(start, start + 300))
                     assert index.query(story(start)) != []
@@ -334,7 +334,7 @@ def test_a_full_disk_leaves_both_or_neither(path: Path) -> None:
         app.commit()
         index = Index(app, SETS, text=WORDS, store_text=True)
         done, full = 0, 0
-        for number in range(150):
+        for number in range(60):
             pages = app.execute("PRAGMA page_count").fetchone()[0]
             app.execute(f"PRAGMA max_page_count = {pages + number % 3}")
             before = urls(app), list(index)
@@ -347,16 +347,17 @@ def test_a_full_disk_leaves_both_or_neither(path: Path) -> None:
                 app.execute("PRAGMA max_page_count = 1000000")
                 work(index, app, number)
         assert done and full
-    assert len(kept(path)) == 100
+    assert len(kept(path)) == 40
 
 
 # ---- other Pythons ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_standard_librarys_own_module() -> None:
-    """All of this file, by a Python whose sqlite3 loads extensions, where this one's does not."""
+    """All of this file, by a Python whose sqlite3 loads extensions, where this one's does not; of the interrupted calls two."""
     files = map(str, Path(__file__).parent.glob("test_standard_*.py"))
-    done = run_elsewhere("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", "not librarys_own", *files)
+    which = "not librarys_own and (not writes_is_interrupted or add_many or transaction)"
+    done = run_elsewhere("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, *files)
     if done is None:
         assert MODULE is sqlite3 or capable_python() is None
     else:
@@ -368,12 +369,12 @@ def test_two_indexes_of_one_connection_take_turns(path: Path) -> None:
     app = in_wal(path, check_same_thread=False)
     indexes = [Index(app, BinaryCode(64, 3), name=name) for name in ("one", "two")]
     run_threads(*(partial(_add_codes, index) for index in indexes))
-    assert [len(index) for index in indexes] == [200, 200] and all(index.check().ok for index in indexes)
+    assert [len(index) for index in indexes] == [100, 100] and all(index.check().ok for index in indexes)
     app.close()
 
 
 def _add_codes(index: Index) -> None:
-    for number in range(200):
+    for number in range(100):
         index.add_code(number, number * 0x10001)
 
 
