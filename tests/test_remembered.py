@@ -50,8 +50,8 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the records' iterator, or progress=, would write is refused at once, with what to do. Where the error is passed over
     the load goes on and is whole; else it ends the load, of which nothing is stored."""
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 70)
-    count = 120
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 30)
+    count = 50
     places: dict[str, Any] = {"memory": ":memory:", "connection": apsw.Connection(":memory:")}
     with Index(places.get(target, tmp_path / "index.db"), MinHash()) as index:
         for passes_over in (True, False):
@@ -67,7 +67,7 @@ def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, 
 
             def given(passes_over: bool = passes_over, use: Callable[[int], None] = use) -> Iterator[tuple[int, str]]:
                 for number in range(count):
-                    if number in (5, 100) and way == "the records":
+                    if number in (5, 40) and way == "the records":
                         use(number)
                     yield number + count * (not passes_over), story(number)
 

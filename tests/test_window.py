@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
 from datetime import datetime, timedelta, timezone
@@ -194,27 +193,28 @@ def test_another_window_in_an_open_index(path: Path) -> None:
         assert one.window == 2 and one.check().ok
 
 
-@pytest.mark.parametrize(("before", "after"), list(itertools.product([None, 3, HOUR, 3 * HOUR], repeat=2)), ids=str)
-def test_any_window_after_any_other(watch: Watch, before: Any, after: Any) -> None:
+@pytest.mark.parametrize("before", [None, 3, HOUR, 3 * HOUR], ids=str)
+def test_any_window_after_any_other(watch: Watch, before: Any) -> None:
     """What was in the window before and is in the new one stays; each document keeps the end that it has of its own, also where
     the window before ended it sooner, or at the same time."""
     own = {"c": timedelta(minutes=30), "d": timedelta(hours=2), "e": timedelta(hours=9), "f": HOUR}
-    with Index(":memory:", SETS, text=WORDS, window=before) as index:
-        added = {}
-        for key in "abcdef":
-            index.add(key, f"word {key}", expires_at=own.get(key))
-            added[key] = watch.now
-            watch.pass_(timedelta(minutes=5))
-        index.set_window(after)
-        assert index.window == after and index.check().ok
-        for _ in range(25):
+    for after in (None, 3, HOUR, 3 * HOUR):
+        with Index(":memory:", SETS, text=WORDS, window=before) as index:
+            added = {}
             for key in "abcdef":
-                ends = [9e99 if key not in own else added[key] + own[key] / timedelta(milliseconds=1)]
-                ends += [added[key] + after / timedelta(milliseconds=1)] if isinstance(after, timedelta) else []
-                ends += [0] if 3 in (before, after) and key in "abc" else []
-                assert (key in index) == (watch.now < min(ends)), (key, watch.now)
-            watch.pass_(timedelta(minutes=30))
-        assert index.check().ok
+                index.add(key, f"word {key}", expires_at=own.get(key))
+                added[key] = watch.now
+                watch.pass_(timedelta(minutes=5))
+            index.set_window(after)
+            assert index.window == after and index.check().ok
+            for _ in range(25):
+                for key in "abcdef":
+                    ends = [9e99 if key not in own else added[key] + own[key] / timedelta(milliseconds=1)]
+                    ends += [added[key] + after / timedelta(milliseconds=1)] if isinstance(after, timedelta) else []
+                    ends += [0] if 3 in (before, after) and key in "abc" else []
+                    assert (key in index) == (watch.now < min(ends)), (after, key, watch.now)
+                watch.pass_(timedelta(minutes=30))
+            assert index.check().ok
 
 
 @pytest.mark.parametrize("way", ["add", "add_many", "update", "touch", "merge", "add_codes"])
@@ -326,14 +326,14 @@ def test_all_groups(name: str, codes_a_group: int, monkeypatch: pytest.MonkeyPat
         wide = case.scheme.bits // 8 if case.codes else 0
         contents = [
             (source.getrandbits(6) << 3 * source.randrange(4)).to_bytes(wide, "big") if case.codes else text
-            for _, text in several(source, 80)
+            for _, text in several(source, 40)
         ]
         groups = [None, "a", b"a", 1, "gone"]
         for number, content in enumerate(contents):
             add(number, content, group=groups[number % 5])
-        index.delete_many(range(4, 80, 5))
+        index.delete_many(range(4, 40, 5))
         order = {key: number for number, key in enumerate(index)}
-        for content in contents[:15]:
+        for content in contents[:10]:
             each = [match for group in groups for match in query(content, group=group)]
             each.sort(key=lambda match: (-match.similarity, order[match.key]))
             assert query(content, group=ANY_GROUP) == each
@@ -342,10 +342,10 @@ def test_all_groups(name: str, codes_a_group: int, monkeypatch: pytest.MonkeyPat
             assert len(some) == len(each[:2]) and set(some) <= set(each)
             assert count(content, group=ANY_GROUP).count == len(each)
         assert many(contents[:30], group=ANY_GROUP) == [query(content, group=ANY_GROUP) for content in contents[:30]]
-        for key in list(index)[:20]:
-            own = {match for match in index.matches(key, group=ANY_GROUP) if match in index.matches(key)}
-            assert own == set(index.matches(key))
-            assert set(keys(index.matches(key, group=ANY_GROUP))) == set(keys(query(contents[key], group=ANY_GROUP))) - {key}
+        for key in list(index)[:10]:
+            found = index.matches(key, group=ANY_GROUP)
+            assert set(index.matches(key)) <= set(found)
+            assert set(keys(found)) == set(keys(query(contents[key], group=ANY_GROUP))) - {key}
 
 
 def test_what_does_not_go_across_groups() -> None:
