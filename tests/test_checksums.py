@@ -15,7 +15,7 @@ from disks import copy_files
 from load import run_threads
 from support import SETS, SOON, WORDS, sqlite_shell
 
-from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, MismatchError, NearDupError, ParameterError
+from neardup_db import BinaryCode, CorruptIndexError, Index, MinHash, MismatchError, NearDupError, ParameterError, limits
 from neardup_db.store.database import checksums
 
 PAGE = 4096
@@ -106,8 +106,8 @@ def test_every_flipped_bit_is_an_error_and_is_named(scheme: Any, tmp_path: Path,
     assert None not in right
     sound, rng = path.read_bytes(), random.Random(8)
     places = range(len(sound))
-    some = rng.sample(places, 80 if more_rounds else 20)
-    chosen = places if long_run else [*range(0, 100, 5), *range(PAGE - 8, PAGE, 3), *some]
+    some = rng.sample(places, 80)[:: 1 if more_rounds else 8]
+    chosen = places if long_run else [*range(0, 100, 5 if more_rounds else 15), *range(PAGE - 8, PAGE, 3), *some]
     refused = met = 0
     for place in chosen:
         flip(path, place, bit := rng.randrange(8))
@@ -214,22 +214,23 @@ def test_damage_while_it_is_open_is_met_by_readers_too(path: Path) -> None:
 # ---- everything else is as without ---------------------------------------------------------------------------------------
 
 
-def test_operations_are_as_without_checksums(tmp_path: Path) -> None:
+def test_operations_are_as_without_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same history with a cache that holds next to nothing, in a file with and in one without: the same answers; each page of
     the file, and of its copies, has the checksum of the documentation."""
+    monkeypatch.setattr(limits, "CACHE_KIB", 600)
     states = []
     for sums in (True, False):
         path, copy = (tmp_path / f"{name}{sums}.db" for name in ("index", "copy"))
         with Index(path, SETS, text=WORDS, store_text=True, checksums=sums, durability="normal") as index:
             index.connection.execute("PRAGMA cache_size = 10; PRAGMA cache_spill = 1; PRAGMA wal_autocheckpoint = 30")
             fill(index)
-            records = [(f"many{n}", " ".join(f"word{n // 2}of{i}" for i in range(300))) for n in range(600)]
-            index.add_many(records, commit_every=200)
+            records = [(f"many{n}", " ".join(f"word{n // 2}of{i}" for i in range(300))) for n in range(200)]
+            index.add_many(records, commit_every=70)
             index.add("soon", "one two three", expires_at=SOON)
             index.add("many1", "one two three", if_exists="replace")
             index.expire(SOON + 1)
-            index.keep_newest(550)
-            index.delete_many(f"many{number}" for number in range(300, 350))
+            index.keep_newest(180)
+            index.delete_many(f"many{number}" for number in range(100, 120))
             index.rebuild(MinHash(threshold=0.5, exact=True, num_perm=64, bands=64, rows=1, seed=5))
             with pytest.raises(KeyError), index.transaction():
                 index.delete_many(list(index))
@@ -240,7 +241,7 @@ def test_operations_are_as_without_checksums(tmp_path: Path) -> None:
             states.append(([index.get(key).text for key in index], index.clusters(), list(index.pairs())))
             assert ("checksums" in index.stats()["settings"]) == sums
         for file in (path, copy):
-            assert file.stat().st_size > 2_500_000 or file != copy  # more than SQLite's cache holds
+            assert file.stat().st_size > 800_000 or file != copy  # more than SQLite's cache holds
             with Index(file, checksums=sums) as index:
                 assert index.check().ok
                 assert ([index.get(key).text for key in index], index.clusters(), list(index.pairs())) == states[-1]

@@ -92,10 +92,10 @@ def test_a_task_beside_a_transaction_of_another_thread() -> None:
 PROCESSES = THREADS = 8
 
 
-def test_eight_processes_and_eight_threads(tmp_path: Path, long_run: bool) -> None:
+def test_eight_processes_and_eight_threads(tmp_path: Path, more_rounds: bool, long_run: bool) -> None:
     """Eight processes, and eight threads of another one, add, ask, replace, delete and expire on one file: each finds what was
     acknowledged to it, no document is lost or doubled, each story is admitted once, and nobody is told that the file is busy."""
-    path, rounds = tmp_path / "index.db", 2500 if long_run else 60
+    path, rounds = tmp_path / "index.db", 2500 if long_run else 80 if more_rounds else 20
     index = Index(path, MinHash(threshold=0.8), durability="normal", timeout=600)
     processes = Together(
         "go()\n"
@@ -117,10 +117,10 @@ def test_eight_processes_and_eight_threads(tmp_path: Path, long_run: bool) -> No
 
 
 @pytest.mark.posix("forks")
-def test_readers_see_whole_states(tmp_path: Path, long_run: bool) -> None:
+def test_readers_see_whole_states(tmp_path: Path, more_rounds: bool, long_run: bool) -> None:
     """While four processes and four threads write, every state that a reader sees has all its invariants: each document with its
     fingerprint, each fingerprint with all its rows, edges and labels of all."""
-    path, rounds = tmp_path / "index.db", 800 if long_run else 30
+    path, rounds = tmp_path / "index.db", 800 if long_run else 40 if more_rounds else 10
     index = Index(path, MinHash(threshold=0.8), durability="normal", timeout=600)
     writers = Together(
         f"go()\nwith Index({str(path)!r}, durability='normal', timeout=600) as index:\n    Worker(index, number).run({rounds})\n",
@@ -157,7 +157,7 @@ def test_threads_see_both_or_none(tmp_path: Path) -> None:
 
         def write() -> None:
             try:
-                for number in range(40):
+                for number in range(20):
                     with index.transaction():
                         index.add("a", story(number))
                         index.add("b", story(number))
@@ -179,14 +179,14 @@ def test_threads_see_both_or_none(tmp_path: Path) -> None:
 def test_busy_only_past_the_timeout(tmp_path: Path) -> None:
     """A writer waits for another process's transaction as long as it was told, no shorter; reading never waits for it."""
     path = tmp_path / "index.db"
-    with Index(path, SimHash()) as holder, Index(path, timeout=0.3) as index:
+    with Index(path, SimHash()) as holder, Index(path, timeout=0.1) as index:
         holder.add("before", STORIES[0])
         with holder.transaction():
             start = time.monotonic()
             with pytest.raises(BusyError, match="timeout") as told:
                 index.add("a", STORIES[1])
             assert isinstance(told.value, TimeoutError)
-            assert time.monotonic() - start >= 0.3
+            assert time.monotonic() - start >= 0.1
             assert list(index) == ["before"]
         index.add("a", STORIES[1])
     with Index(path) as holder, Index(path, timeout=600) as index:
@@ -199,7 +199,7 @@ def test_busy_only_past_the_timeout(tmp_path: Path) -> None:
 
         def add() -> None:
             entered.wait()
-            threading.Timer(0.2, leave.set).start()
+            threading.Timer(0.1, leave.set).start()
             index.add("b", STORIES[2])
 
         run_threads(hold, add)

@@ -39,8 +39,8 @@ def refusals(index: Index) -> str:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads write in the background from the first thousand records on."""
-    monkeypatch.setattr(limits, "BATCH_RECORDS", 1000)
+    """Loads write in the background from the first 300 records on."""
+    monkeypatch.setattr(limits, "BATCH_RECORDS", 300)
 
 
 @pytest.mark.parametrize("state", ["idle", "in use by a thread", "readers in use", "in a transaction"])
@@ -70,8 +70,8 @@ def test_forks_in_the_middle_of_add_many(small_batches: None, tmp_path: Path) ->
         running, done = threading.Event(), threading.Event()
 
         def records() -> Any:
-            for number in range(6000):
-                if number == 2000:  # the first batch is being written
+            for number in range(2000):
+                if number == 700:  # the first batch is being written
                     running.set()
                     told.append(in_child(lambda: refusals(index)))
                 yield number, f"{number} {number * 7} {number * 13} {number * 17}"
@@ -84,14 +84,14 @@ def test_forks_in_the_middle_of_add_many(small_batches: None, tmp_path: Path) ->
 
         def add() -> None:
             try:
-                assert index.add_many(records()).added == 6000
+                assert index.add_many(records()).added == 2000
             finally:
                 running.set()
                 done.set()
 
         run_threads(add, fork)
         assert len(told) >= 2 and set(told) == {""}
-        assert len(index) == 6001 and index.check().problems == ()
+        assert len(index) == 2001 and index.check().problems == ()
 
 
 def test_a_child_does_not_go_on_with_add_many(small_batches: None, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_child_does_not_go_on_with_add_many(small_batches: None, tmp_path: Pat
     children: list[int] = []
 
     def records() -> Any:
-        for number in range(6000):
-            if number == 4000:
+        for number in range(2000):
+            if number == 1300:
                 children.append(os.fork())
                 if children[0] == 0:  # pragma: no cover
                     signal.alarm(60)
@@ -108,13 +108,13 @@ def test_a_child_does_not_go_on_with_add_many(small_batches: None, tmp_path: Pat
 
     with Index(tmp_path / "index.db", MinHash(), durability="normal") as index:
         try:
-            assert index.add_many(records()).added == 6000
+            assert index.add_many(records()).added == 2000
         except ClosedError:
             os._exit(0 if children == [0] else 1)
         if children == [0]:  # pragma: no cover
             os._exit(2)
         assert os.waitpid(children[0], 0)[1] == 0
-        assert len(index) == 6000 and index.check().problems == ()
+        assert len(index) == 2000 and index.check().problems == ()
 
 
 @pytest.mark.parametrize("own", [KeyError, None], ids=["its own error", "no error"])
@@ -202,7 +202,7 @@ def test_a_child_writes_after_a_fork_in_a_transaction(tmp_path: Path) -> None:
                     own.add("child", story(2))
                     os.write(write_end, f"{seen} {list(own)}".encode())
                 os._exit(0)
-            time.sleep(0.2)
+            time.sleep(0.1)
         assert os.waitpid(child, 0)[1] == 0
         assert os.read(read_end, 1000).decode() == "[] ['parent', 'child']"
         assert list(parent) == ["parent", "child"] and parent.check().problems == ()
@@ -252,7 +252,7 @@ index.connection.execute("PRAGMA cache_size = 20; PRAGMA cache_spill = 1")  # mu
 way = sys.argv[2]
 try:
     with index.transaction():
-        index.add_many((number, f"{number} {number * 7} {number * 13} {number * 17}") for number in range(3000))
+        index.add_many((number, f"{number} {number * 7} {number * 13} {number * 17}") for number in range(1000))
         child = os.fork()
         if child == 0 and way == "exits":
             sys.exit(0)
@@ -267,7 +267,7 @@ except (ClosedError, KeyError) as error:
     index = None
     gc.collect()
     sys.exit(0)
-assert child != 0 and len(index) == 3001 and index.check().problems == (), index.check()
+assert child != 0 and len(index) == 1001 and index.check().problems == (), index.check()
 os._exit(0)
 """
 
@@ -278,4 +278,4 @@ def test_the_end_of_a_child_is_not_the_parents(tmp_path: Path, way: str) -> None
     end in the usual way, neither ends the parent's transaction nor harms what it has in the log."""
     subprocess.run([*interpreter(), "-c", PROGRAM, str(tmp_path / "index.db"), way], check=True, cwd="/", timeout=60)
     with Index(tmp_path / "index.db") as index:
-        assert len(index) == 3001 and index.check().problems == ()
+        assert len(index) == 1001 and index.check().problems == ()

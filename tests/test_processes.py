@@ -29,6 +29,7 @@ CAST = ["write", "write", "write", "rebuild", "rebuild", "read", "read", "look"]
 """Who is at work at once."""
 
 OPERATIONS = {"write": 20, "rebuild": 8, "read": 12, "look": 6}
+"""Of a life; in a short run half of them."""
 
 
 @pytest.fixture
@@ -65,7 +66,9 @@ def report(writers: Writers, job: dict[str, Any], kill_at: int) -> tuple[list[Do
     return list(done.values()), end
 
 
-def play(folder: Path, companies: list[Writers], number: int, held: dict[str, dict[str, str]], states: dict[str, int]) -> History:
+def play(
+    folder: Path, companies: list[Writers], number: int, held: dict[str, dict[str, str]], states: dict[str, int], short: bool
+) -> History:
     """One round: all at once, each a few lives long; every life but the last may be cut short."""
     rng = random.Random(number)
     path, second = held
@@ -76,6 +79,7 @@ def play(folder: Path, companies: list[Writers], number: int, held: dict[str, di
 
     def act(place: int) -> Callable[[], None]:
         role = CAST[place]
+        rounds = OPERATIONS[role] // (2 if short else 1)
         choose = random.Random(rng.random())
 
         def lives() -> None:
@@ -88,12 +92,12 @@ def play(folder: Path, companies: list[Writers], number: int, held: dict[str, di
                     "path": path,
                     "second": second,
                     "verdicts": str(folder / "verdicts.npy"),
-                    "rounds": OPERATIONS[role],
+                    "rounds": rounds,
                     "keys": {key: held[path][key] for key in mine},
                     "countdown": choose.choice([50, 500, 2000]) if inside else 0,
                 }
                 killed = life == 0 and not inside and choose.random() < 0.7
-                done, end = report(companies[place], job, choose.randrange(1, 4 * OPERATIONS[role]) if killed else 0)
+                done, end = report(companies[place], job, choose.randrange(1, 4 * rounds) if killed else 0)
                 with lock:
                     history.add(done)
                     if end.startswith("failed") or (end == "killed" and not inside and not killed):
@@ -127,8 +131,8 @@ def test_many_processes_on_one_file(tmp_path: Path, more_rounds: bool, long_run:
             index.add_many((f"first {number}", text) for number, text in enumerate(texts))
     held = {file: settle(file, History(Verdicts(tmp_path / "verdicts.npy"), {"": {}, "-": {}}, {}))[0] for file in (path, second)}
     states, operations = {path: 0, second: 0}, 0
-    for number in range(300 if long_run else 8 if more_rounds else 1):
-        history = play(tmp_path, companies, number, held, states)
+    for number in range(300 if long_run else 9 if more_rounds else 1):
+        history = play(tmp_path, companies, number, held, states, not more_rounds)
         after = {file: settle(file, history) for file in (path, second)}
         history.judge()
         assert not history.faults, f"round {number}: {len(history.faults)} faults\n" + "\n".join(history.faults[:20])
@@ -142,12 +146,12 @@ def test_many_processes_on_one_file(tmp_path: Path, more_rounds: bool, long_run:
 
 @pytest.mark.parametrize("kind", ["questions", "writes"])
 def test_an_interrupted_process_goes_on(tmp_path: Path, more_rounds: bool, long_run: bool, kind: str) -> None:
-    """After hundreds of KeyboardInterrupts, anywhere in questions beside a transaction or in calls that write, an index has all
+    """After many KeyboardInterrupts, anywhere in questions beside a transaction or in calls that write, an index has all
     its readers and holds no lock, cursor or transaction; of each call that writes all has happened, or nothing."""
     path = tmp_path / "index.db"
     with Index(path, STATES[0].case.scheme, text=STATES[0].case.rules, store_text=True) as index:
         index.add_many((f"first {number}", text) for number, text in enumerate(TEXTS[:60]))
-    interrupts = 20_000 if long_run else 600 if more_rounds else 200
+    interrupts = 20_000 if long_run else 800 if more_rounds else 70
     code = f"import interrupted\ngo()\nprint(interrupted.interrupted_{kind}({str(path)!r}, {interrupts}, {100 * interrupts}))\n"
     (output,) = Together(code, 1).outputs(600 if not long_run else 6000)
     assert int(output) >= interrupts
@@ -157,7 +161,7 @@ def test_an_interrupted_process_goes_on(tmp_path: Path, more_rounds: bool, long_
 def test_creators_of_one_file_do_not_lose_it(tmp_path: Path, more_rounds: bool, long_run: bool) -> None:
     """Processes create one file at the same time, and one of them is interrupted in it: the others have their index, with all
     that they have added."""
-    files = 1000 if long_run else 40 if more_rounds else 15
+    files = 1000 if long_run else 50 if more_rounds else 5
     code = f"import interrupted\ngo()\ninterrupted.interrupted_creations({str(tmp_path)!r}, number, {files})\n"
     creators = Together(code, 4)
     for turn in range(files):
@@ -175,8 +179,8 @@ def test_creators_of_one_file_do_not_lose_it(tmp_path: Path, more_rounds: bool, 
 
 # ---- the log -------------------------------------------------------------------------------------------------------------
 
-LOG_PAGES = 800
-"""A tenth of what the limit is."""
+LOG_PAGES = 400
+"""A twentieth of what the limit is."""
 
 LOG_BYTES = 4 * LOG_PAGES * (4096 + 24)
 """What docs/reference/guarantees.md says of the log's length: no more than four times the pages at which a commit moves them."""
@@ -185,18 +189,18 @@ LOG_BYTES = 4 * LOG_PAGES * (4096 + 24)
 def test_three_writers_leave_the_log_as_short_as_one(tmp_path: Path) -> None:
     """While three processes, of either durability, write twice as much as the log may hold, it never is longer than the documents
     say."""
-    assert limits.LOG_PAGES == 10 * LOG_PAGES
+    assert limits.LOG_PAGES == 20 * LOG_PAGES
     path = str(tmp_path / "index.db")
     Index(path, STATES[0].case.scheme).close()
     outputs = run_together(
         f"import os\nfrom neardup_db import limits\nlimits.LOG_PAGES = {LOG_PAGES}\ngo()\nlongest = 0\n"
         f"with Index({path!r}, durability=('normal', 'full')[number % 2], timeout=60) as index:\n"
         "    for turn in range(30):\n"
-        "        index.add(f'{number} {turn}', story(f'{number}x{turn}'), metadata=os.urandom(200_000).hex())\n"
+        "        index.add(f'{number} {turn}', story(f'{number}x{turn}'), metadata=os.urandom(100_000).hex())\n"
         f"        longest = max(longest, os.stat({path + '-wal'!r}).st_size)\n"
         "print(longest)\n",
         3,
     )
     assert os.path.getsize(path) > 2 * LOG_BYTES
-    one_commit = 1 << 20
+    one_commit = 1 << 19
     assert max(map(int, outputs)) <= LOG_BYTES + 3 * one_commit
