@@ -88,7 +88,7 @@ CALLS = {call.__name__: call for call in (add_many, add_only_new, add_many_from_
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_whose_transaction_is_ended_stores_nothing(app: Any, name: str, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever progress= or the records do to the transaction, the call's own or the application's by turns: the call is an error,
+    """Whatever progress= or the records do to the transaction, the call's own or the application's by turns: the call fails,
     nothing of it is there, and all goes on."""
     begun = ([*CALLS].index(name) + ENDS.index(end) + isinstance(app, apsw.Connection)) % 2 == 0
     monkeypatch.setattr("neardup_db.limits.BATCH_RECORDS", 5)
