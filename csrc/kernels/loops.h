@@ -14,7 +14,7 @@ enum { LANES32 = ND_WIDTH / 4, LANES64 = ND_WIDTH / 8, REGISTERS = 4 };
 
 /* ---- MinHash ------------------------------------------------------------------------------------------------------------ */
 
-/* What the functions are of: compilers put several hashes into a register. */
+/* A plain loop: compilers put several hashes into a register. */
 ND_TIER static void fold_hashes(const uint64_t *hashes, size_t count, uint32_t *x)
 {
     for (size_t i = 0; i < count; i++)

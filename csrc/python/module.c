@@ -68,7 +68,6 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **held)
 static int execute(PyObject *module)
 {
     nd_state *const held = PyModule_GetState(module);
-    nd_statements_prepare();
     held->isascii = PyObject_GetAttrString((PyObject *)&PyUnicode_Type, "isascii");
     const int failed = held->isascii == NULL || add_type(module, &nd_guard_spec, &held->guard_type) ||
                        add_type(module, &nd_rlock_spec, NULL) || add_type(module, &nd_statement_spec, NULL) ||

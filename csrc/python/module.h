@@ -38,7 +38,4 @@ nd_loaded nd_take_loaded(void);
 extern PyType_Spec nd_guard_spec, nd_rlock_spec, nd_statement_spec, nd_handle_spec, nd_rows_spec;
 extern PyMethodDef nd_text_functions[], nd_statement_functions[], nd_standard_functions[];
 
-/* Before the first use of what the file has. */
-void nd_statements_prepare(void);
-
 #endif

@@ -41,6 +41,11 @@ static atomic_llong came_back;
 
 static int has_processors; /* more than one: else the thread that has the lock cannot go on meanwhile */
 
+__attribute__((constructor)) static void count_processors(void)
+{
+    has_processors = nd_processor_count() > 1;
+}
+
 static PyThreadState *give_up_lock(void)
 {
     atomic_store_explicit(&came_back, 0, memory_order_relaxed);
@@ -323,11 +328,6 @@ static PyObject *give_room(PyObject *module, PyObject *connection)
     (void)sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, (void *)NULL, ROOM_SIZE,
         ROOM_COUNT); /* refused where some is in use */
     return Py_NewRef(Py_None);
-}
-
-void nd_statements_prepare(void)
-{
-    has_processors = nd_processor_count() > 1;
 }
 
 static PyObject *apsw_library(PyObject *module, PyObject *unused)

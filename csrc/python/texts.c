@@ -63,12 +63,10 @@ static void fill_together(void)
 /* Whether the CPU has SSSE3; then the tables are filled. */
 static int is_able(void)
 {
-    static int asked;
     const unsigned ssse3 = 1u << 9;
     unsigned eax, ebx, ecx, edx;
-    if (!asked && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & ssse3) != 0)
+    if (sizes_together[0] == 0 && __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & ssse3) != 0)
         fill_together();
-    asked = 1;
     return sizes_together[0] != 0;
 }
 
