@@ -135,19 +135,18 @@ def test_a_relation_that_gives_other_rows_is_an_error() -> None:
     assert len(made.fetchall()) == 40
 
 
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [
-        ({}, "abcegij"), ({"keep": "last"}, "cefghij"), ({"keep": "longest"}, "cefghij"),
-        ({"order_by": "place", "keep": "last"}, "cefghij"), ({"order_by": ["place", "id"]}, "abcegij"),
-        ({"threshold": 0.99}, "abcefgij"), ({"threshold": 0.1}, "abcegij"),
-        ({"scheme": BitSampling(threshold=0.7), "rules": TextRules.chars()}, "abcegij"),
-    ],
-)  # fmt: skip
+CHOICES: list[tuple[dict[str, Any], str]] = [
+    ({"keep": "last"}, "cefghij"), ({"keep": "longest"}, "cefghij"), ({"order_by": ["place", "id"]}, "abcegij"),
+    ({"order_by": "place", "keep": "last"}, "cefghij"), ({"threshold": 0.99}, "abcefgij"), ({"threshold": 0.1}, "abcegij"),
+    ({"scheme": BitSampling(threshold=0.7), "rules": TextRules.chars()}, "abcegij"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow", "duckdb"])
-def test_which_row_is_kept(kind: str, options: dict[str, Any], kept: str) -> None:
-    """The first or the last, in the order of the rows or of columns, or the longest."""
-    assert "".join(row[0] for row in rows(drop_near_duplicates(KINDS[kind](), "body", **options))) == kept
+def test_which_row_is_kept(kind: str) -> None:
+    """The first or the last, in the order of the rows or of columns, or the longest; thresholds and schemes of one library do."""
+    for options, kept in CHOICES if kind == "polars" else CHOICES[:4]:
+        assert "".join(row[0] for row in rows(drop_near_duplicates(KINDS[kind](), "body", **options))) == kept, options
 
 
 def test_nulls_in_the_order_are_behind() -> None:
@@ -186,7 +185,8 @@ def test_a_dropped_row_stands_for_nothing() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_marks(kind: str) -> None:
-    """Three columns say the cluster, the row that stands for this one and how similar they are; the others are as they were."""
+    """Three columns say the cluster, the row that stands for this one and how similar they are; the others are as they were.
+    With key= the row that stands for another one is named by its value there, with its type."""
     given = KINDS[kind]()
     made = mark_near_duplicates(given, "body")
     assert type(made) is type(given)
@@ -200,11 +200,6 @@ def test_marks(kind: str) -> None:
     if isinstance(given, pandas.DataFrame):
         assert (made["cluster"].dtype, made["duplicate_of"].dtype) == ("Int64", "Int64")
         assert made.index.equals(given.index) and list(made.columns) == [*given.columns, "cluster", "duplicate_of", "similarity"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_marks_name_rows_by_a_column(kind: str) -> None:
-    """With key= the row that stands for another one is named by its value there, with its type."""
     made = mark_near_duplicates(KINDS[kind](), "body", keep="last", key="id")
     assert [row[4] for row in rows(made)] == ["h", "f", None, "f", None, None, None, None, None, None]
     made = mark_near_duplicates(KINDS[kind](), "body", key="place")
@@ -295,8 +290,9 @@ def test_pairs_and_clusters_of_a_frame(kind: str) -> None:
     assert sorted(row[:2] for row in rows(pairs)) == [("a", "h"), ("b", "d"), ("b", "f"), ("d", "f")]
     assert {row[3] for row in rows(pairs)} == {None}
     assert rows(clusters) == [(0, 3, 1, 1), (0, 3, 1, 3), (0, 3, 1, 5), (1, 2, 0, 0), (1, 2, 0, 7)]
-    assert isinstance(pairs_frame(given, "body", backend="pyarrow"), pa.Table)
-    assert len(rows(pairs_frame(given, "body", 0.99))) == 2
+    if kind in ("polars", "pandas", "duckdb"):
+        told = pairs_frame(given, "body", 0.99, backend="pyarrow")
+        assert isinstance(told, pa.Table) and len(told) == 2
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
@@ -335,14 +331,14 @@ def test_no_rows(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "pandas"])
-@pytest.mark.parametrize("first", [0, 2**63])
-def test_keys_of_any_type_come_back(kind: str, first: int) -> None:
+def test_keys_of_any_type_come_back(kind: str) -> None:
     """Numbers of 64 bits without a sign, also where a row has none; a column of nulls alone."""
-    table = pa.table({"n": pa.array(range(first, first + 10), pa.uint64()), "none": pa.nulls(10), "body": BODIES})
-    given: Any = {"polars": polars.from_arrow, "pyarrow": lambda table: table, "pandas": pa.Table.to_pandas}[kind](table)
-    assert rows(pairs_frame(given, "body", key="n"))[0][:2] == (first, first + 7)
-    marked = [row[-2] for row in rows(mark_near_duplicates(given, "body", key="n"))]
-    assert marked == [None, None, None, first + 1, None, first + 1, None, first, None, None]
+    for first in (0, 2**63):
+        table = pa.table({"n": pa.array(range(first, first + 10), pa.uint64()), "none": pa.nulls(10), "body": BODIES})
+        given: Any = {"polars": polars.from_arrow, "pyarrow": lambda table: table, "pandas": pa.Table.to_pandas}[kind](table)
+        assert rows(pairs_frame(given, "body", key="n"))[0][:2] == (first, first + 7)
+        marked = [row[-2] for row in rows(mark_near_duplicates(given, "body", key="n"))]
+        assert marked == [None, None, None, first + 1, None, first + 1, None, first, None, None]
     assert rows(pairs_frame(given, "body", key="none"))[0][:2] == (None, None)
     assert [row[-2] for row in rows(mark_near_duplicates(given, "body", key="none"))] == [None] * 10
 
