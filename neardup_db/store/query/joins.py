@@ -320,8 +320,8 @@ def _shifted(hashes: npt.NDArray[np.uint64], group_id: int) -> npt.NDArray[np.ui
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """(first, last) of each run of consecutive numbers."""
-    distinct = np.unique(np.fromiter(numbers, np.int64))
-    firsts, lasts = (distinct[np.diff(distinct, **end) != 1] for end in ({"prepend": -2}, {"append": MAX_ID + 2}))
+    ordered = np.sort(np.fromiter(numbers, np.int64))
+    firsts, lasts = (ordered[np.diff(ordered, **end) > 1] for end in ({"prepend": -2}, {"append": MAX_ID + 2}))
     return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
