@@ -93,8 +93,8 @@ class Ingest:
             self._submit_if_full()
 
     def _submit_if_full(self) -> None:
-        batch = self._batch
-        if len(batch) >= limits.BATCH_RECORDS or len(batch) == self._remaining or batch.size >= limits.BATCH_SIZE:
+        count = len(self._batch.keys)
+        if count >= limits.BATCH_RECORDS or count == self._remaining or self._batch.size >= limits.BATCH_SIZE:
             self._submit_batch()
             self._report()
             if self._remaining == 0:
@@ -170,27 +170,26 @@ class Ingest:
             return self.store.epoch != epoch
 
     def _append(self, batch: Batch, record: Any) -> None:
-        code = self.options.content == "code"
-        if self.options.content == "value":
+        options = self.options
+        if options.content == "value":
             key, group, part = check_key(record.key), check_group(record.group), check_part(record.part)
             checked_record = Record(key, None, None, group, None, None, part, record.is_one_of_several)
             batch.add(checked_record, self.store.checked_value(record.stored))
             return
-        if self.options.fields is not None:
-            record = self.options.fields.record(record)
+        if options.fields is not None:
+            record = options.fields.record(record)
         elif type(record) is tuple and len(record) == 2 and not self.store.store_text and is_plain_key(record[0]):
             key, content = record  # the fast path: nearly every record takes it
-            if code:
+            if options.content == "code":
                 content = self.store.scheme.code_value(content)
-            if type(content) is bytes or type(content) is str:
+            if type(content) is str or type(content) is bytes:
                 batch.append(key, content)
                 return
         elif type(record) is Row:
             batch.add(record.checked())
             return
-        options = self.options
         checked = check_record(record, content=options.content, if_exists=options.if_exists, store_text=self.store.store_text)
-        content = self.store.scheme.code_value(checked.content) if code else checked.content
+        content = self.store.scheme.code_value(checked.content) if options.content == "code" else checked.content
         batch.add(checked.record, content)
         if checked.if_exists != options.if_exists:
             batch.if_exists[len(batch) - 1] = checked.if_exists

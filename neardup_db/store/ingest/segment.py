@@ -30,30 +30,30 @@ class Batch:
         self.more: dict[int, Record] = {}
         self.times: list[Times] | None = None  # of documents from another index; None for new documents
         self.if_exists: dict[int, str] = {}  # the `if_exists` of records that have their own
-        self.content_size = 0  # characters of texts, or bytes of codes
-        self.held_size = 0  # characters of keys and metadata, which are held until they are written
+        self.size = 0  # characters of texts, keys and metadata, or bytes of codes
+        self.held_size = 0  # those of keys and metadata, which are held until they are written
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    @property
-    def size(self) -> int:
-        return self.content_size + self.held_size
-
     def append(self, key: Key, content: Any) -> None:
         self.keys.append(key)
         self.contents.append(content)
-        self.content_size += len(content)
+        self.size += len(content)
         if not isinstance(key, int):
-            self.held_size += len(key)
+            self._hold(len(key))
+
+    def _hold(self, size: int) -> None:
+        self.size += size
+        self.held_size += size
 
     def add(self, record: Record, content: Any = None) -> None:
         """Append a record; content: None if it follows by `extend`."""
         if content is not None:
             self.contents.append(content)
-            self.content_size += len(content)
+            self.size += len(content)
         self.keys.append(record.key)
-        self.held_size += (0 if isinstance(record.key, int) else len(record.key)) + len(record.metadata or "")
+        self._hold((0 if isinstance(record.key, int) else len(record.key)) + len(record.metadata or ""))
         if any(value is not None for value in record[1:]):
             self.more[len(self.keys) - 1] = record
 
@@ -64,8 +64,8 @@ class Batch:
             self.contents += contents
         else:
             self.contents = contents
-        self.content_size += size
-        self.held_size += sum(len(key) for key in keys if not isinstance(key, int))
+        self.size += size
+        self._hold(sum(len(key) for key in keys if not isinstance(key, int)))
 
     def record(self, i: int) -> Record:
         times = None if self.times is None else self.times[i]

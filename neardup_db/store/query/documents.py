@@ -76,7 +76,7 @@ class Documents(Fingerprints):
         one_by_one = f"{columns} {{index}}_document AS d WHERE d.key = ?"
         rows: list[tuple[Any, ...]] = []
         for kind in set(map(type, keys)):
-            typed_keys = [key for key in dict.fromkeys(keys) if type(key) is kind]
+            typed_keys = [key for key in keys if type(key) is kind]
             packed = _keys_array(typed_keys)
             if packed is None:
                 rows += self.store.execute_many(one_by_one, ((key,) for key in typed_keys))
