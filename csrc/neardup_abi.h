@@ -340,13 +340,13 @@ size_t nd_slots_spared(size_t slots, double threshold);
 /* The keys of many values in the order of their candidate table: by low for codes, else by low and group; then in the order of
  * adding. */
 typedef struct nd_filing nd_filing;
-typedef struct nd_filed {
+typedef struct nd_filed { /* in the order of neardup_filing's columns */
     int64_t group_id;
-    int64_t id;
-    int64_t crowd;
     int64_t table_no;
     int64_t low; /* as in nd_key */
     int64_t high;
+    int64_t crowd;
+    int64_t id;
     size_t item; /* number of the value, in the order of adding */
 } nd_filed;
 nd_filing *nd_filing_new(void);

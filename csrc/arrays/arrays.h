@@ -34,7 +34,7 @@ typedef struct nd_record {
 
 /* A key and its item in 12 bytes. */
 typedef struct nd_short_record {
-    uint32_t high, low; /* the key */
+    uint32_t low, high; /* the key: in this order compilers load it at once */
     uint32_t item;
 } nd_short_record;
 

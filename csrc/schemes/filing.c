@@ -38,7 +38,7 @@ static const uint64_t sign_bit = (uint64_t)1 << 63;
 static nd_short_record record_of(int64_t key, size_t item)
 {
     const uint64_t bits = (uint64_t)key ^ sign_bit;
-    return (nd_short_record){(uint32_t)(bits >> 32), (uint32_t)bits, (uint32_t)item};
+    return (nd_short_record){(uint32_t)bits, (uint32_t)(bits >> 32), (uint32_t)item};
 }
 
 nd_filing *nd_filing_new(void)
@@ -178,7 +178,7 @@ static void group_records(nd_filing *filing)
             records[i] = record_of(group_of(filing, records[i].item), records[i].item);
         nd_sort_short_in_place(records + start, end - start);
         for (size_t i = start; i < end; i++)
-            records[i] = (nd_short_record){key.high, key.low, records[i].item};
+            records[i] = (nd_short_record){key.low, key.high, records[i].item};
     }
 }
 
@@ -254,8 +254,8 @@ int nd_filing_at(const nd_filing *filing, size_t place, nd_filed *out)
         __builtin_prefetch(filing->items.at + record[AHEAD].item);
     const filed_item *item = filing->items.at + record->item;
     uint64_t low = nd_short_key(record) ^ sign_bit, high = low + filing->span;
-    *out = (nd_filed){item->group_id, item->id, item->crowd, filing->by_table ? (int64_t)filing->table : 0, (int64_t)low,
-        (int64_t)high, (size_t)record->item};
+    *out = (nd_filed){item->group_id, filing->by_table ? (int64_t)filing->table : 0, (int64_t)low, (int64_t)high, item->crowd,
+        item->id, (size_t)record->item};
     return ND_OK;
 }
 

@@ -106,12 +106,12 @@ static int filing_fill(nd_cursor *base)
 static void filing_column(nd_cursor *base, sqlite3_context *context, int column)
 {
     const filing_cursor *cursor = (const filing_cursor *)base;
-    const nd_filed *filed = &cursor->filed;
-    const int64_t numbers[] = {filed->group_id, filed->table_no, filed->low, filed->high, filed->crowd, filed->id};
-    if (column < 6)
-        sqlite3_result_int64(context, numbers[column]);
-    else if (cursor->code_size > 0)
-        sqlite3_result_blob64(context, nd_filing_code(cursor->filing, filed->item), cursor->code_size, SQLITE_TRANSIENT);
+    int64_t number;
+    if (column < 6) {
+        memcpy(&number, (const uint8_t *)&cursor->filed + sizeof number * (size_t)column, sizeof number);
+        sqlite3_result_int64(context, number);
+    } else if (cursor->code_size > 0)
+        sqlite3_result_blob64(context, nd_filing_code(cursor->filing, cursor->filed.item), cursor->code_size, SQLITE_TRANSIENT);
 }
 
 const nd_table_spec nd_filing_function = {
