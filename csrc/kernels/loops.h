@@ -14,13 +14,6 @@ enum { LANES32 = ND_WIDTH / 4, LANES64 = ND_WIDTH / 8, REGISTERS = 4 };
 
 /* ---- MinHash ------------------------------------------------------------------------------------------------------------ */
 
-/* A plain loop: compilers put several hashes into a register. */
-ND_TIER static void fold_hashes(const uint64_t *hashes, size_t count, uint32_t *x)
-{
-    for (size_t i = 0; i < count; i++)
-        x[i] = (uint32_t)(nd_fold(nd_fold(hashes[i])) >> 32);
-}
-
 /* A multiplication takes about ten cycles, so several independent ones are under way while the minima stay in registers over
  * all of x. */
 ND_INLINE void update_registers(const uint32_t *a, const uint32_t *b, uint32_t offset, size_t registers, const uint32_t *x,

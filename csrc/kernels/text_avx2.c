@@ -291,7 +291,7 @@ ND_TARGET_AVX2 static size_t words_of(nd_ascii_words *words, const nd_letters *l
 #define ND_CHOOSE(mask, a, b) (words64) _mm256_blendv_epi8((__m256i)(b), (__m256i)(a), mask)
 #define ND_LANES(mask) (uint32_t) _mm256_movemask_pd((__m256d)(mask))
 #define ND_HALF_PRODUCT(a, b) (words64) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
-#define ND_HALVES(low, high) (words64) _mm256_blend_epi32((__m256i)(low), (__m256i)(high), 0xAA)
+#define ND_WIDENED(numbers) (words64) _mm256_cvtepu32_epi64((__m128i)(numbers))
 #define ND_SWAPPED(words, order) (words64) _mm256_shuffle_epi8((__m256i)(words), _mm256_broadcastsi128_si256(order))
 #include "kernels/registers.h"
 

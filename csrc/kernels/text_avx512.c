@@ -65,7 +65,7 @@ ND_TARGET_AVX512 static void ascii_words(nd_ascii_words *words, const uint8_t *t
 #define ND_CHOOSE(mask, a, b) (words64) _mm512_mask_mov_epi64((__m512i)(b), mask, (__m512i)(a))
 #define ND_LANES(mask) nd_number_of_mask(mask)
 #define ND_HALF_PRODUCT(a, b) (words64) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
-#define ND_HALVES(low, high) (words64) _mm512_mask_mov_epi32((__m512i)(low), 0xAAAA, (__m512i)(high))
+#define ND_WIDENED(numbers) (words64) _mm512_cvtepu32_epi64((__m256i)(numbers))
 #define ND_SWAPPED(words, order) (words64) _mm512_shuffle_epi8((__m512i)(words), _mm512_broadcast_i32x4(order))
 #include "kernels/registers.h"
 
@@ -88,6 +88,7 @@ ND_INLINE void load_16(const uint8_t *bytes, const uint32_t *at, ptrdiff_t shift
 
 const nd_kernels nd_kernels_text_avx512 = {
     .name = "avx512",
+    .fold_hashes = fold_hashes,
     .ascii_words = ascii_words,
     .hash_shingles = hash_shingles,
 };

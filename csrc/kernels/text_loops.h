@@ -2,7 +2,7 @@
  *     ND_TIER                     the attribute of functions for its CPUs
  *     ND_WIDTH                    bytes of a register
  *     ND_HALF_PRODUCT(a, b)       the products of the lower halves of each two numbers
- *     ND_HALVES(low, high)        the lower half of each number of the first, the upper half of the second
+ *     ND_WIDENED(numbers)         numbers of 32 bits with 64: GCC 12 halves what it converts to 64 bytes
  *     ND_SWAPPED(words, order)    the bytes of each 16 in another order
  *     ND_MASK                     a choice of lanes
  *     ND_ABOVE(words, number)     the lanes with a number, below 2^63, above this one
@@ -27,7 +27,7 @@ ND_INLINE words64 multiply_fold(words64 a, words64 b)
     const words64 low_low = ND_HALF_PRODUCT(a, b), high_low = ND_HALF_PRODUCT(a >> 32, b);
     const words64 low_high = ND_HALF_PRODUCT(a, b >> 32), high_high = ND_HALF_PRODUCT(a >> 32, b >> 32);
     const words64 middle = (low_low >> 32) + (high_low & 0xFFFFFFFF) + low_high;
-    return ND_HALVES(low_low, middle << 32) ^ (high_high + (high_low >> 32) + (middle >> 32));
+    return (low_low & 0xFFFFFFFF) ^ (middle << 32) ^ (high_high + (high_low >> 32) + (middle >> 32));
 }
 
 /* The secret's words that the lengths from 9 to 64 use, with the seed in them. */
@@ -86,7 +86,7 @@ ND_TIER static void hash_shingles(const nd_shingles *shingles, uint64_t *hashes)
     for (; i + LANES <= shingles->count; i += LANES) {
         const uint32_t *const starts = shingles->starts + i, *const ends = starts + shingles->tokens;
         const half32 sizes32 = *(const any_half32 *)ends - *(const any_half32 *)starts - joiner_size;
-        const words64 sizes = __builtin_convertvector(sizes32, words64);
+        const words64 sizes = ND_WIDENED(sizes32);
         uint32_t others = ND_LANES(ND_ABOVE(sizes, 64)) | (ND_LANES(ND_ABOVE(sizes, 8)) ^ ((1u << LANES) - 1));
         *(any64 *)(hashes + i) = hash_lanes(&with, shingles->bytes, starts, ends, -(ptrdiff_t)joiner_size, sizes);
         for (; others != 0; others &= others - 1) {
