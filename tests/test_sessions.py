@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from decimal import Decimal
@@ -34,10 +35,10 @@ def table(folder: Path, name: str, ids: Any) -> None:
         writer.write(rows)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with inputs and an index, which is the current one."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with inputs and an index."""
+    made = tmp_path_factory.mktemp("given")
     records = [{"id": "a", "text": FOX}, {"id": "b", "text": FOX + " again"}]
     written = {
         "r.jsonl": "".join(json.dumps(record) + "\n" for record in records).encode(),
@@ -53,13 +54,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "empty_ids.csv": f"id,text\n,{FOX}\n,{FOX} again\n".encode(),
     }
     for name, content in written.items():
-        (tmp_path / name).write_bytes(content)
-    table(tmp_path, "intervals.arrow", pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval()))
-    table(tmp_path, "zones.arrow", pa.array([1, 2], pa.timestamp("us", tz="Nowhere/Land")))
-    table(tmp_path, "lists.arrow", pa.array([[1], [2]]))
-    with Index("i.db", MinHash(threshold=0.5, exact=True), store_text=True) as index:
+        (made / name).write_bytes(content)
+    table(made, "intervals.arrow", pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval()))
+    table(made, "zones.arrow", pa.array([1, 2], pa.timestamp("us", tz="Nowhere/Land")))
+    table(made, "lists.arrow", pa.array([[1], [2]]))
+    with Index(made / "i.db", MinHash(threshold=0.5, exact=True), store_text=True) as index:
         index.add_many([("a", FOX), (STYLED, FOX), ("\u00e9", FOX)])
-    return tmp_path
+    return made
+
+
+@pytest.fixture
+def folder(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, which is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(given, tmp_path, dirs_exist_ok=True)
 
 
 # ---- arguments and inputs --------------------------------------------------------------------------------------------------
@@ -122,21 +130,22 @@ SESSIONS: list[tuple[str, str, int, str]] = [
 code and what it says."""
 
 
-@pytest.mark.parametrize(("command", "stdin", "code", "sentence"), SESSIONS, ids=[ascii(row[0]) for row in SESSIONS])
-def test_a_session_ends_in_a_sentence(folder: Path, command: str, stdin: str, code: int, sentence: str) -> None:
+def test_a_session_ends_in_a_sentence(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code, and one sentence that names the value and the remedy."""
-    words = [word.replace(";", " ") for word in command.split(" ")]
-    if stdin:  # whose descriptor is read
-        with open(stdin, "rb") as file:
-            done = subprocess.run([*interpreter(), *PROGRAM[1:], *words], stdin=file, capture_output=True, text=True, check=False)
-        output, exit_code = done.stdout + done.stderr, done.returncode
-    else:
-        result = CliRunner().invoke(main, words)
-        output, exit_code = result.output, result.exit_code
-    assert (exit_code, sentence in output) == (code, True), output
-    assert "Traceback" not in output and "unexpected" not in output
-    if code == 2:
-        assert output.startswith("neardup: ") and output.count("\n") == 1
+    for number, (command, stdin, code, sentence) in enumerate(SESSIONS):
+        words = [word.replace(";", " ") for word in command.split(" ")]
+        monkeypatch.chdir(shutil.copytree(given, tmp_path / str(number)))
+        if stdin:  # whose descriptor is read
+            with open(stdin, "rb") as file:
+                done = subprocess.run([*interpreter(), *PROGRAM[1:], *words], stdin=file, capture_output=True, text=True)
+            output, exit_code = done.stdout + done.stderr, done.returncode
+        else:
+            result = CliRunner().invoke(main, words)
+            output, exit_code = result.output, result.exit_code
+        assert (exit_code, sentence in output) == (code, True), f"{ascii(command)}\n{output}"
+        assert "Traceback" not in output and "unexpected" not in output, ascii(command)
+        if code == 2:
+            assert output.startswith("neardup: ") and output.count("\n") == 1, ascii(command)
 
 
 # ---- streams ---------------------------------------------------------------------------------------------------------------
@@ -148,10 +157,6 @@ STDOUT = "standard output is closed: redirect it to a file"
 FULL = "standard output: no room is left: make room on its disk, or redirect it to another one"
 
 STREAMS: list[tuple[str, int, str]] = [
-    ("neardup add n.db - --format jsonl <&-", 2, STDIN),
-    ("neardup get i.db --file - <&-", 2, STDIN),
-    ("neardup watch --window 9 <&-", 2, STDIN),
-    ("neardup stats i.db <&-", 0, "documents"),
     ("neardup stats i.db >&-", 2, STDOUT),
     ("neardup pairs nosuch.db >&- 2>&-", 2, ""),
     ("neardup pairs i.db >/dev/full", 2, FULL),
@@ -162,10 +167,8 @@ STREAMS: list[tuple[str, int, str]] = [
     ("neardup dedup /proc/self/mem -o - --format lines", 2, "/proc/self/mem: Input/output error"),
     ("neardup dedup r.jsonl -o - | true", 0, ""),
     ("neardup clusters i.db", 0, r"red\u001b[31m\u202e"),
-    ("PYTHONIOENCODING=ascii neardup clusters i.db", 0, r"red\u001b[31m\u202e"),
     ("PYTHONIOENCODING=ascii:surrogateescape neardup get i.db \u00e9", 0, r'"key": "\u00e9"'),
     ("PYTHONIOENCODING=latin-1 neardup sql i.db 'SELECT char(1089)'", 0, r"\u0441"),
-    ("PYTHONIOENCODING=ascii neardup add n.db - --format lines <r.jsonl", 0, "2 added"),
 ]
 """A line of a shell, the exit code and what it says."""
 
@@ -185,11 +188,38 @@ def test_a_closed_or_full_stream_is_named(folder: Path, line: str, code: int, se
     assert "Traceback" not in told and "Exception ignored" not in told and "\x1b" not in told
 
 
-def test_json_is_json_in_every_encoding(folder: Path) -> None:
-    """A key that the encoding of standard output lacks is an escape of JSON's."""
+EACH = """
+import sys
+from neardup_db.cli import main
+
+for command in sys.argv[1:]:
+    try:
+        main(command.split())
+    except SystemExit as ended:
+        print("ended with", ended.code, flush=True)
+"""
+"""Runs several commands in one process, which starts with the streams that it is given."""
+
+
+@pytest.mark.posix("redirections of a shell")
+def test_a_closed_input_is_named_where_it_is_needed(folder: Path) -> None:
+    """Each command that reads it ends with a sentence; others do not miss it."""
+    commands = ["add n.db - --format jsonl", "get i.db --file -", "watch --window 9", "stats i.db"]
+    script = ["bash", "-c", 'exec "$@" <&-', "-", sys.executable, "-c", EACH, *commands]
+    done = subprocess.run(script, capture_output=True, text=True, check=True)
+    assert [line for line in done.stdout.splitlines() if "ended" in line] == ["ended with 2"] * 3 + ["ended with 0"]
+    assert done.stderr.count(STDIN) == 3 == done.stderr.count("\n") and "documents" in done.stdout
+
+
+def test_an_encoding_that_lacks_letters_hides_nothing(folder: Path) -> None:
+    """A key that the encoding of standard output lacks is an escape, in JSON one of JSON's; records are read whatever it is."""
+    commands = ["clusters i.db", "add n.db - --format lines", "get i.db \u00e9"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([*PROGRAM, "get", "i.db", "\u00e9"], env=environment, capture_output=True, check=True)
-    assert json.loads(done.stdout)["key"] == "\u00e9"
+    with open("r.jsonl", "rb") as file:
+        done = subprocess.run([*PROGRAM[:2], EACH, *commands], env=environment, stdin=file, capture_output=True, check=True)
+    *told, key, ended = done.stdout.decode("utf-8").splitlines()
+    assert json.loads(key)["key"] == "\u00e9" and [ended, *told].count("ended with 0") == 3
+    assert r"red\u001b[31m\u202e" in "".join(told) and "2 added" in "".join(told)
 
 
 def test_an_error_that_nobody_thought_of_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
