@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +163,51 @@ def test_another_connection_s_change_is_seen(tmp_path: Path) -> None:
     assert 'no index named "x"' in refused(second, EVERY_READER[0], "x")
     first.close()
     second.close()
+
+
+def disturbed(db: apsw.Connection, sql: str, act: Callable[[], bool | None]) -> Iterator[Any]:
+    """The answers of a statement in which `act` is called at its first step, then at its second one, until it has no more."""
+    for moment in count():
+        steps = iter([*[bool] * moment, act])
+        db.set_progress_handler(partial(lambda left: bool(next(left, bool)()), steps), 1)
+        try:
+            answer: Any = db.execute(sql).fetchall()
+        except apsw.Error as error:
+            answer = str(error)
+        db.set_progress_handler(None)
+        yield answer
+        if next(steps, None) is not None:
+            return
+
+
+def test_settings_are_those_of_one_moment(tmp_path: Path) -> None:
+    """Another process rebuilds the index, whichever setting is read just then: all settings are from before it, or from after."""
+    reader, writer = open_database(str(tmp_path / "f.db")), open_database(str(tmp_path / "f.db"))
+    writer.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF")
+    create(writer)
+
+    def rebuild(distance: int = 1) -> None:
+        with writer:
+            change(writer, "max_distance", distance)
+            change(writer, "blocks", distance + 1)
+
+    rebuild(2)
+    for answer in disturbed(reader, "SELECT neardup_similarity('x', x'0000', x'0001')", rebuild):
+        assert answer == [(1 - 1 / 16,)]
+        rebuild(2)
+    reader.close()
+    writer.close()
+
+
+def test_an_interrupt_at_any_step_ends_a_join(db: apsw.Connection) -> None:
+    """Also where the settings are read, or how the index is to be read; the error says so."""
+    create(db)
+    create(db, "y")
+    answers = []
+    for answer in disturbed(db, "SELECT fingerprint_id FROM neardup_join('x', 1, 9, 1, 0)", lambda: True):
+        answers.append(answer)
+        assert db.execute("SELECT count(*) FROM neardup_join('y', 1, 9, 1, 0)").get == 1  # so the settings are read again
+    assert answers[-1] == [(1,)] and set(map(str, answers[:-1])) == {"interrupted", "neardup_join: interrupted"}
 
 
 def test_two_indexes_in_one_statement(db: apsw.Connection) -> None:

@@ -22,15 +22,16 @@ void nd_cache_release(nd_settings_cache *cache)
         sqlite3_reset(cache->watch);
 }
 
-/* Steps the watch statement, and reads what tells whether the settings still hold; 0 if there is nothing. */
+/* Steps the watch statement, and reads what tells whether the settings still hold; SQLITE_ROW, or why there is nothing. */
 static int look(nd_settings_cache *cache, int64_t *seen)
 {
-    if (sqlite3_step(cache->watch) != SQLITE_ROW)
-        return 0;
+    const int code = sqlite3_step(cache->watch);
+    if (code != SQLITE_ROW)
+        return code;
     seen[0] = sqlite3_column_int64(cache->watch, 0);
     seen[1] = sqlite3_column_int64(cache->watch, 1);
     seen[2] = sqlite3_stmt_status(cache->watch, SQLITE_STMTSTATUS_REPREPARE, 0);
-    return 1;
+    return code;
 }
 
 /* Opens the watch statement on its one row, which holds the transaction, then reads the settings in it. */
@@ -38,10 +39,13 @@ static int read_again(nd_settings_cache *cache, const char *index, char **messag
 {
     nd_cache_clear(cache);
     ND_TRY(nd_index_name_check(index, message));
-    if (nd_prepare(cache->db, watch_sql, index, &cache->watch) == SQLITE_OK && look(cache, cache->seen))
-        cache->serial++;
-    /* Where the statement failed, this fails for the same reason and says it better. */
-    return nd_settings_load(cache->db, index, cache->with_rules, &cache->settings, message);
+    cache->serial++;
+    int code = nd_prepare(cache->db, watch_sql, index, &cache->watch);
+    if (code == SQLITE_OK)
+        code = look(cache, cache->seen);
+    /* Where the statement failed, this mostly fails for the same reason and says it better. */
+    ND_TRY(nd_settings_load(cache->db, index, cache->with_rules, &cache->settings, message));
+    return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
 int nd_cache_open(nd_settings_cache *cache, sqlite3_value *index, char **message)
@@ -52,7 +56,7 @@ int nd_cache_open(nd_settings_cache *cache, sqlite3_value *index, char **message
         *message = sqlite3_mprintf("the name of an index must be text without NUL, not %s", nd_type_name(index));
         return SQLITE_ERROR;
     }
-    if (cache->watch != NULL && strcmp(name, cache->settings.index) == 0 && look(cache, seen) &&
+    if (cache->watch != NULL && strcmp(name, cache->settings.index) == 0 && look(cache, seen) == SQLITE_ROW &&
         memcmp(seen, cache->seen, sizeof seen) == 0)
         return SQLITE_OK;
     int code = read_again(cache, name, message);

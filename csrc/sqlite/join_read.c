@@ -124,11 +124,13 @@ static int prepare_all(join_reader *reader)
     sqlite3_stmt *index;
     reader->codes = nd_scheme_has_buckets(&reader->settings->scheme);
     ND_TRY(-nd_table_prepare(reader->table, index_sql, &index));
-    const int code = sqlite3_step(index);
-    reader->expiring = sqlite3_column_int(index, 0);
-    reader->crowds = sqlite3_column_int64(index, 1) != 0 && !reader->codes && reader->mode == ND_BUCKETS_CONNECT &&
-                     !reader->question->crowds_joined;
-    reader->last_id = sqlite3_column_int64(index, 2);
+    int code = SQLITE_OK;
+    if (has_row(index, &code)) {
+        reader->expiring = sqlite3_column_int(index, 0);
+        reader->crowds = sqlite3_column_int64(index, 1) != 0 && !reader->codes && reader->mode == ND_BUCKETS_CONNECT &&
+                         !reader->question->crowds_joined;
+        reader->last_id = sqlite3_column_int64(index, 2);
+    }
     const int status = end(reader, index, code, ND_OK);
     sqlite3_finalize(index);
     ND_TRY(status);
@@ -406,7 +408,7 @@ static int read_page(join_reader *reader, int64_t first_id, int64_t last_id, int
     if (reader->mode == ND_BUCKETS_FOREIGN)
         return read_asked(reader, first_id, last_id, next_id);
     const int64_t end_id = last_id < reader->last_id ? last_id : reader->last_id;
-    if (reader->statements[JOIN_ROWS] != NULL)
+    if (reader->statements[JOIN_ROWS] != NULL && first_id <= end_id)
         ND_TRY(prefers_walk(reader, end_id - first_id + 1, &by_rows));
     return by_rows ? read_rows(reader, first_id, end_id, next_id) : read_values(reader, first_id, last_id, next_id);
 }

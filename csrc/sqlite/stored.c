@@ -6,7 +6,7 @@
 
 static void settings_free(void *pointer)
 {
-    nd_settings_clear(pointer);
+    nd_cache_clear(pointer);
     sqlite3_free(pointer);
 }
 
@@ -21,26 +21,26 @@ static int find(sqlite3_context *context, sqlite3_value *index, int with_rules, 
 {
     char *message = NULL;
     const char *name = nd_index_name(index);
-    if (name == NULL)
-        return nd_fail(context, "the name of an index must be text without NUL, not %s", nd_type_name(index));
-    nd_settings *settings = sqlite3_get_auxdata(context, 0);
-    *out = settings;
-    if (settings != NULL && strcmp(settings->index, name) == 0 && (!with_rules || has_rules(settings)))
+    nd_settings_cache *cache = sqlite3_get_auxdata(context, 0);
+    *out = cache == NULL ? NULL : &cache->settings;
+    if (cache != NULL && name != NULL && strcmp(name, (*out)->index) == 0 && (!with_rules || has_rules(*out)))
         return SQLITE_OK;
-    settings = sqlite3_malloc64(sizeof *settings);
-    if (settings == NULL)
+    cache = sqlite3_malloc64(sizeof *cache);
+    if (cache == NULL)
         return SQLITE_NOMEM;
-    const int code = nd_settings_load(sqlite3_context_db_handle(context), name, with_rules, settings, &message);
+    *cache = (nd_settings_cache){.db = sqlite3_context_db_handle(context), .with_rules = with_rules};
+    *out = &cache->settings;
+    const int code = nd_cache_open(cache, index, &message);
+    nd_cache_release(cache);
     if (message != NULL)
         (void)nd_fail(context, "%s", message);
     sqlite3_free(message);
     if (code != SQLITE_OK) {
-        settings_free(settings);
+        settings_free(cache);
         return code;
     }
-    sqlite3_set_auxdata(context, 0, settings, settings_free);
-    *out = settings;
-    return sqlite3_get_auxdata(context, 0) == settings ? SQLITE_OK : SQLITE_NOMEM; /* then SQLite has freed them */
+    sqlite3_set_auxdata(context, 0, cache, settings_free);
+    return sqlite3_get_auxdata(context, 0) == cache ? SQLITE_OK : SQLITE_NOMEM; /* then SQLite has freed them */
 }
 
 /* ---- neardup_similarity(index, a, b) ----------------------------------------------------------------------------------
