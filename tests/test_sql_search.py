@@ -138,7 +138,7 @@ def test_what_is_found_is_visible_and_without_group(db: apsw.Connection) -> None
     file_keys(db, "t", "bottomk_prefix")
     assert db.execute("SELECT count(*) FROM t_fingerprint").fetchall() == [(2,)]
     assert search(db, "t", "One two, three four!") == [("1", 1.0, None, 1), (1, 1.0, None, 2), ("z", 1.0, None, 5)]
-    assert search(db, "t", "One two, three four!", None, 0) == []
+    assert [len(search(db, "t", "One two, three four!", None, most)) for most in (0, 2, 2**64 // 5 + 1)] == [0, 2, 3]
     assert search(db, "t", None) == search(db, "t", "") == []
 
 

@@ -136,7 +136,7 @@ static int run_query(search_cursor *cursor, const nd_question *q)
     sqlite3_stmt *statement = NULL;
     ND_TRY(take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement));
     int code = bind_question(statement, q);
-    while (code == SQLITE_OK && (q->limit < 0 || cursor->value_count < COLUMNS * (uint64_t)q->limit) &&
+    while (code == SQLITE_OK && (q->limit < 0 || cursor->value_count / COLUMNS < (uint64_t)q->limit) &&
            (code = sqlite3_step(statement)) == SQLITE_ROW)
         code = add_row(cursor, statement);
     code = nd_table_end(table, statement, code);
