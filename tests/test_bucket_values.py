@@ -86,9 +86,10 @@ def test_wrong_tables_and_damaged_values_are_errors() -> None:
     for rows, known in (([(0, 2)], [0, 1]), ([(1, 0), (0, 1)], [0, 1]), ([(0, 0)], [0, 2]), ([(0, -1)], [0, 1])):
         with pytest.raises(ParameterError):
             connected(PACKED, values, rows, 0, known)
-    damaged = Values(values.data[:-1] + b"\xff" * 9, values.ends + np.array([0, 8], np.uint64), values.tokens)
-    with pytest.raises(CorruptIndexError):
-        connected(PACKED, damaged, [(0, 0), (0, 1)], 0, [0, 1])
+    longer, empty = values.ends + np.array([0, 8], np.uint64), values.ends - values.ends[0]
+    for data, ends in ((values.data[:-1] + b"\xff" * 9, longer), (values.data, empty)):
+        with pytest.raises(CorruptIndexError):
+            connected(PACKED, Values(data, ends, values.tokens), [(0, 0), (0, 1)], 0, [0, 1])
     assert len(connected(SIGNATURES, Values(b"", np.zeros(0, np.uint64), np.zeros(0, np.uint64)), [], 0, [])[0]) == 0
 
 

@@ -20,7 +20,7 @@ static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *
     const size_t start = id == 0 ? 0 : (size_t)table->ends[id - 1];
     *bytes = table->data + start;
     *size = (size_t)table->ends[id] - start;
-    return ND_OK;
+    return *size > 0 ? ND_OK : ND_ERROR_DAMAGED; /* none was deleted */
 }
 
 static int check_table(const value_table *table, size_t count, const int64_t *known)
