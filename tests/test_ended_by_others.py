@@ -85,28 +85,28 @@ def rebuild(index: Index, end: Callable[..., None]) -> None:
 CALLS = {call.__name__: call for call in (add_many, add_only_new, add_many_from_a_generator, rebuild)}
 
 
-@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_whose_transaction_is_ended_stores_nothing(app: Any, name: str, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_whose_transaction_is_ended_stores_nothing(app: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever progress= or the records do to the transaction, the call's own or the application's by turns: the call fails,
     nothing of it is there, and all goes on."""
-    begun = ([*CALLS].index(name) + ENDS.index(end) + isinstance(app, apsw.Connection)) % 2 == 0
     monkeypatch.setattr("neardup_db.limits.BATCH_RECORDS", 5)
-    monkeypatch.setattr("neardup_db.limits.WORTH_THREADS", 1 if begun else 100)  # batches are written by another thread, or not
     monkeypatch.setattr("neardup_db.limits.REBUILT_PAGE", 2)
-    index = Index(app, MinHash(), store_text=True)
-    index.add_many((f"old {number}", story(number)) for number in range(9))
-    before = list(index), index.clusters(), index.scheme
-    if begun:
+    turn = [*CALLS].index(name) + isinstance(app, apsw.Connection)
+    for begun, end in zip([turn % 2 == 0, turn % 2 == 1] * 2, ENDS, strict=True):
+        monkeypatch.setattr("neardup_db.limits.WORTH_THREADS", 1 if begun else 100)  # batches are written by a thread, or not
+        index = Index(app, MinHash(), store_text=True, name=f"index{ENDS.index(end)}")
+        index.add_many((f"old {number}", story(number)) for number in range(9))
+        before = list(index), index.clusters(), index.scheme
+        if begun:
+            app.execute("BEGIN IMMEDIATE")
+        with pytest.raises(NearDupError, match=ENDED):
+            CALLS[name](index, ending(app, end))
+        left_alone(app)
+        assert (list(index), index.clusters(), index.scheme) == before and index.check().problems == (), end
         app.execute("BEGIN IMMEDIATE")
-    with pytest.raises(NearDupError, match=ENDED):
-        CALLS[name](index, ending(app, end))
-    left_alone(app)
-    assert (list(index), index.clusters(), index.scheme) == before and index.check().problems == ()
-    app.execute("BEGIN IMMEDIATE")
-    index.add("new", "words of its own, which nobody said before")
-    app.execute("COMMIT")
-    assert "new" in index
+        index.add("new", "words of its own, which nobody said before")
+        app.execute("COMMIT")
+        assert "new" in index, end
 
 
 @pytest.mark.parametrize("block", [False, True], ids=["alone", "in transaction()"])
@@ -159,37 +159,33 @@ def test_a_sync_whose_transaction_is_ended_leaves_all_pending(app: Any, end: str
     assert index.check().problems == () and index.sync().added == len(index) == 20
 
 
-@pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("call", ["add", "add inside a transaction", "add_many"])
-def test_another_thread_that_ends_the_transaction_of_a_call(
-    app: Any, call: str, end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_thread_that_ends_the_transaction_of_a_call(app: Any, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A COMMIT or ROLLBACK of another thread, between two statements of an add, leaves no half of a document."""
-    index = Index(app, MinHash(threshold=0.5))
-    index.add("old", story(1))
-    other = ending(app, end)
-    insert = Documents.insert
+    for number, end in enumerate(ENDS):
+        index = Index(app, MinHash(threshold=0.5), name=f"index{number}")
+        index.add("old", story(1))
+        insert, other = Documents.insert, ending(app, end)
 
-    def in_the_middle(self: Documents, row: Any) -> int:
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-        return insert(self, row)
+        def in_the_middle(self: Documents, row: Any, insert: Any = insert, other: Callable[..., None] = other) -> Any:
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            return insert(self, row)
 
-    monkeypatch.setattr(Documents, "insert", in_the_middle)
-    with pytest.raises(NearDupError, match=ENDED):
-        if call == "add_many":
-            index.add_many([("old", story(1)), ("a", story(1))], if_exists="replace")
-        elif call == "add":
-            index.add("a", story(1))
-        else:
-            with index.transaction():
+        with monkeypatch.context() as patch, pytest.raises(NearDupError, match=ENDED):
+            patch.setattr(Documents, "insert", in_the_middle)
+            if call == "add_many":
+                index.add_many([("old", story(1)), ("a", story(1))], if_exists="replace")
+            elif call == "add":
                 index.add("a", story(1))
-    monkeypatch.undo()
-    left_alone(app)
-    assert index.check().problems == () and list(index) == ["old"]
-    index.add("a", story(1))
-    assert index.check().problems == ()
+            else:
+                with index.transaction():
+                    index.add("a", story(1))
+        left_alone(app)
+        assert index.check().problems == () and list(index) == ["old"], end
+        index.add("a", story(1))
+        assert index.check().problems == (), end
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["around the load", "inside it"])
@@ -214,18 +210,17 @@ def test_a_savepoint_that_is_rolled_back_inside_a_load(app: Any, inside: bool, m
     assert list(index) == [] and index.check().problems == ()
 
 
-@pytest.mark.parametrize("more", [False, True], ids=["at its end", "before another call"])
-@pytest.mark.parametrize("end", ENDS)
-def test_an_end_between_two_calls_of_a_block_is_the_applications(app: Any, end: str, more: bool) -> None:
+def test_an_end_between_two_calls_of_a_block_is_the_applications(app: Any) -> None:
     """Between calls, inside transaction(), a COMMIT stores what was done; the block is an error, and nothing follows, though
-    another transaction has begun."""
-    index = Index(app, MinHash())
-    with pytest.raises(NearDupError, match=ENDED), index.transaction():
-        index.add("a", story(1))
-        ending(app, end)()
-        if more:
-            index.add("b", story(2))
-    assert list(index) == ["a"] * end.startswith("COMMIT") and index.check().problems == () and not app.in_transaction
+    another transaction has begun: neither at its end nor before another call."""
+    for number, end in enumerate(ENDS * 2):
+        index = Index(app, MinHash(), name=f"index{number}")
+        with pytest.raises(NearDupError, match=ENDED), index.transaction():
+            index.add("a", story(1))
+            ending(app, end)()
+            if number >= len(ENDS):
+                index.add("b", story(2))
+        assert list(index) == ["a"] * end.startswith("COMMIT") and index.check().problems == () and not app.in_transaction, end
 
 
 def test_hooks_of_the_applications_stay(tmp_path: Path) -> None:
