@@ -40,17 +40,15 @@ def agree(index: Index, model: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "segment"),
-    [*((name, "cut") for name in ("minhash", "minhash-exact-text", "bottomk", "simhash", "passages"))]
-    + [("minhash", "whole"), ("simhash", "whole")],
+    "name", ["minhash", "minhash-exact-text", "bottomk", "simhash", "passages", "minhash in one", "simhash in one"]
 )
-def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, segment: str) -> None:
+def test_large_batches_of_near_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Adding in two batches of one or many segments and one by one, deleting and expiring leave the clusters of brute force."""
     monkeypatch.setattr(limits, "CROWD", 10)
-    if segment == "cut":
+    if not name.endswith(" in one"):
         monkeypatch.setattr(limits, "BATCH_RECORDS", 10)
         monkeypatch.setattr(limits, "FILING_BYTES", 1)
-    case = CASES[name]
+    case = CASES[name.removesuffix(" in one")]
     model = Model(case)
     texts = families(2, 25, 10)
     with Index(tmp_path / "index.db", case.scheme, text=case.rules, store_text=case.store_text) as index:

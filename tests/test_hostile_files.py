@@ -75,21 +75,19 @@ def test_values_of_a_wrong_type_are_damage(path: Path) -> None:
     """Where a number, a time or a text is something else, what reads it says that the index is damaged, as check() does."""
     with Index(path) as index:
         index.add("b", TEXT)
-    connection = apsw.Connection(str(path))
-    kept = connection.execute("SELECT sql, name FROM sqlite_schema").fetchall()
-    connection.close()
     sound = path.read_bytes()
     for name, change in WRONG.items():
         path.write_bytes(sound)
-        assert damaged_calls(path, kept, *change), name
+        assert damaged_calls(path, *change), name
 
 
-def damaged_calls(path: Path, kept: list[Any], table: str, column: str, value: str) -> int:
+def damaged_calls(path: Path, table: str, column: str, value: str) -> int:
     """How many calls say that the index is damaged where a column has a value that its table does not take."""
     weaker = "replace(replace(replace(sql, 'STRICT, WITHOUT', 'WITHOUT'), ') STRICT', ')'), 'json_valid(metadata)', '1')"
+    connection = apsw.Connection(str(path))
+    kept = connection.execute("SELECT sql, name FROM sqlite_schema").fetchall()
     craft(path, f"UPDATE sqlite_schema SET sql = {weaker}")
     craft(path, f"UPDATE {table} SET {column} = {value}")
-    connection = apsw.Connection(str(path))
     connection.execute("PRAGMA writable_schema = ON")
     connection.executemany("UPDATE sqlite_schema SET sql = ? WHERE name = ?", kept)
     connection.close()

@@ -196,10 +196,8 @@ def test_threads_and_indexes_that_share_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.posix("forks")
-def test_a_killed_writer_whose_log_is_moved_loses_nothing(
-    tmp_path: Path, writers: Writers, more_rounds: bool, long_run: bool
-) -> None:
-    """SIGKILL in the middle of the n-th write, sync or truncation: what was acknowledged is there, and whole."""
+def test_a_killed_writer_loses_nothing(tmp_path: Path, writers: Writers, more_rounds: bool, long_run: bool) -> None:
+    """SIGKILL in the n-th write, sync or truncation, while the log is moved: what was acknowledged is there, and whole."""
     path = tmp_path / "index.db"
     known = 0
     Index(path, MinHash()).close()

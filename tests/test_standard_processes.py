@@ -368,14 +368,14 @@ def test_two_indexes_of_one_connection_take_turns(path: Path) -> None:
     """Threads that use an index each, both on one connection, lose nothing."""
     app = in_wal(path, check_same_thread=False)
     indexes = [Index(app, BinaryCode(64, 3), name=name) for name in ("one", "two")]
-    run_threads(*(partial(_add_codes, index) for index in indexes))
+
+    def add(index: Index) -> None:
+        for number in range(100):
+            index.add_code(number, number * 0x10001)
+
+    run_threads(*(partial(add, index) for index in indexes))
     assert [len(index) for index in indexes] == [100, 100] and all(index.check().ok for index in indexes)
     app.close()
-
-
-def _add_codes(index: Index) -> None:
-    for number in range(100):
-        index.add_code(number, number * 0x10001)
 
 
 def test_a_connection_that_leads_to_its_index_is_freed(path: Path) -> None:

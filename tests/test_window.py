@@ -82,13 +82,10 @@ def test_what_is_older_is_invisible_at_once(watch: Watch) -> None:
         watch.pass_(timedelta(minutes=10))
         assert list(index) == ["a", "c"]
         watch.pass_(timedelta(minutes=50) - timedelta(milliseconds=1))
-        assert list(index) == ["a", "c"] == keys(index.query("oak elm")) and index.get("c").expires_at == NOW_S + 3600
+        assert list(index) == ["a", "c"] == keys(index.query("oak elm")) and index.get("c").expires_at == NOW + 3600
         watch.pass_(timedelta(milliseconds=1))
         assert list(index) == index.query("oak elm") == [] and stored(index) == 3
         assert index.expire() == 3 and index.check().ok
-
-
-NOW_S = round(NOW * 1000) / 1000
 
 
 def test_a_backlog_shrinks_a_little_with_each_document(watch: Watch) -> None:
@@ -293,7 +290,7 @@ def test_how_many_and_since_when(watch: Watch) -> None:
             index.add(key, text, group="g" if key == "d" else None)
             watch.pass_(HOUR)
         index.add_if_new("e", "oak elm", on_match="touch")
-        start = NOW_S
+        start = NOW
         assert index.count("oak elm") == Count(2, 3, start, start + 3600, start + 4 * 3600)
         assert index.count("oak elm", threshold=1.0).count == 1
         assert index.count("oak elm", group="g") == Count(1, 1, start + 3 * 3600, start + 3 * 3600, start + 3 * 3600)

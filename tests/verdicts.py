@@ -15,7 +15,7 @@ from support import CASES, SETS, WORDS, Case, case_of, clusters_of, components
 
 from neardup_db import BottomK, Index, MinHash, SimHash, TextRules
 
-FAMILIES, VARIANTS = 24, 8
+FAMILIES, VARIANTS = 12, 8
 
 
 def _text(family: int, variant: int) -> str:
