@@ -100,14 +100,14 @@ def test_without_a_command_the_help_is_printed() -> None:
     assert good() == good("--help")
 
 
-@pytest.mark.parametrize("command", ["", *main.commands])
-def test_every_help_stands_in_the_documentation(command: str) -> None:
+def test_every_help_stands_in_the_documentation() -> None:
     """docs/reference/cli.md holds each --help as the program prints it, but for white space; each command has an example."""
-    arguments = [command, "--help"] if command else ["--help"]
-    printed = CliRunner().invoke(main, arguments, prog_name="neardup", terminal_width=80).stdout
-    written = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    assert " ".join(printed.split()) in " ".join(written.split())
-    assert f"  neardup {command}" in printed
+    written = " ".join((ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8").split())
+    for command in ("", *main.commands):
+        arguments = [command, "--help"] if command else ["--help"]
+        printed = CliRunner().invoke(main, arguments, prog_name="neardup", terminal_width=80).stdout
+        assert " ".join(printed.split()) in written, command
+        assert f"  neardup {command}" in printed, command
 
 
 def test_the_list_of_commands_has_whole_sentences() -> None:
@@ -201,43 +201,43 @@ def test_dedup_of_a_stream_runs_in_a_read_only_folder(source: Path, monkeypatch:
     assert used == [Path(tempfile.gettempdir())]
 
 
-@pytest.mark.parametrize(
-    ("command", "remedy"),
-    [
-        ("add index.db in.jsonl", "--if-exists ignore"),
-        ("add index.db in.jsonl --threshold 0.5", "to use the file's, or change the file with neardup rebuild"),
-        ("add foreign.db in.jsonl", "give another path"),
-        ("add new.db in.jsonl --scheme simhash --threshold 0.8", "--scheme simhash, which has --max-distance, --bits"),
-        ("add new.db in.jsonl --threshold 5", "--threshold 5.0: give a number above 0 and at most 1"),
-        ("add new.db in.jsonl --expires-in=3", "--expires-in '3' is not a duration; write a number and s, m,"),
-        ("add new.db in.jsonl --expires-in=3y", "30d"),
-        ("add new.db in.jsonl --expires-in=-3d", "30d"),
-        ("stats nowhere.db", "neardup add"),
-        ("stats foreign.db", "give another path"),
-        ("stats empty.db", "neardup add"),
-        ("stats in.jsonl", "give the path of an index"),
-        ("stats folder", "is a folder: give the path of a file"),
-        ("stats index.db --name other", "--name"),
-        ("query index.db words --threshold 0.5", "--threshold 0.5 is below 0.8, the one"),
-        ("query index.db words --max-distance 3", "use --threshold"),
-        ("query index.db --key zz", "no document has the key 'zz'"),
-        ("query index.db --key a --key-type int", "key 'a' is not an integer, as --key-type int says"),
-        ("changes index.db --since x", "--since 'x': give the token of an earlier neardup changes, or leave --since out"),
-        ("follow foreign.db nothing", "TABLE 'nothing': the database that holds the index has no table 'nothing'"),
-        ("follow foreign.db t --key x", "--key 'x': this column of 't' is not the PRIMARY KEY"),
-        ("follow foreign.db u --key x --text y", "--text 'y': 'u' has no such column"),
-        ("follow foreign.db u --key x --text x --where y>0", "--where 'y>0': SQLite does not take it"),
-        ("unfollow nowhere.db", "neardup add"),
-        ("sync index.db", "follows no table: run neardup follow first"),
-        ("window index.db 0", "SIZE 0: give an integer from 1"),
-        ("watch index.db --window 2h", "--window 2h, the file keeps all, and neardup window changes that"),
-        ("dismiss index.db a a", "the second KEY 'a' is the first KEY too: give the keys"),
-        ("dedup in.jsonl -o o.jsonl --pairs o.jsonl", "o.jsonl is given for two outputs; name a file for each"),
-        ("dedup nowhere.jsonl -o o.jsonl", "nowhere.jsonl: no such file"),
-    ],
-)  # fmt: skip
+REMEDIES = [
+    ("add index.db in.jsonl", "--if-exists ignore"),
+    ("add index.db in.jsonl --threshold 0.5", "to use the file's, or change the file with neardup rebuild"),
+    ("add foreign.db in.jsonl", "give another path"),
+    ("add new.db in.jsonl --scheme simhash --threshold 0.8", "--scheme simhash, which has --max-distance, --bits"),
+    ("add new.db in.jsonl --threshold 5", "--threshold 5.0: give a number above 0 and at most 1"),
+    ("add new.db in.jsonl --expires-in=3", "--expires-in '3' is not a duration; write a number and s, m,"),
+    ("add new.db in.jsonl --expires-in=3y", "30d"),
+    ("add new.db in.jsonl --expires-in=-3d", "30d"),
+    ("stats nowhere.db", "neardup add"),
+    ("stats foreign.db", "give another path"),
+    ("stats empty.db", "neardup add"),
+    ("stats in.jsonl", "give the path of an index"),
+    ("stats folder", "is a folder: give the path of a file"),
+    ("stats index.db --name other", "--name"),
+    ("query index.db words --threshold 0.5", "--threshold 0.5 is below 0.8, the one"),
+    ("query index.db words --max-distance 3", "use --threshold"),
+    ("query index.db --key zz", "no document has the key 'zz'"),
+    ("query index.db --key a --key-type int", "key 'a' is not an integer, as --key-type int says"),
+    ("changes index.db --since x", "--since 'x': give the token of an earlier neardup changes, or leave --since out"),
+    ("follow foreign.db nothing", "TABLE 'nothing': the database that holds the index has no table 'nothing'"),
+    ("follow foreign.db t --key x", "--key 'x': this column of 't' is not the PRIMARY KEY"),
+    ("follow foreign.db u --key x --text y", "--text 'y': 'u' has no such column"),
+    ("follow foreign.db u --key x --text x --where y>0", "--where 'y>0': SQLite does not take it"),
+    ("unfollow nowhere.db", "neardup add"),
+    ("sync index.db", "follows no table: run neardup follow first"),
+    ("window index.db 0", "SIZE 0: give an integer from 1"),
+    ("watch index.db --window 2h", "--window 2h, the file keeps all, and neardup window changes that"),
+    ("dismiss index.db a a", "the second KEY 'a' is the first KEY too: give the keys"),
+    ("dedup in.jsonl -o o.jsonl --pairs o.jsonl", "o.jsonl is given for two outputs; name a file for each"),
+    ("dedup nowhere.jsonl -o o.jsonl", "nowhere.jsonl: no such file"),
+]  # fmt: skip
+"""Commands with an error, and what it advises."""
+
+
 @pytest.mark.usefixtures("index")
-def test_errors_advise_in_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, remedy: str) -> None:
+def test_errors_advise_in_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error names the value or the file and a remedy of the command line, no argument of Python; no new file is left."""
     monkeypatch.chdir(tmp_path)
     with sqlite3.connect("foreign.db") as connection:
@@ -247,10 +247,11 @@ def test_errors_advise_in_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Path("empty.db").touch()
     Path("folder").mkdir()
     before = sorted(tmp_path.iterdir())
-    told = refused(*command.split())
-    assert remedy in told and not re.search(r"\w=|\w\(\)|True|None", told), told
-    assert re.search(r"(index|foreign|empty|nowhere|o)\.\w+'?:? |in\.jsonl|folder'|--(threshold|expires-in|scheme) ", told), told
-    assert sorted(tmp_path.iterdir()) == before
+    named = re.compile(r"(index|foreign|empty|nowhere|o)\.\w+'?:? |in\.jsonl|folder'|--(threshold|expires-in|scheme) ")
+    for command, remedy in REMEDIES:
+        told = refused(*command.split())
+        assert remedy in told and not re.search(r"\w=|\w\(\)|True|None", told), told
+        assert named.search(told) and sorted(tmp_path.iterdir()) == before, told
 
 
 def test_no_message_of_the_package_keeps_advice_for_python() -> None:
@@ -281,9 +282,9 @@ def messages(code: str) -> Iterator[str]:
             yield from (str(part.value) for part in parts if isinstance(part, ast.Constant) and part not in inside)
 
 
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
+def test_arguments_become_options() -> None:
+    """Only arguments are changed, not text in quotation marks."""
+    for message, said in (
         ("key 'k=5' is wrong", "key 'k=5' is wrong"),
         ("the index's threshold=0.8 is above", "the index's --threshold 0.8 is above"),
         ("store_text=True, the file has False", "--store-text, the file is otherwise"),
@@ -291,11 +292,8 @@ def messages(code: str) -> Iterator[str]:
         ("damaged: run check(repair=True), or restore a backup", "damaged: run neardup check --repair, or restore a backup"),
         ("make it with MinHash(exact=True) or BottomK(containment=True)", "make it with --scheme minhash --exact or --scheme "
          "bottomk --containment"),
-    ],
-)  # fmt: skip
-def test_arguments_become_options(message: str, said: str) -> None:
-    """Only arguments are changed, not text in quotation marks."""
-    assert in_command_terms(message) == said
+    ):  # fmt: skip
+        assert in_command_terms(message) == said
 
 
 def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None:
@@ -310,13 +308,12 @@ def test_an_option_given_twice_is_an_error(tmp_path: Path, source: Path) -> None
     good("add", tmp_path / "i.db", source, "--metadata", "--metadata")
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "1e300", "-1"])
-def test_a_number_out_of_range_is_one_sentence(tmp_path: Path, source: Path, value: str) -> None:
+def test_a_number_out_of_range_is_one_sentence(tmp_path: Path, source: Path) -> None:
     """An option for a number refuses what is none, or too large, by name; nothing is written."""
-    for command in ("dedup", "add", "curve"):
+    places = {"dedup": (source, "-o", tmp_path / "o.jsonl"), "add": (tmp_path / "i.db", source), "curve": ()}
+    for command in places:
         for option in load(command).params:
-            if isinstance(option.type, click.FloatRange):
-                places = {"dedup": (source, "-o", tmp_path / "o.jsonl"), "add": (tmp_path / "i.db", source), "curve": ()}
+            for value in ("nan", "inf", "1e300", "-1") if isinstance(option.type, click.FloatRange) else ():
                 told = refused(command, *places[command], f"{option.opts[0]}={value}")
                 assert f"{option.opts[0]}': {float(value)} is not" in told, told
     assert list(tmp_path.iterdir()) == [source]

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -248,7 +249,7 @@ def test_a_parallel_build_of_the_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", ["parallel_build"], indirect=True)
-def test_several_processes_build_what_one_builds(example: Any, tmp_path: Path) -> None:
+def test_several_processes_build_what_one_builds(example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents in the same order, the same pairs and clusters; a path that is taken stays as it is."""
     records = rows(300)
     files = []
@@ -262,6 +263,7 @@ def test_several_processes_build_what_one_builds(example: Any, tmp_path: Path) -
         assert set(index.pairs()) == set(one.pairs()) and index.clusters() == one.clusters() != []
         assert index.check().ok
     before = (tmp_path / "several.db").read_bytes()
+    monkeypatch.setattr(example, "ProcessPoolExecutor", lambda count, _: ThreadPoolExecutor(count))
     with pytest.raises(FileExistsError):
         example.build(tmp_path / "several.db", files, 3)
     assert (tmp_path / "several.db").read_bytes() == before

@@ -193,9 +193,8 @@ def _without_times(told: tuple[bytes, ...]) -> list[bytes]:
 
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     """`python -m neardup_db` is the command, by its own name, where the folder of commands is not on the PATH."""
-    done = run(tmp_path, "-m", "neardup_db", "query", "no.db", "text")
-    assert done.returncode == 2 and done.stderr.startswith(b"neardup: no.db: no such file; create an index with: neardup add")
-    assert run(tmp_path, "-m", "neardup_db", "--version").stdout.startswith(b"neardup ")
+    done = run(tmp_path, "-m", "neardup_db", "query", "--nope")
+    assert done.returncode == 2 and done.stderr.startswith(b"neardup: ") and b"neardup query --help" in done.stderr
 
 
 def test_arguments_stay_as_they_are_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
