@@ -84,9 +84,7 @@ int nd_packing_fits(const nd_packing *packing)
 
 static int add_row(nd_packing *packing, packed_row row)
 {
-    ND_TRY(ND_ROOM(packing->rows, packing->rows.count + 1));
-    packing->rows.at[packing->rows.count++] = row;
-    return ND_OK;
+    return ND_PUSH(packing->rows, row);
 }
 
 int nd_packing_file(nd_packing *packing, int64_t group_id, int64_t last, size_t held, int64_t high, nd_bucket_room *room)

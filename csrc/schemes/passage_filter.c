@@ -54,12 +54,9 @@ int nd_run_filter_add(nd_run_filter *filter, const nd_rules *rules, nd_text *wor
     const size_t *sizes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        int status = nd_text_tokenize(work, rules, texts[i], sizes[i]);
+        ND_TRY(nd_text_tokenize(work, rules, texts[i], sizes[i]));
         const size_t runs = count_runs(filter, work);
-        if (status == ND_OK)
-            status = ND_ROOM(filter->hashes, filter->hashes.count + runs);
-        if (status != ND_OK)
-            return status;
+        ND_TRY(ND_ROOM(filter->hashes, filter->hashes.count + runs));
         for (size_t at = 0; at < runs; at++)
             filter->hashes.at[filter->hashes.count++] = hash_run(filter, work, at);
     }

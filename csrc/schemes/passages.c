@@ -179,16 +179,14 @@ static int meet(nd_passages *passages, const uint8_t *other, size_t size)
         before = find_window(passages, before, sum, other, at);
         if (before == NONE)
             continue;
-        ND_TRY(ND_ROOM(passages->met_other, passages->met_other.count + 1));
-        passages->met_other.at[passages->met_other.count++] = at;
+        ND_TRY(ND_PUSH(passages->met_other, at));
         const uint32_t first = passages->first.at[before];
         if (passages->seen.at[first] == passages->comparison)
             continue;
         passages->seen.at[first] = passages->comparison;
         for (uint32_t place = first; place != NONE; place = passages->next.at[place]) {
-            ND_TRY(ND_ROOM(passages->met, passages->met.count + 1));
             repeats |= passages->met.count > 0 && passages->met.at[passages->met.count - 1] > place;
-            passages->met.at[passages->met.count++] = place;
+            ND_TRY(ND_PUSH(passages->met, place));
         }
     }
     if (repeats)
@@ -198,10 +196,10 @@ static int meet(nd_passages *passages, const uint8_t *other, size_t size)
 
 int nd_passages_compare(nd_passages *passages, const uint8_t *other, size_t size, uint64_t *covered, uint64_t *other_covered)
 {
-    const int status = meet(passages, other, size);
+    ND_TRY(meet(passages, other, size));
     *covered = covered_by(passages->met.at, passages->met.count, passages->shortest);
     *other_covered = covered_by(passages->met_other.at, passages->met_other.count, passages->shortest);
-    return status;
+    return ND_OK;
 }
 
 double nd_passage_share(uint64_t covered, size_t count, uint64_t other_covered, size_t other_count)
@@ -214,10 +212,9 @@ double nd_passage_share(uint64_t covered, size_t count, uint64_t other_covered, 
 int nd_passages_share(nd_passages *passages, const uint8_t *other, size_t size, double *similarity)
 {
     uint64_t covered, other_covered;
-    const int status = nd_passages_compare(passages, other, size, &covered, &other_covered);
-    if (status == ND_OK)
-        *similarity = nd_passage_share(covered, passages->count, other_covered, size / 4);
-    return status;
+    ND_TRY(nd_passages_compare(passages, other, size, &covered, &other_covered));
+    *similarity = nd_passage_share(covered, passages->count, other_covered, size / 4);
+    return ND_OK;
 }
 
 int nd_passages_similarity(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, size_t shortest, double *similarity)
@@ -240,38 +237,32 @@ int nd_passages_find(nd_passages *passages, const uint8_t *other, size_t size, c
     passages->found.count = 0;
     if (passages->runs == NULL && (passages->runs = nd_runs_new()) == NULL)
         return ND_ERROR_MEMORY;
-    int status = meet(passages, other, size);
+    ND_TRY(meet(passages, other, size));
     const size_t shortest = passages->shortest;
     /* The other's tokens that lie in common windows go into the automaton, stretch by stretch; those of the text asked for run
      * through it. */
-    if (status == ND_OK)
-        status = nd_runs_begin(passages->runs);
-    for (size_t i = 0; i < passages->met_other.count && status == ND_OK; i++) {
+    ND_TRY(nd_runs_begin(passages->runs));
+    for (size_t i = 0; i < passages->met_other.count; i++) {
         const size_t place = passages->met_other.at[i], end = i > 0 ? passages->met_other.at[i - 1] + shortest : 0;
         if (i == 0 || place > end)
             nd_runs_restart(passages->runs);
-        for (size_t at = i > 0 && place < end ? end : place; at < place + shortest && status == ND_OK; at++)
-            status = nd_runs_add(passages->runs, nd_token_hash(other, at), at);
+        for (size_t at = i > 0 && place < end ? end : place; at < place + shortest; at++)
+            ND_TRY(nd_runs_add(passages->runs, nd_token_hash(other, at), at));
     }
-    for (size_t i = 0, next; i < passages->met.count && status == ND_OK; i = next) {
+    for (size_t i = 0, next; i < passages->met.count; i = next) {
         size_t start = passages->met.at[i], end = start + shortest;
         for (next = i + 1; next < passages->met.count && passages->met.at[next] <= end; next++)
             end = passages->met.at[next] + shortest;
         size_t length = 0, other_end = 0;
         uint32_t state = 0;
-        for (size_t at = start; at <= end && status == ND_OK; at++) {
+        for (size_t at = start; at <= end; at++) {
             const size_t before = length, before_end = other_end;
             if (at < end)
                 nd_runs_step(passages->runs, nd_token_hash(passages->value, at), &state, &length, &other_end);
-            if ((at == end || length != before + 1) && before >= shortest) {
-                status = ND_ROOM(passages->found, passages->found.count + 1);
-                if (status == ND_OK)
-                    passages->found.at[passages->found.count++] = (nd_passage){at - before, before_end + 1 - before, before};
-            }
+            if ((at == end || length != before + 1) && before >= shortest)
+                ND_TRY(ND_PUSH(passages->found, ((nd_passage){at - before, before_end + 1 - before, before})));
         }
     }
-    if (status != ND_OK)
-        return status;
     *out = passages->found.at;
     *count = passages->found.count;
     return ND_OK;

@@ -70,10 +70,9 @@ void nd_values_clear(nd_values *values)
 
 int nd_values_append(nd_values *values, size_t size, size_t token_count, uint8_t **out)
 {
-    if (nd_reserve(&values->bytes, &values->bytes_capacity, values->bytes_size + size, 1) != ND_OK ||
-        nd_reserve(&values->ends, &values->ends_capacity, values->count + 1, sizeof(uint64_t)) != ND_OK ||
-        nd_reserve(&values->tokens, &values->tokens_capacity, values->count + 1, sizeof(uint64_t)) != ND_OK)
-        return ND_ERROR_MEMORY;
+    ND_TRY(nd_reserve(&values->bytes, &values->bytes_capacity, values->bytes_size + size, 1));
+    ND_TRY(nd_reserve(&values->ends, &values->ends_capacity, values->count + 1, sizeof(uint64_t)));
+    ND_TRY(nd_reserve(&values->tokens, &values->tokens_capacity, values->count + 1, sizeof(uint64_t)));
     *out = size == 0 ? NULL : values->bytes + values->bytes_size;
     values->bytes_size += size;
     values->ends[values->count] = values->bytes_size;
@@ -114,8 +113,7 @@ void nd_keys_free(nd_keys *keys)
 
 int nd_keys_append(nd_keys *keys, int64_t table_no, int64_t low, int64_t high)
 {
-    int status = nd_reserve(&keys->rows, &keys->rows_capacity, keys->count + 1, sizeof(nd_key));
-    if (status == ND_OK)
-        keys->rows[keys->count++] = (nd_key){.table_no = table_no, .low = low, .high = high};
-    return status;
+    ND_TRY(nd_reserve(&keys->rows, &keys->rows_capacity, keys->count + 1, sizeof(nd_key)));
+    keys->rows[keys->count++] = (nd_key){.table_no = table_no, .low = low, .high = high};
+    return ND_OK;
 }

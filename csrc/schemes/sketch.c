@@ -20,14 +20,12 @@ int nd_scheme_sketch_text(const nd_scheme *scheme, const nd_rules *rules, nd_tex
 {
     *out = (nd_sketch){.value = NULL};
     nd_values_clear(values);
-    int status = nd_scheme_append_texts(scheme, rules, work, &text, &size, 1, values);
-    if (status != ND_OK)
-        return status;
-    size_t value_size = (size_t)values->ends[0];
+    ND_TRY(nd_scheme_append_texts(scheme, rules, work, &text, &size, 1, values));
+    const size_t value_size = (size_t)values->ends[0];
     if (value_size > 0 && keys == NULL)
         *out = (nd_sketch){.value = values->bytes, .size = value_size};
     else if (value_size > 0)
-        status = nd_scheme_sketch_value(scheme, values->bytes, value_size, keys, out);
+        ND_TRY(nd_scheme_sketch_value(scheme, values->bytes, value_size, keys, out));
     out->token_count = values->tokens[0];
-    return status;
+    return ND_OK;
 }

@@ -10,10 +10,9 @@ static int32_t family_of(const nd_scheme *scheme)
 int nd_scheme_begin_slots(const nd_scheme *scheme, nd_scratch *scratch)
 {
     size_t num_perm = (size_t)(scheme->kind == ND_SCHEME_MINHASH ? scheme->num_perm : scheme->bits);
-    int status = nd_scratch_family(scratch, family_of(scheme), scheme->seed, num_perm);
-    if (status == ND_OK)
-        memset(scratch->slots, 0xff, num_perm * sizeof scratch->slots[0]);
-    return status;
+    ND_TRY(nd_scratch_family(scratch, family_of(scheme), scheme->seed, num_perm));
+    memset(scratch->slots, 0xff, num_perm * sizeof scratch->slots[0]);
+    return ND_OK;
 }
 
 int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
@@ -31,12 +30,10 @@ int nd_scheme_add_minima(const nd_scheme *scheme, nd_scratch *scratch, const uin
 
 int nd_scheme_slots(const nd_scheme *scheme, nd_scratch *scratch, const uint64_t *hashes, size_t count)
 {
-    int status = count == 0 ? ND_ERROR_PARAMETER : nd_scheme_begin_slots(scheme, scratch);
-    if (status == ND_OK)
-        status = nd_scheme_add_minima(scheme, scratch, hashes, count);
-    if (status == ND_OK)
-        nd_minhash_finish(family_of(scheme), scratch->num_perm, scratch->slots);
-    return status;
+    ND_TRY(count == 0 ? ND_ERROR_PARAMETER : nd_scheme_begin_slots(scheme, scratch));
+    ND_TRY(nd_scheme_add_minima(scheme, scratch, hashes, count));
+    nd_minhash_finish(family_of(scheme), scratch->num_perm, scratch->slots);
+    return ND_OK;
 }
 
 void nd_scheme_pack_slots(const nd_scheme *scheme, const uint32_t *slots, uint8_t *signature)

@@ -28,18 +28,17 @@ static void note(const nd_text *work, before was, size_t start, size_t end, uint
 int nd_text_locate(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, uint64_t *starts, uint64_t *ends,
     size_t most, size_t *count)
 {
-    int status = nd_text_begin(work, rules, size);
-    for (size_t at = 0, end; at < size && status == ND_OK; at = end) {
+    *count = 0;
+    ND_TRY(nd_text_begin(work, rules, size));
+    for (size_t at = 0, end; at < size; at = end) {
         const before was = {work->token_count, work->bytes.count};
         work->first_dropped = SIZE_MAX;
-        status = nd_text_next_span(work, rules, text, size, at, &end);
-        if (status == ND_OK && end / ND_DRAIN_SIZE > at / ND_DRAIN_SIZE)
-            status = nd_watched(&work->watch);
-        if (status == ND_OK)
-            note(work, was, at, end, starts, ends, most);
+        ND_TRY(nd_text_next_span(work, rules, text, size, at, &end));
+        if (end / ND_DRAIN_SIZE > at / ND_DRAIN_SIZE)
+            ND_TRY(nd_watched(&work->watch));
+        note(work, was, at, end, starts, ends, most);
     }
-    if (status == ND_OK)
-        status = nd_token_close(work, rules, 0);
+    ND_TRY(nd_token_close(work, rules, 0));
     *count = work->token_count;
-    return status == ND_OK && *count > most ? ND_ERROR_CAPACITY : status;
+    return *count > most ? ND_ERROR_CAPACITY : ND_OK;
 }

@@ -184,7 +184,6 @@ static int finish_piece(nd_text *work, const nd_rules *rules, size_t at, size_t 
 
 int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink)
 {
-    int status = ND_OK;
     size_t asked = 0;
     size_t shortest = 0; /* grows where quick and slow would take turns every few bytes */
     for (size_t at = 0; at < size;) {
@@ -209,7 +208,7 @@ int nd_text_each_span(nd_text *work, const nd_rules *rules, const uint8_t *text,
         ND_TRY(finish_piece(work, rules, end, &asked));
         at = end;
     }
-    return status;
+    return ND_OK;
 }
 
 int nd_text_next_span(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, size_t at, size_t *end)

@@ -293,15 +293,13 @@ const nd_sink nd_words_sink = {words_ascii, words_code_points, words_mixed};
 static inline int put_character(nd_text *work, const nd_rules *rules, uint32_t code_point, uint32_t gcb, size_t room)
 {
     nd_cluster *const grapheme = &work->state.grapheme;
-    int status = ND_OK;
     if (!work->state.started || !cluster_continues(grapheme, gcb)) {
-        status = nd_token_close(work, rules, room);
+        ND_TRY(nd_token_close(work, rules, room));
         cluster_begin(grapheme, gcb);
         work->state.started = 1;
     }
-    if (status == ND_OK)
-        put(work, code_point);
-    return status;
+    put(work, code_point);
+    return ND_OK;
 }
 
 /* One processed code point. `room` is what it and those after it in the span may need. */
