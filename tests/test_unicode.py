@@ -6,11 +6,12 @@ where there are some, so that a mistake of the generator of the tables is not re
 
 from __future__ import annotations
 
+import itertools
 import random
-import re
 import shutil
 import subprocess
 import sys
+from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -20,13 +21,13 @@ import pytest
 import unicodedata2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_oracle import break_letters, graphemes, ignorables
 from ucd import read_lines, read_property, read_set, to_text, ucd_folder
 
 from neardup_db.native import ffi, lib, tokenize, tokens_of
 
 SOURCES = Path(__file__).resolve().parents[1] / "csrc" / "text"
 CODE_POINTS = range(0x110000)
-BEYOND = (0x110000, 0x110041, 0x1FFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 FORMS = {"NFC": lib.ND_NORMALIZE_NFC, "NFKC": lib.ND_NORMALIZE_NFKC, "NFD": lib.ND_NORMALIZE_NFD, "NFKD": lib.ND_NORMALIZE_NFKD}
 
 
@@ -35,7 +36,9 @@ FORMS = {"NFC": lib.ND_NORMALIZE_NFC, "NFKC": lib.ND_NORMALIZE_NFKC, "NFD": lib.
 
 @cache
 def combining_classes() -> dict[int, int]:
-    return {code_point: int(value) for code_point, value in read_property("extracted/DerivedCombiningClass.txt").items()}
+    """Those that are not 0."""
+    values = read_property("extracted/DerivedCombiningClass.txt")
+    return {code_point: int(value) for code_point, value in values.items() if value != "0"}
 
 
 @cache
@@ -63,28 +66,32 @@ def hangul_decomposition(code_point: int) -> str:
 # ---- the functions under test, on Python values --------------------------------------------------------------------------
 
 
-def encode(text: str | Sequence[int]) -> list[int]:
-    return [*map(ord, text)] if isinstance(text, str) else list(text)
+def encode(text: str | Sequence[int]) -> bytes:
+    """Code points as C has them."""
+    return text.encode(f"utf-32-{sys.byteorder[0]}e", "surrogatepass") if isinstance(text, str) else array("I", text).tobytes()
 
 
-def normalize_into(form: int, code_points: list[int], capacity: int) -> tuple[int, int, list[int], bool]:
+def normalize_into(form: int, code_points: bytes, capacity: int) -> tuple[int, int, bytes, bool]:
     """Status, count, output and whether what follows the capacity was left alone."""
-    out = ffi.new("uint32_t[]", [0xABCDABCD] * (capacity + 8))
+    beyond = b"\xcd\xab\xcd\xab" * 8
+    out = bytearray(4 * capacity) + beyond
     needed = ffi.new("size_t *")
-    status = lib.nd_unicode_normalize(form, ffi.new("uint32_t[]", code_points), len(code_points), out, capacity, needed)
-    count = needed[0]
-    return status, count, ffi.unpack(out, min(count, capacity)), all(out[capacity + i] == 0xABCDABCD for i in range(8))
+    source, target = ffi.from_buffer("uint32_t[]", code_points), ffi.from_buffer("uint32_t[]", out)
+    status = lib.nd_unicode_normalize(form, source, len(code_points) // 4, target, capacity, needed)
+    return status, needed[0], bytes(out[: 4 * min(needed[0], capacity)]), out[4 * capacity :] == beyond
 
 
-def normalize(form: str, text: str | Sequence[int]) -> list[int]:
+def normalize(form: str, text: str | Sequence[int]) -> bytes:
     """The normal form; room is made as the function asks for it."""
     code_points = encode(text)
-    status, count, result, clean = normalize_into(FORMS[form], code_points, len(code_points))
+    count = len(code_points) // 4
+    status, needed, result, clean = normalize_into(FORMS[form], code_points, count)
     if status == lib.ND_ERROR_CAPACITY:
-        assert count > len(code_points)
-        status, count, result, clean = normalize_into(FORMS[form], code_points, count)
+        assert needed > count
+        status, needed, result, clean = normalize_into(FORMS[form], code_points, needed)
     assert status == lib.ND_OK
     assert clean
+    assert 4 * needed == len(result)
     return result
 
 
@@ -92,6 +99,11 @@ def mapping_differences(got: dict[int, str], expected: dict[int, str]) -> list[s
     """The first differences, readable."""
     different = [code for code in got.keys() | expected.keys() if got.get(code) != expected.get(code)]
     return [f"U+{code:04X}: {got.get(code)!r} instead of {expected.get(code)!r}" for code in sorted(different)[:10]]
+
+
+@cache
+def properties() -> list[int]:
+    return list(map(lib.nd_unicode_properties, CODE_POINTS))
 
 
 def differences(got: Sequence[int], expected: Sequence[int]) -> list[str]:
@@ -127,7 +139,8 @@ def expected_flags() -> list[int]:
     flags = [0] * len(CODE_POINTS)
     of_category = {"L": lib.ND_CP_LETTER, "N": lib.ND_CP_NUMBER, "M": lib.ND_CP_MARK}
     for code, category in categories.items():
-        flags[code] |= of_category.get(category[0], 0)
+        if category[0] in of_category:
+            flags[code] |= of_category[category[0]]
         if category == "Mn" and (10 <= classes.get(code, 0) <= 36 or classes.get(code, 0) >= 200):
             flags[code] |= lib.ND_CP_ACCENT
     long_names = {short: name for kind, short, name, *_ in read_lines("PropertyValueAliases.txt") if kind == "sc"}
@@ -147,7 +160,7 @@ def expected_flags() -> list[int]:
 
 def test_flags_of_every_code_point() -> None:
     """Letters, numbers, marks, scripts without spaces, pictographs, ignorables and accents are those of the database."""
-    assert differences([lib.nd_unicode_properties(code) & 255 for code in CODE_POINTS], expected_flags()) == []
+    assert differences([value & 255 for value in properties()], expected_flags()) == []
 
 
 def break_name(value: str) -> str:
@@ -163,25 +176,25 @@ def expected_breaks() -> list[int]:
 
 def test_grapheme_break_of_every_code_point() -> None:
     """Grapheme_Cluster_Break is that of the database."""
-    assert differences([lib.nd_unicode_properties(code) >> 8 & 255 for code in CODE_POINTS], expected_breaks()) == []
+    assert differences([value >> 8 & 255 for value in properties()], expected_breaks()) == []
 
 
 def test_combining_class_of_every_code_point() -> None:
     """Canonical_Combining_Class is that of the database."""
     classes = combining_classes()
     expected = [classes.get(code, 0) for code in CODE_POINTS]
-    assert differences([lib.nd_unicode_properties(code) >> 16 for code in CODE_POINTS], expected) == []
+    assert differences([value >> 16 for value in properties()], expected) == []
 
 
 # ---- mappings of every code point ----------------------------------------------------------------------------------------
 
 
-def all_case_mappings(fold: int) -> dict[int, str]:
-    """The mappings that change something."""
-    out = ffi.new("uint32_t[3]")
+def mappings(function: Any, choice: int) -> dict[int, str]:
+    """Those that change something."""
+    out = ffi.new("uint32_t[18]")
     found = {}
     for code in CODE_POINTS:
-        count = lib.nd_unicode_case(fold, code, out)
+        count = function(choice, code, out)
         if count != 1 or out[0] != code:
             found[code] = "".join(map(chr, out[0:count]))
     return found
@@ -196,7 +209,7 @@ def test_lower_case_of_every_code_point() -> None:
     expected = {code: text for code, text in expected.items() if text != chr(code)}
     assert expected[0x130] == "i\u0307"
     assert expected[0x3A3] == "σ"
-    assert mapping_differences(all_case_mappings(lib.ND_CASE_LOWER), expected) == []
+    assert mapping_differences(mappings(lib.nd_unicode_case, lib.ND_CASE_LOWER), expected) == []
 
 
 def test_folding_of_every_code_point() -> None:
@@ -205,20 +218,14 @@ def test_folding_of_every_code_point() -> None:
     expected = {int(code, 16): to_text(target) for code, status, target, *_ in lines if status in ("C", "F")}
     assert expected[0xDF] == "ss"
     assert expected[0xFB03] == "ffi"
-    assert mapping_differences(all_case_mappings(lib.ND_CASE_FOLD), expected) == []
+    assert mapping_differences(mappings(lib.nd_unicode_case, lib.ND_CASE_FOLD), expected) == []
 
 
 @pytest.mark.parametrize("compatible", [False, True])
 def test_decomposition_of_every_code_point(compatible: bool) -> None:
     """Full decompositions are UnicodeData.txt followed to the end, and Hangul by rule."""
     expected = decompositions(compatible) | {code: hangul_decomposition(code) for code in range(0xAC00, 0xD7A4)}
-    out = ffi.new("uint32_t[18]")
-    got = {}
-    for code in CODE_POINTS:
-        count = lib.nd_unicode_decompose(compatible, code, out)
-        if count != 1 or out[0] != code:
-            got[code] = "".join(map(chr, out[0:count]))
-    assert mapping_differences(got, expected) == []
+    assert mapping_differences(mappings(lib.nd_unicode_decompose, compatible), expected) == []
 
 
 @cache
@@ -250,17 +257,17 @@ def test_compositions_are_exactly_the_primary_composites() -> None:
     assert len(pairs) == 941
 
 
-@pytest.mark.parametrize("code", BEYOND)
-def test_values_above_the_last_code_point(code: int) -> None:
+def test_values_above_the_last_code_point() -> None:
     """A value above U+10FFFF has no property, maps to itself and passes every normal form."""
     out = ffi.new("uint32_t[18]")
-    assert lib.nd_unicode_properties(code) == 0
-    for function in (lib.nd_unicode_case, lib.nd_unicode_decompose):
-        for choice in (0, 1, 2):
-            assert (function(choice, code, out), out[0]) == (1, code)
-    assert lib.nd_unicode_compose(code, 0x301) == lib.nd_unicode_compose(0x41, code) == 0
-    for form in FORMS:
-        assert normalize(form, [0x65, code, 0x301, 0x327, code]) == [0x65, code, 0x327, 0x301, code]
+    for code in (0x110000, 0x110041, 0x1FFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF):
+        assert lib.nd_unicode_properties(code) == 0, hex(code)
+        for function in (lib.nd_unicode_case, lib.nd_unicode_decompose):
+            for choice in (0, 1, 2):
+                assert (function(choice, code, out), out[0]) == (1, code)
+        assert lib.nd_unicode_compose(code, 0x301) == lib.nd_unicode_compose(0x41, code) == 0, hex(code)
+        for form in FORMS:
+            assert normalize(form, [0x65, code, 0x301, 0x327, code]) == encode([0x65, code, 0x327, 0x301, code])
 
 
 # ---- normal forms --------------------------------------------------------------------------------------------------------
@@ -273,7 +280,7 @@ def test_normal_form_of_every_code_point(form: str) -> None:
         text = "\n".join(map(chr, range(start, start + 0x4000)))
         got, expected = normalize(form, text), unicodedata2.normalize(form, text)
         if got != encode(expected):
-            lines = zip("".join(map(chr, got)).split("\n"), expected.split("\n"), strict=True)
+            lines = zip("".join(map(chr, array("I", got))).split("\n"), expected.split("\n"), strict=True)
             assert [line for line in lines if line[0] != line[1]] == [], f"from U+{start:04X}"
 
 
@@ -282,12 +289,9 @@ def test_normalization_test_file() -> None:
     lines = [fields[:5] for fields in read_lines("NormalizationTest.txt.bz2") if not fields[0].startswith("@")]
     assert len(lines) > 19_000
     columns = ["\n".join(map(to_text, column)) for column in zip(*lines, strict=True)]  # nothing is composed across a line
-    source, nfc, nfd, nfkc, nfkd = map(encode, columns)
-    for text in (source, nfc, nfd):
-        assert (normalize("NFC", text), normalize("NFD", text)) == (nfc, nfd)
-    for text in (nfkc, nfkd):
-        assert (normalize("NFC", text), normalize("NFD", text)) == (nfkc, nfkd)
-    for text in (source, nfc, nfd, nfkc, nfkd):
+    _, nfc, nfd, nfkc, nfkd = map(encode, columns)
+    for number, text in enumerate(columns):
+        assert (normalize("NFC", text), normalize("NFD", text)) == ((nfc, nfd) if number < 3 else (nfkc, nfkd))
         assert (normalize("NFKC", text), normalize("NFKD", text)) == (nfkc, nfkd)
 
 
@@ -298,7 +302,7 @@ def interesting() -> dict[str, list[str]]:
     seconds = {text.split()[1] for text in steps.values() if " " in text}
     firsts = {text.split()[0] for text in steps.values() if " " in text}
     return {
-        "marks": [chr(code) for code, value in combining_classes().items() if value],
+        "marks": [*map(chr, combining_classes())],
         "common marks": list("\u0300\u0301\u0302\u0304\u0306\u0307\u0308\u030a\u031b\u0323\u0327\u0328\u0345\u0f71\u0f72\u3099"),
         "jamo": [chr(code) for code in (0x1100, 0x1112, 0x1113, 0x1160, 0x1161, 0x1175, 0x1176, 0x11A7, 0x11A8, 0x11C2, 0x11C3)],
         "syllables": list("\uac00\uac01\uac1b\uac1c\ud788\ud7a3"),
@@ -321,7 +325,7 @@ def difficult_texts(draw: st.DrawFn, max_size: int = 60) -> str:
 def test_normal_forms_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of marks, jamo, exclusions, singletons and compatibility characters normalises as in unicodedata2."""
 
-    @settings(max_examples=600 if more_rounds else 60, deadline=None)
+    @settings(max_examples=660 if more_rounds else 20, deadline=None)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         text = data.draw(difficult_texts())
@@ -334,7 +338,7 @@ def test_normal_forms_of_difficult_texts(more_rounds: bool) -> None:
 def test_capacity_is_respected(more_rounds: bool) -> None:
     """With any capacity the result is right or ND_ERROR_CAPACITY with a count that is enough; nothing is written beyond."""
 
-    @settings(max_examples=300 if more_rounds else 50, deadline=None)
+    @settings(max_examples=350 if more_rounds else 20, deadline=None)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         text = data.draw(difficult_texts(max_size=20))
@@ -344,43 +348,35 @@ def test_capacity_is_respected(more_rounds: bool) -> None:
         status, count, result, clean = normalize_into(FORMS[form], encode(text), capacity)
         assert clean
         if status == lib.ND_OK:
-            assert (count, result) == (len(expected), expected)
+            assert (4 * count, result) == (len(expected), expected)
         else:
             assert status == lib.ND_ERROR_CAPACITY
             assert count > capacity
             if form in ("NFD", "NFKD"):
-                assert count == len(expected)
-            assert normalize_into(FORMS[form], encode(text), count) == (lib.ND_OK, len(expected), expected, True)
+                assert 4 * count == len(expected)
+            assert normalize_into(FORMS[form], encode(text), count) == (lib.ND_OK, len(expected) // 4, expected, True)
 
     holds()
 
 
-@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 64, 65, 100_000])
-def test_runs_of_marks_of_any_length(count: int) -> None:
+def test_runs_of_marks_of_any_length() -> None:
     """A run of marks of mixed classes is sorted stably by class, short or 100,000 long, after a letter or at the start.
 
     unicodedata2 needs quadratic time for such a run, so it is given the run in order; the order itself comes from sorted().
     """
-    randomness = random.Random(count)
     kinds = interesting()
-    marks = randomness.choices(kinds["marks"] + 50 * kinds["common marks"] + 20 * ["\u0344", "\u0f73", "\u0f81"], k=count)
-    for before in ("", "e", "क", "각", "ﷺ"):
-        for after in ("", "e", "\u1161"):
-            parts = "".join(unicodedata2.normalize("NFD", mark) for mark in marks)
-            ordered = "".join(sorted(parts, key=unicodedata2.combining))
+    every = kinds["marks"] + 50 * kinds["common marks"] + 20 * ["\u0344", "\u0f73", "\u0f81"]
+    for count in (1, 2, 31, 32, 33, 34, 64, 65, 100_000):
+        marks = random.Random(count).choices(every, k=count)
+        ordered = "".join(sorted("".join(unicodedata2.normalize("NFD", mark) for mark in marks), key=unicodedata2.combining))
+        around = [("", "")] if count > 100 else itertools.product(("", "e", "क", "각", "ﷺ"), ("", "e", "\u1161"))
+        for before, after in around:
             for form in FORMS:
                 expected = unicodedata2.normalize(form, before + ordered + after)
-                assert normalize(form, before + "".join(marks) + after) == encode(expected)
-            if count > 100:
-                return
+                assert normalize(form, before + "".join(marks) + after) == encode(expected), (count, before, form)
 
 
 # ---- grapheme clusters -----------------------------------------------------------------------------------------------------
-
-
-@cache
-def ignorables() -> set[int]:
-    return read_set("DerivedCoreProperties.txt", "Default_Ignorable_Code_Point")
 
 
 @cache
@@ -394,7 +390,7 @@ def cluster_rules() -> Any:
 
 def clusters(text: str) -> list[str]:
     """The tokens of a text without default-ignorable code points, which the rules would drop."""
-    assert not ignorables().intersection(map(ord, text))
+    assert ignorables().keys().isdisjoint(map(ord, text))
     return [token.decode() for token in tokens_of(tokenize(cluster_rules(), text.encode()))]
 
 
@@ -403,23 +399,10 @@ def test_grapheme_break_test_file() -> None:
     count = 0
     for (line,) in read_lines("auxiliary/GraphemeBreakTest.txt"):
         expected = [to_text(piece.replace("×", " ")) for piece in line.strip("÷ ").split("÷")]
-        if ignorables().isdisjoint(map(ord, "".join(expected))):
+        if ignorables().keys().isdisjoint(map(ord, "".join(expected))):
             assert clusters("".join(expected)) == expected, line
             count += 1
     assert count == 405
-
-
-@cache
-def break_letters() -> dict[int, str]:
-    """A letter for the class of every code point that is not Other: the alphabet of CLUSTER."""
-    letters = dict.fromkeys(read_set("emoji/emoji-data.txt", "Extended_Pictographic"), "x")
-    names = {"CR": "r", "LF": "n", "Control": "c", "Extend": "e", "ZWJ": "z", "Regional_Indicator": "R", "Prepend": "p"}
-    names |= {"SpacingMark": "s", "L": "L", "V": "V", "T": "T", "LV": "v", "LVT": "t"}
-    return letters | {code: names[value] for code, value in read_property("auxiliary/GraphemeBreakProperty.txt").items()}
-
-
-# The regular expression of UAX #29, table 1c, over these letters.
-CLUSTER = re.compile("rn|[rnc]|p*(?:L*(?:V+|vV*|t)T*|L+|T+|RR|x(?:e*zx)*|[^rnc])[ezs]*")
 
 
 @cache
@@ -441,11 +424,9 @@ def difficult_graphemes(draw: st.DrawFn) -> str:
 def test_grapheme_clusters_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of classes is cut as the regular expression of UAX #29 cuts it."""
 
-    @settings(max_examples=1000 if more_rounds else 100, deadline=None)
+    @settings(max_examples=1100 if more_rounds else 35, deadline=None)
     @given(text=difficult_graphemes())
     def holds(text: str) -> None:
-        letters = "".join(break_letters().get(ord(character), "o") for character in text)
-        expected = [text[found.start() : found.end()] for found in CLUSTER.finditer(letters)]
-        assert clusters(text) == expected
+        assert clusters(text) == graphemes(text)
 
     holds()

@@ -7,6 +7,7 @@ normal forms from `unicodedata2`; it works on whole texts, in the order in which
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -43,33 +44,73 @@ UNSPACED = {"Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr"}
 UNSPACED_SCRIPTS = {"Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"}
 
 
-@dataclass(frozen=True)
-class Database:
-    """What the rules ask about a character."""
-
-    unspaced: frozenset[int]
-    pictograph: frozenset[int]
-    ignorable: frozenset[int]
-    breaks: dict[int, str]
-    lower: dict[int, str]
-    fold: dict[int, str]
+@cache
+def unspaced() -> set[int]:
+    """Code points of scripts without spaces."""
+    extended = read_property("ScriptExtensions.txt")
+    scripts = {c for c, script in read_property("Scripts.txt").items() if script in UNSPACED_SCRIPTS and c not in extended}
+    return scripts | {c for c, value in extended.items() if UNSPACED & set(value.split())}
 
 
 @cache
-def database() -> Database:
-    """The database, read once."""
-    extended = read_property("ScriptExtensions.txt")
-    scripts = {c for c, script in read_property("Scripts.txt").items() if script in UNSPACED_SCRIPTS and c not in extended}
-    unspaced = scripts | {c for c, value in extended.items() if UNSPACED & set(value.split())}
-    breaks = read_property("auxiliary/GraphemeBreakProperty.txt")
-    pictograph = read_set("emoji/emoji-data.txt", "Extended_Pictographic")
-    pictograph |= {c for c, value in breaks.items() if value == "Regional_Indicator"}
-    ignorable = read_set("DerivedCoreProperties.txt", "Default_Ignorable_Code_Point")
-    lower = {int(row[0], 16): to_text(row[13]) for row in read_lines("UnicodeData.txt") if row[13]}
-    lower |= {int(row[0], 16): to_text(row[1]) for row in read_lines("SpecialCasing.txt") if not row[4]}
-    fold = {int(row[0], 16): to_text(row[2]) for row in read_lines("CaseFolding.txt") if row[1] in "CF"}
-    return Database(frozenset(unspaced), frozenset(pictograph), frozenset(ignorable), breaks, lower, fold)
+def pictographs() -> set[int]:
+    return read_set("emoji/emoji-data.txt", "Extended_Pictographic") | read_set("PropList.txt", "Regional_Indicator")
 
+
+@cache
+def ignorables() -> dict[int, None]:
+    """For str.translate, which leaves them out."""
+    return dict.fromkeys(read_set("DerivedCoreProperties.txt", "Default_Ignorable_Code_Point"))
+
+
+@cache
+def case_mapping(fold: int) -> dict[int, str | None]:
+    """For str.translate."""
+    if fold == FOLD:
+        return {int(row[0], 16): to_text(row[2]) for row in read_lines("CaseFolding.txt") if row[1] in "CF"}
+    lower = {int(row[0], 16): to_text(row[13]) for row in read_lines("UnicodeData.txt") if row[13]}
+    return lower | {int(row[0], 16): to_text(row[1]) for row in read_lines("SpecialCasing.txt") if not row[4]}
+
+
+@cache
+def break_letters() -> dict[int, str]:
+    """A letter for the class of every code point that is not Other: the alphabet of CLUSTER."""
+    letters = dict.fromkeys(read_set("emoji/emoji-data.txt", "Extended_Pictographic"), "x")
+    names = {"CR": "r", "LF": "n", "Control": "c", "Extend": "e", "ZWJ": "z", "Regional_Indicator": "R", "Prepend": "p"}
+    names |= {"SpacingMark": "s", "L": "L", "V": "V", "T": "T", "LV": "v", "LVT": "t"}
+    return letters | {code: names[value] for code, value in read_property("auxiliary/GraphemeBreakProperty.txt").items()}
+
+
+# The regular expression of UAX #29, table 1c, over these letters.
+CLUSTER = re.compile("rn|[rnc]|p*(?:L*(?:V+|vV*|t)T*|L+|T+|RR|x(?:e*zx)*|[^rnc])[ezs]*")
+
+
+class Letters(dict[int, str]):
+    """For str.translate: a letter for each code point, found when it first comes."""
+
+    def __init__(self, letter: Callable[[int], str]) -> None:
+        self.letter = letter
+
+    def __missing__(self, code: int) -> str:
+        return self.setdefault(code, self.letter(code))
+
+
+BREAKS = Letters(lambda code: break_letters().get(code, "o"))
+
+
+def word_letter(code: int) -> str:
+    """What a code point is to the rule for words: u and m of a script without spaces, p a pictograph, w and M of a word."""
+    kind = unicodedata2.category(chr(code))[0]
+    if code in unspaced() and kind in "LNM":
+        return "m" if kind == "M" else "u"
+    if code in pictographs():
+        return "p"
+    return {"L": "w", "N": "w", "M": "M"}.get(kind, " ")
+
+
+WORD_LETTERS = Letters(word_letter)
+WORD = re.compile("w[wMm]*|[ump]")
+ACCENTS = Letters(lambda code: "" if is_accent(chr(code)) else chr(code))
 
 SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
@@ -99,67 +140,30 @@ def processed(rules: Rules, text: bytes) -> str:
     """The text before it is cut into tokens."""
     result = normal_form(rules.normalize, decode(text))
     if rules.fold:
-        mapping = database().fold if rules.fold == FOLD else database().lower
-        result = normal_form(rules.normalize, "".join(mapping.get(ord(c), c) for c in result))
+        result = normal_form(rules.normalize, result.translate(case_mapping(rules.fold)))
     if rules.strip_accents:
-        kept = "".join(c for c in unicodedata2.normalize("NFD", result) if not is_accent(c))
-        result = unicodedata2.normalize("NFC", kept)
-    return "".join(c for c in result if ord(c) not in database().ignorable)
-
-
-HANGUL = {"L": {"L", "V", "LV", "LVT"}, "LV": {"V", "T"}, "V": {"V", "T"}, "LVT": {"T"}, "T": {"T"}}
-
-
-def grapheme_end(text: str, start: int) -> int:
-    """End of the extended grapheme cluster at start (UAX #29; there is no ZWJ in processed text)."""
-    breaks, regional = database().breaks, 0
-    for at in range(start + 1, len(text)):
-        before, after = breaks.get(ord(text[at - 1]), "Other"), breaks.get(ord(text[at]), "Other")
-        regional = regional + 1 if before == "Regional_Indicator" else 0
-        if before == "CR" and after == "LF":
-            continue
-        if before in ("CR", "LF", "Control") or after in ("CR", "LF", "Control"):
-            return at
-        if after in HANGUL.get(before, ()) or after in ("Extend", "ZWJ", "SpacingMark") or before == "Prepend":
-            continue
-        if before == after == "Regional_Indicator" and regional % 2 == 1:
-            continue
-        return at
-    return len(text)
+        result = unicodedata2.normalize("NFC", unicodedata2.normalize("NFD", result).translate(ACCENTS))
+    return result.translate(ignorables())
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each token of the rule for words."""
-    data, spans, at, after_unspaced = database(), [], 0, False
-    while at < len(text):
-        kind = unicodedata2.category(text[at])[0]
-        unspaced = ord(text[at]) in data.unspaced and (kind in "LN" or (kind == "M" and after_unspaced))
-        end = at + 1
-        if unspaced or ord(text[at]) in data.pictograph:
-            end = grapheme_end(text, at)
-            spans.append((at, end))
-        elif kind in "LN":
-            while end < len(text) and is_in_word(text[end]):
-                end += 1
-            spans.append((at, end))
-        at, after_unspaced = end, unspaced
+    """Start and end of each token of the rule for words; there is no ZWJ in processed text."""
+    letters, breaks = text.translate(WORD_LETTERS), text.translate(BREAKS)
+    spans, at, after_unspaced = [], 0, False
+    while found := WORD.search(letters, at):
+        start, end = found.span()
+        letter, follows = letters[start], after_unspaced and start == at
+        after_unspaced = letter == "u" or (letter == "m" and follows)
+        if after_unspaced or letter == "p":
+            end = CLUSTER.match(breaks, start).end()  # type: ignore[union-attr]
+        if after_unspaced or letter != "m":
+            spans.append((start, end))
+        at = end
     return spans
 
 
-def is_in_word(character: str) -> bool:
-    data, kind = database(), unicodedata2.category(character)[0]
-    if ord(character) in data.pictograph:
-        return False
-    return kind == "M" or (kind in "LN" and ord(character) not in data.unspaced)
-
-
 def graphemes(text: str) -> list[str]:
-    found, at = [], 0
-    while at < len(text):
-        end = grapheme_end(text, at)
-        found.append(text[at:end])
-        at = end
-    return found
+    return [text[slice(*found.span())] for found in CLUSTER.finditer(text.translate(BREAKS))]
 
 
 def oracle_tokens(rules: Rules, text: bytes) -> list[bytes]:
