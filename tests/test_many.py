@@ -46,7 +46,7 @@ def options_of(case: Case) -> list[dict[str, Any]]:
 def filled(name: str, path: Path) -> tuple[Index, Model, list[Any]]:
     """An index, its model, and questions: contents, repeated ones, and empty texts."""
     index, model = fill(ALL[name], path, 1)
-    return index, model, contents(ALL[name], 70, 1) + contents(ALL[name], 30, 3)
+    return index, model, contents(ALL[name], 45, 1) + contents(ALL[name], 15, 3)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -83,13 +83,13 @@ def test_more_than_is_held_at_once(tmp_path: Path, name: str) -> None:
 
 
 def test_equal_copies_are_cut_at_the_limit() -> None:
-    """Of thousands of equal documents an answer has the earliest visible ones, and of several fingerprints the best."""
+    """Of a thousand equal documents an answer has the earliest visible ones, and of several fingerprints the best."""
     with Index(":memory:", BinaryCode(64, 3), record_matches=False) as index:
         index.add_codes(["gone", "near"], [0, 1], expires_at=PAST)
-        index.add_codes(range(3000), np.zeros(3000, np.uint64))
-        index.add_codes(range(3000, 3010), np.ones(10, np.uint64))
+        index.add_codes(range(1000), np.zeros(1000, np.uint64))
+        index.add_codes(range(1000, 1010), np.ones(10, np.uint64))
         found = index.query_codes([1] * 60, limit=12)
-        assert keys(found[0]) == [*range(3000, 3010), 0, 1] and found == [found[0]] * 60
+        assert keys(found[0]) == [*range(1000, 1010), 0, 1] and found == [found[0]] * 60
 
 
 def test_codes_are_taken_as_add_codes_takes_them() -> None:

@@ -325,7 +325,7 @@ def difficult_texts(draw: st.DrawFn, max_size: int = 60) -> str:
 def test_normal_forms_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of marks, jamo, exclusions, singletons and compatibility characters normalises as in unicodedata2."""
 
-    @settings(max_examples=660 if more_rounds else 20, deadline=None)
+    @settings(max_examples=660 if more_rounds else 30, deadline=None)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         text = data.draw(difficult_texts())
@@ -424,7 +424,7 @@ def difficult_graphemes(draw: st.DrawFn) -> str:
 def test_grapheme_clusters_of_difficult_texts(more_rounds: bool) -> None:
     """Any sequence of classes is cut as the regular expression of UAX #29 cuts it."""
 
-    @settings(max_examples=1100 if more_rounds else 35, deadline=None)
+    @settings(max_examples=1100 if more_rounds else 50, deadline=None)
     @given(text=difficult_graphemes())
     def holds(text: str) -> None:
         assert clusters(text) == graphemes(text)
