@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas
 import polars
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from load import lines
 from support import SETS, WORDS
@@ -84,19 +85,22 @@ def state(index: Index) -> Any:
     return documents, sorted(index.pairs(), key=str), index.clusters()
 
 
-@pytest.mark.parametrize("store_text", [False, True])
+@cache
+def as_list(store_text: bool) -> Any:
+    """Report, state and answers of an index of the list."""
+    with Index(":memory:", SETS, text=WORDS, store_text=store_text) as plain:
+        return plain.add_many(zip(KEYS, TEXTS, strict=True)), state(plain), plain.query_many(TEXTS)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_is_read_as_a_list(layout: str, store_text: bool) -> None:
+def test_every_layout_is_read_as_a_list(layout: str) -> None:
     """The index of a table is that of the list of its rows, and answers to its texts as to the list of them."""
-    with (
-        Index(":memory:", SETS, text=WORDS, store_text=store_text) as index,
-        Index(":memory:", SETS, text=WORDS, store_text=store_text) as plain,
-    ):
-        report = index.add_many(LAYOUTS[layout](), key="id", text="body")
-        assert report == plain.add_many(zip(KEYS, TEXTS, strict=True))
-        assert state(index) == state(plain)
-        assert index.query_many(LAYOUTS[layout](), text="body") == plain.query_many(TEXTS)
-        assert index.check().ok
+    for store_text in (False, True):
+        with Index(":memory:", SETS, text=WORDS, store_text=store_text) as index:
+            report = index.add_many(LAYOUTS[layout](), key="id", text="body")
+            answers = index.query_many(LAYOUTS[layout](), text="body")
+            assert (report, state(index), answers) == as_list(store_text)
+            assert index.check().ok
 
 
 @pytest.mark.parametrize("scheme", [MinHash(), SimHash()], ids=repr)
@@ -115,10 +119,16 @@ def test_arrays_of_strings_have_the_fingerprints_of_the_list(scheme: Any) -> Non
     assert np.array_equal(scheme.fingerprints(column, rules), scheme.fingerprints(TEXTS, rules))
 
 
-@given(data=st.data())
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_arrays_have_the_fingerprints_of_the_list(small_limits: None, data: st.DataObject) -> None:
+def play(holds: Callable[[st.DataObject], None], examples: int) -> None:
+    settings(deadline=None, max_examples=examples)(given(data=st.data())(holds))()
+
+
+def test_random_arrays_have_the_fingerprints_of_the_list(small_limits: None, more_rounds: bool) -> None:
     """Any strings in any layout, chunks and slices: their fingerprints, and which are empty, are those of the list."""
+    play(arrays_as_lists, 40 if more_rounds else 12)
+
+
+def arrays_as_lists(data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.text("ab é日", max_size=20) | st.just("a text of more than twelve bytes"), max_size=12))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(texts)), max_size=3)))
     kind = data.draw(st.sampled_from([pa.string(), pa.large_string(), pa.string_view()]))
@@ -181,10 +191,12 @@ def frames_of_texts() -> list[Any]:
     return [pandas.Series(TEXTS), polars.Series(TEXTS), polars.Series(TEXTS, dtype=polars.Categorical)]
 
 
-@given(data=st.data())
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_tables_are_read_as_lists(small_limits: None, data: st.DataObject) -> None:
+def test_random_tables_are_read_as_lists(small_limits: None, more_rounds: bool) -> None:
     """Any rows, in any layout, cut into any chunks, with nulls left out: report and index are those of the list."""
+    play(tables_as_lists, 35 if more_rounds else 9)
+
+
+def tables_as_lists(data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.none() | st.text("ab é日", max_size=15), max_size=14))
     some_keys = st.none() | st.text("xyé", max_size=3)
     keys = data.draw(st.lists(some_keys, min_size=len(texts), max_size=len(texts)))

@@ -62,8 +62,7 @@ def folder(path: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
-@pytest.mark.parametrize("command", ["add", "dedup"])
+@pytest.mark.parametrize(("command", "packed"), [("add", False), ("dedup", True)])
 @pytest.mark.parametrize("kind", PICTURES)
 def test_pictures_are_refused_with_the_page_that_helps(tmp_path: Path, kind: str, command: str, packed: bool) -> None:
     """Each kind of picture in a folder, packed too, is named, and the error names the page on pictures; nothing is written."""

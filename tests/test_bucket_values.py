@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup_db import CorruptIndexError, MinHash, ParameterError, TextRules, comparing
@@ -51,6 +51,7 @@ def connected(scheme: MinHash, values: Values, rows: list[tuple[int, int]], firs
 
 
 @pytest.mark.parametrize("scheme", [SIGNATURES, PACKED], ids=["signatures", "packed"])
+@settings(max_examples=30)
 @given(drawn=meetings())
 def test_what_is_connected_equals_brute_force(scheme: MinHash, drawn: tuple[Any, Any, int, list[int]]) -> None:
     """The pairs connect what all matching pairs of a bucket connect, are such pairs, and none of them is needless."""

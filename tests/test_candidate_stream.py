@@ -32,12 +32,13 @@ def oracle(index: Index) -> str:
 def filled(case: Case, source: random.Random) -> Index:
     """An index of near-duplicates, in groups and without."""
     index = Index(":memory:", case.scheme, text=None if case.codes else case.rules, store_text=case.store_text)
-    for number in range(60):
-        group = source.choice([None, None, "g", "h"])
-        if case.codes:
-            index.add_code(number, source.choice([0, 1]) << 40 | 1 << source.randrange(case.scheme.bits - 1), group=group)
-        else:
-            index.add(number, " ".join(source.choices("abcdefgh", k=6)), group=group)
+    with index.transaction():
+        for number in range(60):
+            group = source.choice([None, None, "g", "h"])
+            if case.codes:
+                index.add_code(number, source.choice([0, 1]) << 40 | 1 << source.randrange(case.scheme.bits - 1), group=group)
+            else:
+                index.add(number, " ".join(source.choices("abcdefgh", k=6)), group=group)
     return index
 
 
@@ -47,7 +48,7 @@ def test_candidates_are_those_of_the_join(case: Case) -> None:
     with filled(case, random.Random(7)) as index:
         db, join = index.connection, oracle(index)
         values = [value for (value,) in db.execute("SELECT value FROM neardup_fingerprint")]
-        for value in values:
+        for value in values[::2]:
             for group in (0, 1, 2, 9):
                 for distance in (0, 3, 64):
                     asked = {"value": value, "group": group, "crowd": None, "distance": distance}

@@ -75,26 +75,24 @@ def before_all_tables(held: Rows) -> None:
     held.append((-5, 0, [(2, of(held, 2)[2][0][1])]))
 
 
-@pytest.mark.parametrize(
-    ("change", "problems"),
-    [
-        (entry_lost, [LACKS]),
-        (entry_doubled, [EXCESS]),
-        (entry_doubled_in_a_part, [EXCESS]),
-        (one_lost_and_one_doubled, [LACKS, EXCESS]),
-        (in_another_bucket, [LACKS, EXCESS]),
-        (another_code, [LACKS, EXCESS]),
-        (another_number, [LACKS, EXCESS]),
-        (of_another_group, [LACKS, EXCESS]),
-        (of_an_unknown_table, [EXCESS]),
-        (before_all_tables, [EXCESS]),
-        (lambda held: held.clear(), [LACKS]),
-    ],
-    ids=lambda one: getattr(one, "__name__", None),
-)
-@pytest.mark.parametrize(
-    "scheme", [SimHash(), BitSampling(bits=64, max_distance=4, chunks=8), BinaryCode(128, 10), BinaryCode(64, 10)], ids=repr
-)
+CHANGES = [
+    (entry_lost, [LACKS]),
+    (entry_doubled, [EXCESS]),
+    (entry_doubled_in_a_part, [EXCESS]),
+    (one_lost_and_one_doubled, [LACKS, EXCESS]),
+    (in_another_bucket, [LACKS, EXCESS]),
+    (another_code, [LACKS, EXCESS]),
+    (another_number, [LACKS, EXCESS]),
+    (of_another_group, [LACKS, EXCESS]),
+    (of_an_unknown_table, [EXCESS]),
+    (before_all_tables, [EXCESS]),
+    (lambda held: held.clear(), [LACKS]),
+]
+SCHEMES = [SimHash(), BitSampling(bits=64, max_distance=4, chunks=8), BinaryCode(128, 10), BinaryCode(64, 10)]
+EACH_WITH_TWO = [(SCHEMES[(number + more) % 4], *change) for number, change in enumerate(CHANGES) for more in (0, 1)]
+
+
+@pytest.mark.parametrize(("scheme", "change", "problems"), EACH_WITH_TWO, ids=lambda one: getattr(one, "__name__", None))
 def test_the_entries_of_buckets(tmp_path: Path, scheme: Any, change: Any, problems: list[str]) -> None:
     """Entries and rows that are missing, foreign, changed or there twice are found and mended."""
     path = tmp_path / "index.db"
@@ -136,7 +134,7 @@ def test_rows_of_buckets_that_hold_no_entries(tmp_path: Path, scheme: Any, chang
     """What cannot be read is a problem of check() and an error, with the remedy, of all that meets it; repair mends it."""
     path = tmp_path / "index.db"
     with Index(path, scheme, durability="normal") as index:
-        index.add_codes(range(300), [n * 0x9E3779B97F4A7C15 % 2**64 for n in range(300)])
+        index.add_codes(range(220), [n * 0x9E3779B97F4A7C15 % 2**64 for n in range(220)])
         before = index.connection.execute("SELECT * FROM neardup_code_bucket").fetchall()
         row = index.connection.execute("SELECT min(id) FROM neardup_code_bucket").get
     damage(path, f"UPDATE neardup_code_bucket SET entries = {change} WHERE id = {row}")

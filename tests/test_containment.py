@@ -42,17 +42,18 @@ def hashes(words: Any) -> list[int]:
 # ---- what comes back ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", range(1, 13))
-def test_a_threshold_exactly_met_is_met(index: Index, size: int) -> None:
+def test_a_threshold_exactly_met_is_met(index: Index) -> None:
     """With i of a text's n words a document is found at i / n, and not at the next number above it."""
-    text = " ".join(NAMES[:size])
-    for common in range(size + 1):
+    for common in range(13):
         index.add(common, " ".join([*NAMES[:common], "tea", "yew"]))
-    for common in range(1, size + 1):
-        share = common / size
-        assert contained(index, text, share) == [(i, i / size) for i in range(size, common - 1, -1)]
-        if common < size:
-            assert contained(index, text, math.nextafter(share, 2)) == [(i, i / size) for i in range(size, common, -1)]
+    for size in range(1, 13):
+        text = " ".join(NAMES[:size])
+        found = [(i, min(i, size) / size) for i in (*range(size, 13), *range(size - 1, 0, -1))]
+        for common in range(1, size + 1):
+            share = common / size
+            assert contained(index, text, share) == [one for one in found if one[1] >= share], (size, common)
+            if common < size:
+                assert contained(index, text, math.nextafter(share, 2)) == [one for one in found if one[1] > share]
 
 
 def test_other_measures_are_as_before(index: Index) -> None:
@@ -84,11 +85,12 @@ def test_bottom_k_gives_exactly_what_its_estimate_says(k: int) -> None:
     found = 0
     with Index(":memory:", BottomK(k=k, containment=True), text=WORDS) as index:
         stored: dict[int, set[int]] = {}
-        for number in range(120):
-            chosen = source.sample(words, source.choice([1, 2, k, k + 1, 20, 80, 110]))
-            index.add(number, " ".join(chosen))
-            stored[number] = set(hashes(chosen)[:k])
-        for _ in range(60):
+        with index.transaction():
+            for number in range(120):
+                chosen = source.sample(words, source.choice([1, 2, k, k + 1, 20, 80, 110]))
+                index.add(number, " ".join(chosen))
+                stored[number] = set(hashes(chosen)[:k])
+        for _ in range(25):
             chosen = source.sample(words, source.choice([1, 2, 3, k, 30, 80]))
             asked = set(hashes(chosen)[:k])
             scored = [(n, containment_estimate(asked, other, k)) for n, other in stored.items()]
@@ -97,7 +99,7 @@ def test_bottom_k_gives_exactly_what_its_estimate_says(k: int) -> None:
                 answer = contained(index, " ".join(chosen), threshold)
                 assert answer == sorted(expected, key=lambda one: (-one[1], one[0]))
                 found += len(answer)
-    assert found > 1000
+    assert found > 400
 
 
 @pytest.mark.parametrize("store_text", [False, True])
@@ -107,11 +109,12 @@ def test_exact_indexes_give_exactly_the_containment(store_text: bool) -> None:
     words = [f"w{number}" for number in range(60)]
     with Index(":memory:", MinHash(exact=True), text=WORDS, store_text=store_text) as index:
         stored = {}
-        for number in range(100):
-            chosen = source.sample(words, source.choice([1, 2, 20, 50]))
-            index.add(number, " ".join(chosen), group="g" if number % 4 == 0 else None)
-            stored[number] = set(chosen)
-        for _ in range(40):
+        with index.transaction():
+            for number in range(100):
+                chosen = source.sample(words, source.choice([1, 2, 20, 50]))
+                index.add(number, " ".join(chosen), group="g" if number % 4 == 0 else None)
+                stored[number] = set(chosen)
+        for _ in range(20):
             chosen = source.sample(words, source.choice([1, 3, 20, 59]))
             for threshold in (1.0, 0.8, 2 / 3, 0.5, 1 / 7, 1e-9):
                 for group in (None, "g"):

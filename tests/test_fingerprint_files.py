@@ -317,7 +317,7 @@ def test_a_damaged_file_is_a_format_error(tmp_path: Path) -> None:
         assert len(index) == 0
 
 
-def test_no_damaged_fingerprint_comes_in(tmp_path: Path) -> None:
+def test_no_damaged_fingerprint_comes_in(tmp_path: Path, more_rounds: bool) -> None:
     """One bit of the data of any column that is read is another: the file is refused, and nothing is stored; nor are fewer
     documents than the file says it has."""
     path = tmp_path / "some.parquet"
@@ -330,7 +330,7 @@ def test_no_damaged_fingerprint_comes_in(tmp_path: Path) -> None:
         other = Index(":memory:", index.scheme, text=RULES)
         for name in ("key", "value", "token_count", "group"):
             start = columns[name].dictionary_page_offset or columns[name].data_page_offset
-            for at in range(start, start + columns[name].total_compressed_size, 5):
+            for at in range(start, start + columns[name].total_compressed_size, 5 if more_rounds else 13):
                 path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
                 try:
                     other.import_fingerprints(path)

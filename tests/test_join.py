@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import shared
 
@@ -66,7 +66,6 @@ def clustered_codes(draw: st.DrawFn) -> tuple[list[int], int]:
     return codes, bits
 
 
-@settings(max_examples=100)
 @given(clustered_codes(), st.integers(0, 6))
 def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int) -> None:
     """Clustered codes of every width, any distance: the same pairs, each once, ascending."""
@@ -74,7 +73,6 @@ def test_find_all_equals_brute_force(drawn: tuple[list[int], int], distance: int
     assert find_all(codes, bits, distance) == close_codes(codes, distance)
 
 
-@settings(max_examples=100)
 @given(
     st.lists(st.sets(st.integers(0, 14) | st.sampled_from([2**63, 2**64 - 1]), max_size=12), max_size=25),
     st.sampled_from([0.05, 0.3, 0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0]) | st.floats(0.01, 1.0),

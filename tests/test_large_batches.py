@@ -17,7 +17,7 @@ from neardup_db.store.ingest.segment import distinct
 from neardup_db.store.layout.sketches import Sketches
 
 SCHEME = BinaryCode(bits=64, max_distance=3)
-COUNT = 400
+COUNT = 200
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_the_index_is_set_aside(tmp_path: Path) -> None:
 
         def watched() -> Iterator[Any]:
             for i, one in enumerate(records(1)):
-                if i in (15, 300):
+                if i in (15, 150):
                     seen.append(index_sql(index))
                 yield one
 
@@ -87,13 +87,14 @@ def test_the_index_is_back_before_it_takes_much_memory(tmp_path: Path, monkeypat
 
         def watched() -> Iterator[Any]:
             for i, one in enumerate(records(1)):
-                if i in (55, 350):
+                if i in (55, 180):
                     there.append(index_sql(index) is not None)
                 yield one
 
         load(index, watched())
-        for one in records(1):
-            single.add_code(**one)
+        with single.transaction():
+            for one in records(1):
+                single.add_code(**one)
         assert there == [False, True]
         assert stored(index) == stored(single)
         assert index.check().ok
@@ -122,8 +123,9 @@ def test_records_that_go_one_by_one_in_a_load(tmp_path: Path) -> None:
             rows.append({**one, "key": key, "group": rows[key]["group"], "if_exists": "replace"})
         rows += records(3, 2 * COUNT)
         load(index, rows)
-        for one in rows:
-            single.add_code(**one)
+        with single.transaction():
+            for one in rows:
+                single.add_code(**one)
         assert stored(index) == stored(single)
         assert index.check().ok
 

@@ -280,22 +280,22 @@ def test_common_passages() -> None:
 
 
 def test_boilerplate_does_not_make_an_add_cost_all_who_share_it() -> None:
-    """Adds of texts with a footer that thousands share read a few of these, not all: the steps of SQLite stay the same."""
+    """Adds of texts with a footer that hundreds share read a few of these, not all: the steps of SQLite stay the same."""
     footer = " ".join(f"licence{i}" for i in range(40))
     with Index(":memory:", Passages(shortest=10)) as index:
-        texts = [(number, " ".join(f"v{number}w{i}" for i in range(20)) + " " + footer) for number in range(4000)]
+        texts = [(number, " ".join(f"v{number}w{i}" for i in range(20)) + " " + footer) for number in range(1600)]
         taken = []
-        index.add_many(texts[:1000])
-        for first in (1000, 2000, 3000):
+        index.add_many(texts[:400])
+        for first in (400, 800, 1200):
             taken.append(steps(index, lambda first=first: [index.add(*one) for one in texts[first : first + 20]]))  # type: ignore[misc]
-            index.add_many(texts[first + 20 : first + 1000])
+            index.add_many(texts[first + 20 : first + 400])
         assert max(taken) < 1.5 * min(taken)
         assert len(index.query(footer, limit=3, any=True)) == 3 and len(index.clusters()) == 1
 
 
 # ---- hostile texts -----------------------------------------------------------------------------------------------------------
 
-MANY = 200_000
+MANY = 100_000
 
 
 @pytest.mark.parametrize(
@@ -425,11 +425,11 @@ def test_a_phrase_that_all_share_and_that_is_no_passage_connects_nothing() -> No
 
     def text(number: int) -> str:
         own = " ".join(f"w{number}x{word}" for word in range(60))
-        return f"{own} {longer} {footer}" if number % 200 == 7 else f"{own} {footer}"
+        return f"{own} {longer} {footer}" if number % 100 == 7 else f"{own} {footer}"
 
     with Index(":memory:", Passages()) as index:
-        index.add_many((number, text(number)) for number in range(2000))
-        assert [cluster.keys for cluster in index.clusters()] == [tuple(range(7, 2000, 200))]
+        index.add_many((number, text(number)) for number in range(1000))
+        assert [cluster.keys for cluster in index.clusters()] == [tuple(range(7, 1000, 100))]
 
 
 @pytest.mark.parametrize("threshold", [None, 0.2])
@@ -438,10 +438,10 @@ def test_texts_that_share_almost_a_passage_match_by_the_word_before_it(threshold
     """Of a phrase one word shorter than a passage, those texts are a cluster that have the same word before it, in any load."""
     phrase = " ".join(f"phrase{word}" for word in range(24))
     records = [
-        (number, f"{' '.join(f'w{number}x{word}' for word in range(60))} word{number % 37} {phrase}") for number in range(300)
+        (number, f"{' '.join(f'w{number}x{word}' for word in range(60))} word{number % 37} {phrase}") for number in range(150)
     ]
     with Index(":memory:", Passages(threshold=threshold)) as index:
         for load in range(loads):
             index.add_many(records[load::loads])
-        assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [list(range(word, 300, 37)) for word in range(37)]
+        assert sorted(sorted(cluster.keys) for cluster in index.clusters()) == [list(range(word, 150, 37)) for word in range(37)]
         assert index.check().problems == ()
