@@ -99,28 +99,30 @@ def said_by_sql(connection: apsw.Connection, sql: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(("file", "name", "value", "python", "sql"), DAMAGED, ids=lambda value: repr(value)[:20])
-def test_what_is_said_of_a_damaged_setting(path: Path, file: str, name: str, value: Any, python: str, sql: str | None) -> None:
+def test_what_is_said_of_a_damaged_setting(path: Path) -> None:
     """Python names the setting and what may be there, however the file is opened; so does the command line in one sentence, and
     SQL where it needs the setting: for rules of texts only where a text is asked for."""
-    path.write_bytes(file_of(file))
-    connection = apsw.Connection(str(path))
-    load(connection)
-    damage(connection, name, value)
-    (stored,) = connection.execute("SELECT quote(value) FROM neardup_fingerprint").fetchone()
-    before, pattern = path.read_bytes(), f"{pattern_of(name)}.*{python.format(repr(value))}"
-    for options in ({}, {"read_only": True}, {"scheme": FILES[file]}):
-        with pytest.raises((CorruptIndexError, FormatError), match=pattern):
-            Index(path, **options)
-    asked = [] if file == "codes" else [SEARCH, SIMILARITY]
-    for statement in (*asked, *(one.format(stored) for one in STORED)):
-        told = said_by_sql(connection, statement)
-        if sql is None or (name.startswith("text.") and statement not in asked):
-            assert told is None
-        else:
-            assert told and 'index "neardup"' in told and re.search(f"{pattern_of(name)}.*{sql}", told), told
-    connection.close()
-    assert re.search(pattern, refused("stats", path)) and path.read_bytes() == before
+    for file, name, value, python, sql in DAMAGED:
+        path.write_bytes(file_of(file))
+        connection = apsw.Connection(str(path))
+        load(connection)
+        damage(connection, name, value)
+        (stored,) = connection.execute("SELECT quote(value) FROM neardup_fingerprint").fetchone()
+        before, pattern = path.read_bytes(), f"{pattern_of(name)}.*{python.format(repr(value))}"
+        for options in ({}, {"read_only": True}, {"scheme": FILES[file]}):
+            with pytest.raises((CorruptIndexError, FormatError)) as raised:
+                Index(path, **options)
+                pytest.fail(f"{file}, {name} = {value!r}: opened with {options}")
+            assert re.search(pattern, str(raised.value)), (file, name, value)
+        asked = [] if file == "codes" else [SEARCH, SIMILARITY]
+        for statement in (*asked, *(one.format(stored) for one in STORED)):
+            told = said_by_sql(connection, statement)
+            if sql is None or (name.startswith("text.") and statement not in asked):
+                assert told is None, (file, name, value)
+            else:
+                assert told and 'index "neardup"' in told and re.search(f"{pattern_of(name)}.*{sql}", told), (name, value, told)
+        connection.close()
+        assert re.search(pattern, refused("stats", path)) and path.read_bytes() == before, (file, name, value)
 
 
 NOT_READ = {"created_at", "fingerprints"}
