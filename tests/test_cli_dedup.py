@@ -47,8 +47,10 @@ def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list
     return pairs, [list(cluster) for cluster in components(pairs)]
 
 
-@pytest.mark.parametrize("connected", [False, True], ids=["", "connected"])
-@pytest.mark.parametrize(("keep", "threshold"), [("first", 0.8), ("longest", 0.8), ("first", 0.6)])
+@pytest.mark.parametrize(
+    ("keep", "threshold", "connected"),
+    [("first", 0.8, False), ("longest", 0.8, True), ("first", 0.6, True), ("longest", 0.6, False)],
+)
 def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str, threshold: float, connected: bool) -> None:
     """Pairs, clusters and the records kept are those of comparing every document with every other."""
     pairs, clusters = exact_clusters(threshold)

@@ -90,6 +90,9 @@ INPUTS: dict[str, Callable[[Path, list[str]], Path]] = {
 }
 """Every kind of input, by the end of its output's name."""
 
+CUTS = [("usual", ".jsonl"), *(("tiny", kind) for kind in INPUTS)]
+"""Every kind with work that is cut, and one without."""
+
 
 def held(path: Path) -> dict[str, bytes]:
     """The bytes of an output, or of the files in it."""
@@ -100,8 +103,7 @@ def held(path: Path) -> dict[str, bytes]:
 # ---- the texts that come into the index --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threshold", [0.2, 0.8, 1.0])
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize(("cut", "threshold"), [("usual", 0.8), ("tiny", 0.2), ("tiny", 0.8), ("tiny", 1.0)])
 def test_texts_that_share_a_bucket_are_those_of_an_exact_index(
     tmp_path: Path, threshold: float, cut: str, request: pytest.FixtureRequest
 ) -> None:
@@ -122,8 +124,7 @@ def test_texts_that_share_a_bucket_are_those_of_an_exact_index(
     assert set(np.flatnonzero(buckets.shared()).tolist()) == expected and set(buckets.wordless) == wordless
 
 
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
-@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize(("cut", "kind"), CUTS)
 def test_a_part_of_the_texts_gives_the_pairs_of_all(tmp_path: Path, kind: str, cut: str, request: pytest.FixtureRequest) -> None:
     """The pairs of every kind of input are those of an index of all records, wherever work is cut."""
     if cut == "tiny":
@@ -198,8 +199,7 @@ def test_a_scratch_index_takes_a_transaction_back(tmp_path: Path) -> None:
 # ---- reading again -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.parametrize("cut", ["usual", "tiny"])
+@pytest.mark.parametrize(("cut", "kind"), CUTS)
 def test_records_are_read_again_as_they_were(tmp_path: Path, kind: str, cut: str, request: pytest.FixtureRequest) -> None:
     """Any choice of records comes again with key, text, bytes, number and line; the others are not parsed."""
     source = open_source([INPUTS[kind](tmp_path, texts(40))], ReadOptions(one_header=True), tmp_path)
@@ -231,19 +231,18 @@ def spoil(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-READ_AGAIN = [(kind, "shared", spoil) for kind in (".jsonl", ".csv", "shards.jsonl")]
-"""Bytes that are parsed again; those that are only copied are not looked at."""
+CHANGES = [(kind, "shared", change) for kind, change in itertools.product([".jsonl", "shards.jsonl"], [append, spoil])]
+CHANGES += [(kind, "shared", change) for kind, change in ((".csv", touch), (".csv", spoil), ("", touch))]
+CHANGES += [(kind, "_duplicates", touch if "json" in kind else append) for kind in (".jsonl", ".csv", "shards.jsonl", "")]
+"""Every kind of input with every moment and every change; bytes that are only copied, not parsed again, are not looked at."""
 
 
-@pytest.mark.parametrize(
-    ("kind", "moment", "change"),
-    [*itertools.product([".jsonl", ".csv", "shards.jsonl", ""], ["shared", "_duplicates"], [append, touch]), *READ_AGAIN],
-)
+@pytest.mark.parametrize(("kind", "moment", "change"), CHANGES)
 def test_an_input_that_changes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str, change: Callable[[Path], None]
 ) -> None:
     """Whatever changes between two passes, one sentence says so, and the old output stands."""
-    source = INPUTS[kind](tmp_path, texts(60))
+    source = INPUTS[kind](tmp_path, texts(30))
     changed = source if source.is_file() else sorted(path for path in source.rglob("*") if path.is_file())[0]
     place = Buckets if moment == "shared" else Index
     real = getattr(place, moment)
