@@ -153,7 +153,15 @@ def test_search_for_each_row(db: apsw.Connection) -> None:
     assert rows == [(1, "four five six"), (2, None), (3, "one two three")]
 
 
-# ---- keys ------------------------------------------------------------------------------------------------------------------
+def test_a_join_of_ids_below_those_that_are_asked(db: apsw.Connection) -> None:
+    """Even of the lowest number there is: nothing is between them, however it is counted."""
+    create(db, "t", MINHASH | TEXT_RULES, "minhash_band")
+    add(db, "t", "k", signature(db, "a b c"))
+    db.execute("UPDATE t_fingerprint SET id = -9223372036854775808")
+    assert db.execute("SELECT count(*) FROM neardup_join('t', 5, 9, 0, 0)").get == 0
+
+
+# ---- similarity --------------------------------------------------------------------------------------------------------------
 
 
 def test_similarity_of_stored_values(db: apsw.Connection) -> None:
