@@ -355,8 +355,8 @@ void nd_filing_free(nd_filing *filing);
 void nd_filing_begin(nd_filing *filing, const nd_scheme *scheme, int probing);
 /* crowd is handed through. */
 int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const uint8_t *value, size_t size);
-/* The same for known keys, in a plan with one table of numbers (bands, prefixes); a key equal to the last is skipped. */
-int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const int64_t *keys, size_t count);
+/* The same for known keys, and no crowd, in a plan with one table of numbers (bands, prefixes); a key equal to the last is skipped. */
+int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, const int64_t *keys, size_t count);
 /* Memory in bytes for the values added so far, sorting included. */
 size_t nd_filing_memory(const nd_filing *filing);
 /* After the last nd_filing_add; then nd_filing_next gives key after key, and ND_DONE after the last. */

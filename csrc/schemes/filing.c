@@ -115,7 +115,7 @@ int nd_filing_add(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd
     return ND_OK;
 }
 
-int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t crowd, const int64_t *keys, size_t count)
+int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, const int64_t *keys, size_t count)
 {
     if (filing->by_table)
         return ND_ERROR_PARAMETER;
@@ -124,7 +124,7 @@ int nd_filing_add_keys(nd_filing *filing, int64_t group_id, int64_t id, int64_t 
     for (size_t i = 0; i < count; i++)
         if (i == 0 || keys[i] != keys[i - 1])
             filing->records.at[filing->records.count++] = record_of(keys[i], filing->items.count);
-    filing->items.at[filing->items.count++] = (filed_item){group_id, id, crowd};
+    filing->items.at[filing->items.count++] = (filed_item){group_id, id, 0};
     return ND_OK;
 }
 

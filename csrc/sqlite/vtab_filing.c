@@ -69,7 +69,7 @@ static int take_given(filing_cursor *cursor, const nd_scheme *scheme, int64_t fi
     int status = numbers == NULL ? ND_ERROR_MEMORY : ND_OK;
     for (size_t i = 0; i < size / width && status == ND_OK; i++) {
         memcpy(numbers, bytes + i * width, width);
-        status = nd_filing_add_keys(cursor->filing, numbers[0], (int64_t)((uint64_t)first_id + i), 0, numbers + 1,
+        status = nd_filing_add_keys(cursor->filing, numbers[0], (int64_t)((uint64_t)first_id + i), numbers + 1,
             (size_t)scheme->bands);
     }
     sqlite3_free(numbers);

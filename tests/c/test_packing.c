@@ -100,7 +100,7 @@ static void check_order(size_t kinds, unsigned shift, size_t groups)
     nd_filing_begin(filing, &scheme, 0);
     for (int64_t id = 0; id < MOST; id++) {
         const int64_t key = (int64_t)((draw() % kinds - kinds / 2) << shift);
-        CHECK(nd_filing_add_keys(filing, (int64_t)(draw() % groups), id, 0, &key, 1) == ND_OK);
+        CHECK(nd_filing_add_keys(filing, (int64_t)(draw() % groups), id, &key, 1) == ND_OK);
     }
     CHECK(nd_filing_sort(filing) == ND_OK);
     for (; nd_filing_next(filing, &row) == ND_OK; before = row, count++)
