@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -69,16 +70,21 @@ def later(moment: int, step: int, more_rounds: bool) -> int:
     return moment + max(step, moment // (100 if more_rounds else 20) if step > 1 else 1)
 
 
+FOLDER = TemporaryDirectory()
+with Index(f"{FOLDER.name}/merged.db", SETS, text=WORDS, store_text=True) as _index:
+    _index.add("0", TEXTS[2])
+    _index.add("new", TEXTS[1])
+with Index(f"{FOLDER.name}/texts.db", SETS, text=WORDS, store_text=True) as _index:
+    _index.add_many((str(number), text) for number, text in enumerate(TEXTS))
+    _index.add("expired", TEXTS[0], expires_at=PAST)
+    with Index(_index.connection, SETS, text=WORDS, store_text=True, name="beside") as _beside:
+        _beside.add("new", TEXTS[1])
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where an index of the texts is."""
-    file = tmp_path / "index.db"
-    with Index(file, SETS, text=WORDS, store_text=True) as index:
-        index.add_many((str(number), text) for number, text in enumerate(TEXTS))
-        index.add("expired", TEXTS[0], expires_at=PAST)
-        with Index(index.connection, SETS, text=WORDS, store_text=True, name="beside") as beside:
-            beside.add("new", TEXTS[1])
-    return file
+    return Path(shutil.copyfile(f"{FOLDER.name}/texts.db", tmp_path / "index.db"))
 
 
 def state_of(index: Any) -> Any:
@@ -127,12 +133,6 @@ def taken_back(index: Index) -> None:
         raise ZeroDivisionError
 
 
-MERGED = TemporaryDirectory()
-with Index(f"{MERGED.name}/merged.db", SETS, text=WORDS, store_text=True) as _index:
-    _index.add("0", TEXTS[2])
-    _index.add("new", TEXTS[1])
-
-
 def merged_of_one_connection(index: Index) -> None:
     """An index with the same file, and the same connection, has been there before; it goes into this one."""
     index.merge(Index(index.connection, name="beside"))
@@ -143,7 +143,7 @@ WRITES: dict[str, Callable[[Index], Any]] = {
     "replace": lambda index: index.add("0", TEXTS[2], if_exists="replace"),
     "add_if_new": lambda index: index.add_if_new("new", "lima mike"),
     "add_many": lambda index: index.add_many([("new", TEXTS[1]), ("newer", TEXTS[2])]),
-    "merge": lambda index: index.merge(f"{MERGED.name}/merged.db", if_exists="replace"),
+    "merge": lambda index: index.merge(f"{FOLDER.name}/merged.db", if_exists="replace"),
     "merge of one connection": merged_of_one_connection,
     "delete": lambda index: index.delete("0"),
     "delete_group": lambda index: index.delete_group(None),
@@ -161,19 +161,18 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 
 @pytest.mark.posix("signals")
 @pytest.mark.parametrize("name", WRITES)
-def test_a_call_that_writes_is_interrupted(path: Path, tmp_path: Path, name: str, more_rounds: bool, long_run: bool) -> None:
+def test_a_call_that_writes_is_interrupted(path: Path, name: str, more_rounds: bool, long_run: bool) -> None:
     """Wherever a call that writes is interrupted, all of it is in the file or nothing, and the index holds no lock, transaction
     or cursor."""
-    backup = tmp_path / "backup.db"
+    backup = path.read_bytes()
     with Index(path) as index:
-        index.backup(backup)
         before = require_free(index, path)
         WRITES[name](index)
         after = require_free(index, path)
     moment, more, step = 0, True, 1 if long_run or (more_rounds and name in ("add", "taken back")) else 11 if more_rounds else 41
     while more:
         moment = later(moment, step, more_rounds)
-        path.write_bytes(backup.read_bytes())
+        path.write_bytes(backup)
         with Index(path) as index:
             more = interrupted_at(moment, partial(WRITES[name], index))
             found = require_free(index, path)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
@@ -55,13 +57,20 @@ def answer(pairs: Any) -> list[tuple[Any, Any, float]]:
 PAIRS_ORDER = [one[:2] for one in PAIRS]
 
 
+@cache
+def index_of(*records: tuple[Any, str]) -> bytes:
+    """The file of an index of such documents."""
+    with TemporaryDirectory() as folder:
+        with Index(f"{folder}/index.db", sets(), text=WORDS, store_text=True) as index:
+            index.add_many(records)
+        return Path(f"{folder}/index.db").read_bytes()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """An index of the texts."""
-    file = tmp_path / "index.db"
-    with Index(file, sets(), text=WORDS, store_text=True) as index:
-        index.add_many(TEXTS.items())
-    return file
+    (tmp_path / "index.db").write_bytes(index_of(*TEXTS.items()))
+    return tmp_path / "index.db"
 
 
 def rebuild_elsewhere(path: Path, *arguments: Any, **named: Any) -> None:
@@ -281,10 +290,8 @@ def test_a_threshold_is_compared_with_the_scheme_that_the_file_has(path: Path) -
 @pytest.fixture
 def second(tmp_path: Path) -> Path:
     """Another index, of one of the texts."""
-    file = tmp_path / "second.db"
-    with Index(file, sets(), text=WORDS, store_text=True) as index:
-        index.add("copy", TEXTS["nine"])
-    return file
+    (tmp_path / "second.db").write_bytes(index_of(("copy", TEXTS["nine"])))
+    return tmp_path / "second.db"
 
 
 OTHERS: dict[str, tuple[Any, Any]] = {
@@ -335,10 +342,8 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An index of which every way of reading all pairs takes several pieces."""
     for name in ("SET_BLOCK", "RANGE_FIRST", "RANGE_MOST", "LISTED_PAGE"):
         monkeypatch.setattr(limits, name, 20)
-    file = tmp_path / "many.db"
-    with Index(file, sets(), text=WORDS, store_text=True) as index:
-        index.add_many((number, many_text(number)) for number in range(MANY))
-    return file
+    (tmp_path / "many.db").write_bytes(index_of(*((number, many_text(number)) for number in range(MANY))))
+    return tmp_path / "many.db"
 
 
 def until_rebuilt(pairs: Iterator[Any], first: Any) -> list[Any]:
@@ -388,8 +393,7 @@ def test_a_generator_of_pairs_says_that_the_index_was_rebuilt(many: Path, name: 
 def test_a_generator_of_pairs_with_another_index_says_that_one_was_rebuilt(many: Path, tmp_path: Path, which: str) -> None:
     """So does a generator of pairs_with(other), whichever of the two files was rebuilt."""
     second = tmp_path / "second.db"
-    with Index(second, sets(), text=WORDS, store_text=True) as other:
-        other.add_many((number, many_text(number)) for number in range(MANY))
+    second.write_bytes(many.read_bytes())
     with Index(second) as other, Index(many) as index:
         pairs = index.pairs_with(other)
         first = next(pairs)
