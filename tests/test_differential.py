@@ -149,6 +149,13 @@ REGRESSIONS: dict[str, History] = {
             _add("h", "fir yew box bay plum", 200_000),
         ],
     ),
+    "a crowd of which one document is left": History(
+        "minhash", "memory", False, True,
+        [
+            _add_many([("e", "elm oak yew", None, None), (2, "yew oak", None, None)]), _add("a", "elm oak"),
+            ("delete", 0, {"keys": ["e", 2]}),
+        ],
+    ),
     "the first crowd is rolled back": History(
         "bottomk", "memory", False, True,
         [
@@ -210,7 +217,7 @@ REGRESSIONS: dict[str, History] = {
         ],
     ),
 }  # fmt: skip
-"""By what they do. Each once told the index from brute force."""
+"""By what they do. Each once told the index, or one with a fault put in, from brute force."""
 
 
 @with_small_limits
