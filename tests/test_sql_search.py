@@ -161,6 +161,17 @@ def test_a_join_of_ids_below_those_that_are_asked(db: apsw.Connection) -> None:
     assert db.execute("SELECT count(*) FROM neardup_join('t', 5, 9, 0, 0)").get == 0
 
 
+@pytest.mark.parametrize("crowd", [2**43, 2**62, -(2**62), -(2**63) + 1])
+def test_a_label_that_is_no_number_of_a_document_is_damage(db: apsw.Connection, crowd: int) -> None:
+    """A join counts large clusters beside fingerprints, below which labels stay."""
+    create(db, "t", MINHASH | TEXT_RULES | {"crowds": 1}, "minhash_band")
+    for text in ("a b c d e f g h i j k l", "a b c d e f g h i j k m"):
+        add(db, "t", text, signature(db, text))
+    file_keys(db, "t", "minhash_band")
+    db.execute("UPDATE t_minhash_band SET crowd = ? WHERE fingerprint_id = 1", (crowd,))
+    assert "is damaged" in refused(db, "SELECT * FROM neardup_join('t', 1, 9, 0, 0)")
+
+
 # ---- similarity --------------------------------------------------------------------------------------------------------------
 
 

@@ -156,8 +156,10 @@ int nd_bucket_ask_crowds(nd_bucket_join *join, const nd_filed *probe)
 {
     int64_t crowd = INT64_MIN;
     int status;
-    while ((status = join->reader.next_crowd(join->reader.context, probe, &crowd)) == ND_OK)
+    while ((status = join->reader.next_crowd(join->reader.context, probe, &crowd)) == ND_OK) {
+        ND_TRY(nd_bucket_check_id(join, crowd < 0 ? ~crowd : crowd));
         for (size_t i = 0; i < join->members.count && crowd != 0; i++)
             ND_TRY(ask_crowd(join, &join->items.at[join->members.at[i]], probe, crowd));
+    }
     return status == ND_DONE ? ND_OK : status;
 }
