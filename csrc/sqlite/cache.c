@@ -16,12 +16,6 @@ void nd_cache_clear(nd_settings_cache *cache)
     nd_settings_clear(&cache->settings);
 }
 
-void nd_cache_release(nd_settings_cache *cache)
-{
-    if (cache->watch != NULL)
-        sqlite3_reset(cache->watch);
-}
-
 /* Steps the watch statement, and reads what tells whether the settings still hold; SQLITE_ROW, or why there is nothing. */
 static int look(nd_settings_cache *cache, int64_t *seen)
 {

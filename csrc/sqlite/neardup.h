@@ -97,7 +97,7 @@ typedef struct nd_settings {
 const char *nd_index_name(sqlite3_value *value);
 /* Only names that pass this go into SQL. */
 int nd_index_name_check(const char *name, char **message);
-/* Reads and checks all settings of an index, its name included. */
+/* Reads and checks all settings of an index, in a transaction that the caller holds. */
 int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings *out, char **message);
 void nd_settings_clear(nd_settings *settings);
 
@@ -125,9 +125,8 @@ typedef struct nd_settings_cache {
     nd_settings settings;
 } nd_settings_cache;
 
-/* The settings of an index into cache->settings. On SQLITE_OK the read transaction stays open until nd_cache_release. */
+/* The settings of an index into cache->settings. On SQLITE_OK the read transaction stays open until `watch` is reset. */
 int nd_cache_open(nd_settings_cache *cache, sqlite3_value *index, char **message);
-void nd_cache_release(nd_settings_cache *cache);
 void nd_cache_clear(nd_settings_cache *cache);
 
 /* ---- table-valued functions (vtab.c) --------------------------------------------------------------------------- */

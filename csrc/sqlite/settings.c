@@ -286,15 +286,9 @@ static void build_rules(setting_rows *rows, int of_tokens, nd_rules **out)
 
 int nd_settings_load(sqlite3 *db, const char *index, int with_rules, nd_settings *out, char **message)
 {
-    setting_rows rows;
+    setting_rows rows = {.db = db, .index = out->index};
     memset(out, 0, sizeof *out);
-    memset(&rows, 0, sizeof rows);
-    int code = nd_index_name_check(index, message);
-    if (code != SQLITE_OK)
-        return code;
     memcpy(out->index, index, strlen(index) + 1);
-    rows.db = db;
-    rows.index = out->index;
     rows.code = nd_prepare(db, "SELECT value FROM {index}_setting WHERE name = ?1", index, &rows.statement);
     if (rows.code != SQLITE_OK)
         (void)database_error(db, rows.code, &rows.message);

@@ -31,7 +31,7 @@ static int find(sqlite3_context *context, sqlite3_value *index, int with_rules, 
     *cache = (nd_settings_cache){.db = sqlite3_context_db_handle(context), .with_rules = with_rules};
     *out = &cache->settings;
     const int code = nd_cache_open(cache, index, &message);
-    nd_cache_release(cache);
+    sqlite3_reset(cache->watch);
     if (message != NULL)
         (void)nd_fail(context, "%s", message);
     sqlite3_free(message);

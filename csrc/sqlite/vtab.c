@@ -166,7 +166,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int given, const char *plan,
         return fail_message(table, code, message);
     cursor->serial = cache->serial;
     code = spec->cursor.fill(cursor);
-    nd_cache_release(cache);
+    sqlite3_reset(cache->watch);
     return code;
 }
 
