@@ -104,7 +104,7 @@ def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
 def test_threads_that_ask_while_records_are_read(connection: bool) -> None:
     """A record that waits for another thread, which asks the index and has to wait, ends with an error after the timeout."""
     target: Any = apsw.Connection(":memory:") if connection else ":memory:"
-    with Index(target, SETS, text=WORDS, timeout=0.2) as index, ThreadPoolExecutor(1) as pool:
+    with Index(target, SETS, text=WORDS, timeout=0.1) as index, ThreadPoolExecutor(1) as pool:
         index.add("a", "one two")
 
         def given() -> Iterator[tuple[int, str]]:
@@ -119,7 +119,7 @@ def test_threads_that_ask_while_records_are_read(connection: bool) -> None:
 
 def test_no_thread_waits_longer_than_the_timeout(tmp_path: Path) -> None:
     """While a thread stays inside a transaction, others that write are told after the timeout, and store nothing."""
-    with Index(tmp_path / "index.db", MinHash(), timeout=0.1) as index:
+    with Index(tmp_path / "index.db", MinHash(), timeout=0.05) as index:
         with index.transaction():
             for call in (lambda: index.add("x", "one two three"), lambda: index.rebuild(), lambda: index.check(), index.close):
                 with ThreadPoolExecutor(1) as pool:
