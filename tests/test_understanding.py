@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from interpreter import interpreter
 
 from neardup_db import TextRules
 from neardup_db.cli import main
@@ -33,7 +33,7 @@ COMMANDS = re.findall(r"```text\n\$ neardup (.*)\n((?:.*\n)*?)```", "".join(TEXT
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("drawn")
-    subprocess.run([sys.executable, PAGES / "draw.py", folder], check=True, cwd=folder)
+    subprocess.run([*interpreter(), str(PAGES / "draw.py"), str(folder)], check=True, cwd=folder)
     return folder
 
 

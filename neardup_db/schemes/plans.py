@@ -45,6 +45,7 @@ def block_bounds(bits: int, blocks: int) -> list[int]:
     return [i * bits // blocks for i in range(blocks + 1)]
 
 
+@functools.lru_cache(maxsize=1024)
 def hamming_plan(bits: int, max_distance: int, expected: int, *, with_blocks: bool = True) -> Plan:
     """The cheapest plan that finds every code within max_distance."""
     expected = max(expected, EXPECTED_MIN)
@@ -88,6 +89,7 @@ def _entry_ns(bits: int) -> float:
     return (bits // 8 + ENTRY_ID_BYTES) * ENTRY_BYTE_NS
 
 
+@functools.lru_cache(maxsize=1024)
 def sample_distance(bits: int, threshold: float, recall: float) -> int:
     """Smallest R with P(Binomial(bits, (1 - threshold) / 2) <= R) >= recall, in exact arithmetic.
 
