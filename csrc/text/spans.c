@@ -155,13 +155,12 @@ static int process_span(nd_text *work, const nd_rules *rules, const uint8_t *tex
 /* From `at` on, the quick ways: moves *at as far as they go. */
 static int take_quickly(nd_text *work, const nd_rules *rules, const uint8_t *text, size_t size, const nd_sink *sink, size_t *at)
 {
-    int status = ND_OK;
     const size_t start = *at;
     const size_t end = nd_ascii_end(text, size - start > ND_SPAN_SIZE ? start + ND_SPAN_SIZE + 1 : size, start);
     if (end < size && end - start < ND_LONG_ASCII && !rules->spec.strip_accents && sink->mixed != NULL)
-        status = sink->mixed(work, rules, text, size, at);
-    if (status != ND_OK || *at != start)
-        return status;
+        ND_TRY(sink->mixed(work, rules, text, size, at));
+    if (*at != start)
+        return ND_OK;
     if (end == size || end - start >= ND_ASCII_RUN) {
         *at = end == size ? end : end - 1; /* the last one may take a mark, or it is the one beyond the span */
         return sink->ascii(work, rules, text + start, *at - start);

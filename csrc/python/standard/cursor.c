@@ -141,8 +141,7 @@ int nd_rows_start(nd_rows *self, nd_slot *slot, PyObject *values, int to_the_end
     self->slot = NULL;
     nd_keep(self->of->base, slot);
     nd_leave(self->of);
-    if (code > 0)
-        nd_raise_on(self->of, what);
+    nd_raise_on(self->of, what);
     return 0;
 }
 

@@ -98,7 +98,7 @@ int nd_enter(nd_handle *self);
 
 void nd_leave(nd_handle *self);
 
-/* nd_raise_failure. */
+/* nd_raise_failure for this connection. */
 void nd_raise_on(nd_handle *self, nd_failure what);
 
 /* ---- cursor.c ------------------------------------------------------------------------------------------------------------------ */
