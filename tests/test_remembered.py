@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,41 +46,39 @@ WRITES: dict[str, Callable[[Index], Any]] = {
 }
 
 
-@pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize(("way", "target"), [("the records", "memory"), ("the records", "connection"), ("progress=", "file")])
-def test_a_write_from_inside(write: str, way: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_from_inside(way: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the records' iterator, or progress=, would write is refused at once, with what to do. Where the error is passed over
     the load goes on and is whole; else it ends the load, of which nothing is stored."""
     monkeypatch.setattr(limits, "BATCH_RECORDS", 30)
-    count = 50
-    places: dict[str, Any] = {"memory": ":memory:", "connection": apsw.Connection(":memory:")}
-    with Index(places.get(target, tmp_path / "index.db"), MinHash()) as index:
-        for passes_over in (True, False):
-            refused: list[bool] = []
+    for write in WRITES:
+        places: dict[str, Any] = {"memory": ":memory:", "connection": apsw.Connection(":memory:")}
+        with Index(places.get(target, tmp_path / f"{write}.db"), MinHash()) as index:
+            write_inside(index, write, way, True)
+            write_inside(index, write, way, False)
+            assert findable(index, range(50)) == list(range(50)), write
+            assert index.check().problems == (), write
 
-            def use(_: int, passes_over: bool = passes_over, refused: list[bool] = refused) -> None:
-                refused.append(True)
-                if passes_over:
-                    with pytest.raises(NearDupError, match="inside a transaction" if write in ("compact", "backup") else REFUSED):
-                        WRITES[write](index)
-                else:
-                    WRITES[write](index)
 
-            def given(passes_over: bool = passes_over, use: Callable[[int], None] = use) -> Iterator[tuple[int, str]]:
-                for number in range(count):
-                    if number in (5, 40) and way == "the records":
-                        use(number)
-                    yield number + count * (not passes_over), story(number)
+def write_inside(index: Index, write: str, way: str, passes_over: bool) -> None:
+    """Load 50 records, with such a write in the middle."""
+    refused: list[bool] = []
+    told = "inside a transaction" if write in ("compact", "backup") else REFUSED
 
-            progress = use if way == "progress=" else None
-            if passes_over:
-                assert index.add_many(given(), progress=progress).added == count
-            else:
-                with pytest.raises(NearDupError, match="inside a transaction" if write in ("compact", "backup") else REFUSED):
-                    index.add_many(given(), progress=progress)
-            assert refused and list(index) == [*range(count)]
-        assert findable(index, range(count)) == list(range(count))
-        assert index.check().problems == ()
+    def use(_: int) -> None:
+        refused.append(True)
+        with pytest.raises(NearDupError, match=told) if passes_over else nullcontext():
+            WRITES[write](index)
+
+    def given() -> Iterator[tuple[int, str]]:
+        for number in range(50):
+            if number in (5, 40) and way == "the records":
+                use(number)
+            yield number + 50 * (not passes_over), story(number)
+
+    with nullcontext() if passes_over else pytest.raises(NearDupError, match=told):
+        assert index.add_many(given(), progress=use if way == "progress=" else None).added == 50
+    assert refused and list(index) == [*range(50)]
 
 
 def test_an_error_that_the_iterator_passes_over(tmp_path: Path) -> None:
