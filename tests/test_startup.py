@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interpreter import interpreter
 
 import neardup_db
 from neardup_db import arrays, compute
@@ -30,23 +31,23 @@ QUERY = "import neardup_db.cli.look"
 NEVER = ("asyncio", "hashlib", "importlib.resources", "numpy", "rich", "sqlite3", "tempfile")
 
 
-@pytest.mark.parametrize(
-    ("code", "late"),
-    [
-        (IMPORT, (*NEVER, "neardup_db.tuning", "click", "pathlib", "subprocess", "urllib.parse")),
-        (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
-        (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
-        (QUERY, ("asyncio", "neardup_db.cli.progress", "rich")),
-    ],
-    ids=["import", "one text", "help", "query"],
-)
-def test_starting_loads_little(code: str, late: tuple[str, ...]) -> None:
+STAGES = [
+    (IMPORT, (*NEVER, "neardup_db.tuning", "click", "pathlib", "subprocess", "urllib.parse")),
+    (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
+    (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
+    (QUERY, ("asyncio", "neardup_db.cli.progress", "rich")),
+]
+"""What is done one after another in a process, and what has not been loaded after it."""
+
+
+def test_starting_loads_little() -> None:
     """Importing the package, one text, `neardup --help` and `neardup query` each leave out what is slow to import."""
-    program = f"import sys; before = {{*sys.modules}}\n{code}\nprint('loaded', *sorted({{*sys.modules}} - before))"
+    shows = "print('loaded', *sorted({*sys.modules} - before))"
+    program = "\n".join(["import sys; before = {*sys.modules}", *(f"{code}\n{shows}" for code, _ in STAGES)])
     told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
-    loaded = told.splitlines()[-1].split()
-    assert loaded[0] == "loaded" and "neardup_db" in loaded
-    assert [name for name in loaded if name in late] == []
+    stages = [line.split() for line in told.splitlines() if line.startswith("loaded ")]
+    for loaded, (code, late) in zip(stages, STAGES, strict=True):
+        assert "neardup_db" in loaded and [name for name in loaded if name in late] == [], code
 
 
 @pytest.mark.parametrize("program", [["-c", IMPORT], ["-c", QUERY], ["-m", "neardup_db"]], ids=["import", "module", "command"])
@@ -83,7 +84,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(found == [[1, 2]] * 8)
 """
-    assert subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+    assert subprocess.run([*interpreter(), "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 def test_the_names_of_numpy_are_its_own() -> None:

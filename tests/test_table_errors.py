@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -82,7 +81,6 @@ def test_any_damaged_byte_is_an_error_or_harmless(tmp_path: Path, name: str, mor
     path = tmp_path / f"in{FORMATS[name]}"
     damaged(path, 9)
     program = """
-import sys
 from pathlib import Path
 from click.testing import CliRunner
 from neardup_db.cli import main
@@ -158,7 +156,6 @@ def test_without_pyarrow_there_is_a_remedy(tmp_path: Path) -> None:
     path = write(tmp_path / "in.parquet", stories([ONE]))
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": ONE}))
     program = """
-import sys
 sys.modules["pyarrow"] = None
 from neardup_db.cli import main
 for name in ("in.jsonl", "in.parquet"):
@@ -167,7 +164,7 @@ for name in ("in.jsonl", "in.parquet"):
     except SystemExit as ended:
         print(ended.code)
 """
-    told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, cwd=path.parent)
+    told = subprocess.run([*interpreter(), "-c", program], capture_output=True, text=True, cwd=path.parent)
     assert "pip install 'neardup-db[arrow]'" in " ".join(told.stderr.split()) and told.stdout.splitlines()[-2:] == ["0", "2"]
 
 

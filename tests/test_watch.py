@@ -39,7 +39,7 @@ COMMAND = ["-c", f"{TELLS}; {HEARS}; from neardup_db.cli import main; main()", "
 class Stream:
     """The program, with its standard input and output as pipes."""
 
-    def __init__(self, folder: Path, *arguments: object, python: Sequence[str] = (sys.executable,)) -> None:
+    def __init__(self, folder: Path, *arguments: object, python: Sequence[str]) -> None:
         environment = {**os.environ, "TMPDIR": str(folder), "SQLITE_TMPDIR": str(folder)}
         self.program = subprocess.Popen(
             [*python, *COMMAND, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -76,8 +76,8 @@ def started(tmp_path: Path) -> Iterator[Any]:
     """Starts the command; what is left of it is killed."""
     made: list[Stream] = []
 
-    def start(*arguments: object) -> Stream:
-        made.append(Stream(tmp_path, *arguments))
+    def start(*arguments: object, python: Sequence[str] = ()) -> Stream:
+        made.append(Stream(tmp_path, *arguments, python=python or interpreter()))
         return made[-1]
 
     yield start
@@ -188,7 +188,7 @@ def test_marked_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ENDING)
 def test_a_signal_ends_it_in_order(started: Any, tmp_path: Path, name: str) -> None:
     """After a signal the complete lines that have arrived go on, the summary is told, and all that was passed on is stored."""
-    stream = started("seen.db", "--window", "1h")
+    stream = started("seen.db", "--window", "1h", python=[sys.executable])
     stream.write(f"{FOX}\n")
     assert stream.line() == f"{FOX}\n"
     stream.write(b"the beginning of a line")
@@ -216,7 +216,7 @@ def test_a_signal_after_the_end_of_the_input_counts() -> None:
 
 def test_what_was_passed_on_is_stored_whatever_happens(started: Any, tmp_path: Path) -> None:
     """A program that is killed has stored every record that it passed on, and the next run goes on after it."""
-    stream = started("seen.db", "--window", "100000")
+    stream = started("seen.db", "--window", "100000", python=[sys.executable])
     passed = []
     for number in range(60):
         stream.write(f"record{number} holds word{number} and thing{number} of its own\n" * 2)
@@ -251,9 +251,12 @@ def test_a_reader_that_leaves_ends_it(started: Any, tmp_path: Path) -> None:
         assert FOX and len(index) == 2 and index.check().ok
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
+def test_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be is one sentence with the remedy, exit code 2, and no new file."""
+    Index(tmp_path / "old.db", MinHash(), window=7).close()
+    Index(tmp_path / "codes.db", BinaryCode(bits=64), window=7).close()
+    monkeypatch.chdir(tmp_path)
+    refusals: list[tuple[list[str], str]] = [
         ([], "A new index needs --window"),
         (["new.db"], "A new index needs --window"),
         (["--window", "soon"], "--window 'soon': write a time, as 24h or 7d, or a number of documents"),
@@ -262,14 +265,8 @@ def test_a_reader_that_leaves_ends_it(started: Any, tmp_path: Path) -> None:
         (["old.db", "--window", "0s"], "--window 0s: give a time of at least 0.001s, or a number of documents"),
         (["codes.db"], "the index is one of codes: watch one of texts"),
         (["old.db", "--threshold", "0.5"], "--threshold 0.5"),
-    ],
-    ids=str,
-)
-def test_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], named: str) -> None:
-    """What cannot be is one sentence with the remedy, exit code 2, and no new file."""
-    Index(tmp_path / "old.db", MinHash(), window=7).close()
-    Index(tmp_path / "codes.db", BinaryCode(bits=64), window=7).close()
-    monkeypatch.chdir(tmp_path)
-    told = CliRunner().invoke(main, ["watch", *arguments], input=FOX)
-    assert (told.stdout, told.exit_code) == ("", 2) and told.stderr.startswith("neardup: ") and told.stderr.count("\n") == 1
-    assert named in told.stderr and not (tmp_path / "new.db").exists()
+    ]
+    for arguments, named in refusals:
+        told = CliRunner().invoke(main, ["watch", *arguments], input=FOX)
+        assert (told.stdout, told.exit_code) == ("", 2) and told.stderr.startswith("neardup: ") and told.stderr.count("\n") == 1
+        assert named in told.stderr and not (tmp_path / "new.db").exists(), told.stderr
