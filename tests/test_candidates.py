@@ -77,12 +77,12 @@ def test_neighbours_of_64_bits_and_too_small_buffers() -> None:
     assert lib.nd_neighbours(0, 0, 0, out, 4, count) == lib.ND_ERROR_PARAMETER
 
 
-@pytest.mark.parametrize("bits", [1, 7, 16, 31, 32, 33, 62, 63, 64])
-def test_neighbour_counts_are_sums_of_binomials(bits: int) -> None:
+def test_neighbour_counts_are_sums_of_binomials() -> None:
     """Counts are exact up to 2 ** 63 and saturate beyond."""
-    for radius in range(bits + 3):
-        exact = sum(math.comb(bits, r) for r in range(radius + 1))
-        assert lib.nd_neighbour_count(bits, radius) == (exact if exact <= 2**63 else 2**64 - 1), radius
+    for bits in [1, 7, 16, 31, 32, 33, 62, 63, 64]:
+        for radius in range(bits + 3):
+            exact = sum(math.comb(bits, r) for r in range(radius + 1))
+            assert lib.nd_neighbour_count(bits, radius) == (exact if exact <= 2**63 else 2**64 - 1), (bits, radius)
 
 
 @pytest.mark.parametrize(("bits", "chunks"), [(12, 2), (12, 3), (14, 4), (13, 5)])

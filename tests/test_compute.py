@@ -181,27 +181,27 @@ def test_rows_of_an_array_are_not_copied():
 # ---- all pairs of codes ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 4, 8, 16, 32])
-@pytest.mark.parametrize("distance", [0, 1, 3, 6])
-def test_find_all(size, distance):
+def test_find_all():
     """Every pair within the distance once, in order, by brute force over clustered codes."""
-    draw = random.Random(size * 100 + distance)
-    centres = [draw.getrandbits(8 * size) for _ in range(4)]
-    codes = []
-    for _ in range(60):
-        code = draw.choice(centres)
-        for bit in draw.sample(range(8 * size), draw.randint(0, min(4, 8 * size))):
-            code ^= 1 << bit
-        codes.append(code)
-    expected = [[i, j] for i, j in combinations(range(60), 2) if bin(codes[i] ^ codes[j]).count("1") <= distance]
-    rows = np.frombuffer(b"".join(code.to_bytes(size, "big") for code in codes), np.uint8).reshape(60, size)
-    for blocks in (None, distance + 1, min(distance + 2, 8 * size)):
-        if blocks is None or distance < blocks <= 8 * size:
-            assert compute.find_all(rows, distance, blocks).tolist() == expected
-    if size == 8:
-        assert compute.find_all(np.array(codes, np.uint64), distance).tolist() == expected
-        assert compute.find_all(codes, distance).tolist() == expected
-    assert compute.find_all([code.to_bytes(size, "big") for code in codes], distance).tolist() == expected
+    for size in [1, 4, 8, 16, 32]:
+        for distance in [0, 1, 3, 6]:
+            draw = random.Random(size * 100 + distance)
+            centres = [draw.getrandbits(8 * size) for _ in range(4)]
+            codes = []
+            for _ in range(60):
+                code = draw.choice(centres)
+                for bit in draw.sample(range(8 * size), draw.randint(0, min(4, 8 * size))):
+                    code ^= 1 << bit
+                codes.append(code)
+            expected = [[i, j] for i, j in combinations(range(60), 2) if bin(codes[i] ^ codes[j]).count("1") <= distance]
+            rows = np.frombuffer(b"".join(code.to_bytes(size, "big") for code in codes), np.uint8).reshape(60, size)
+            for blocks in (None, distance + 1, min(distance + 2, 8 * size)):
+                if blocks is None or distance < blocks <= 8 * size:
+                    assert compute.find_all(rows, distance, blocks).tolist() == expected, (size, distance)
+            if size == 8:
+                assert compute.find_all(np.array(codes, np.uint64), distance).tolist() == expected, (size, distance)
+                assert compute.find_all(codes, distance).tolist() == expected, (size, distance)
+            assert compute.find_all([code.to_bytes(size, "big") for code in codes], distance).tolist() == expected
 
 
 def test_find_all_input():
@@ -213,21 +213,21 @@ def test_find_all_input():
 # ---- candidates --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("bits", "blocks", "distance"), [(64, 5, 3), (64, 6, 3), (8, 8, 7), (128, 7, 2), (256, 4, 0)])
-def test_block_tables_are_the_cores(bits, blocks, distance):
+def test_block_tables_are_the_cores():
     """Tables and prefixes are those that the C core files codes by; a permuted code is its blocks in their order."""
-    tables = compute.block_tables(bits, blocks, distance)
-    assert len(tables) == math.comb(blocks, distance) == lib.nd_block_table_count(blocks, distance)
-    draw = random.Random(bits)
-    for index, table in enumerate(tables):
-        order = ffi.new("uint8_t[]", blocks)
-        assert lib.nd_block_table(blocks, distance, index, order) == lib.ND_OK
-        assert table.order == tuple(order)
-        assert table.prefix_bits == lib.nd_block_prefix_bits(bits, blocks, distance, order)
-        digits = f"{draw.getrandbits(bits):0{bits}b}"
-        moved = "".join(digits[bits - (block + 1) * bits // blocks : bits - block * bits // blocks] for block in order)
-        code, expected = (int(text, 2).to_bytes(bits // 8, "big") for text in (digits, moved))
-        assert compute.permute(code, table) == expected
+    for bits, blocks, distance in [(64, 5, 3), (64, 6, 3), (8, 8, 7), (128, 7, 2), (256, 4, 0)]:
+        tables = compute.block_tables(bits, blocks, distance)
+        assert len(tables) == math.comb(blocks, distance) == lib.nd_block_table_count(blocks, distance)
+        draw = random.Random(bits)
+        for index, table in enumerate(tables):
+            order = ffi.new("uint8_t[]", blocks)
+            assert lib.nd_block_table(blocks, distance, index, order) == lib.ND_OK, (bits, blocks, distance)
+            assert table.order == tuple(order), (bits, blocks, distance)
+            assert table.prefix_bits == lib.nd_block_prefix_bits(bits, blocks, distance, order), (bits, blocks, distance)
+            digits = f"{draw.getrandbits(bits):0{bits}b}"
+            moved = "".join(digits[bits - (block + 1) * bits // blocks : bits - block * bits // blocks] for block in order)
+            code, expected = (int(text, 2).to_bytes(bits // 8, "big") for text in (digits, moved))
+            assert compute.permute(code, table) == expected, (bits, blocks, distance)
 
 
 def test_permute_kinds():
@@ -247,29 +247,29 @@ def test_permute_kinds():
     assert compute.permute(np.stack([row, row]), table).tobytes() == moved.to_bytes(8, "big") * 2
 
 
-@pytest.mark.parametrize(("bits", "chunks"), [(64, 1), (64, 4), (64, 5), (256, 16), (256, 13), (8, 8), (24, 7)])
-def test_split_chunks_are_the_cores(bits, chunks):
+def test_split_chunks_are_the_cores():
     """Chunks are those that the C core files codes by, and put together they are the code."""
-    code = random.Random(bits + chunks).getrandbits(bits)
-    data, out = code.to_bytes(bits // 8, "big"), ffi.new("uint64_t[]", chunks)
-    assert lib.nd_split_chunks(data, bits, chunks, out) == lib.ND_OK
-    assert compute.split_chunks(data, chunks) == compute.split_chunks(code, chunks, bits=bits) == list(out)
-    assert compute.split_chunks(np.frombuffer(data, np.uint8), chunks) == list(out)
-    text = format(code, f"0{bits}b")
-    assert "".join(compute.split_chunks(text, chunks)) == text
-    assert [int(chunk, 2) for chunk in compute.split_chunks(text, chunks)] == list(out)
+    for bits, chunks in [(64, 1), (64, 4), (64, 5), (256, 16), (256, 13), (8, 8), (24, 7)]:
+        code = random.Random(bits + chunks).getrandbits(bits)
+        data, out = code.to_bytes(bits // 8, "big"), ffi.new("uint64_t[]", chunks)
+        assert lib.nd_split_chunks(data, bits, chunks, out) == lib.ND_OK, (bits, chunks)
+        assert compute.split_chunks(data, chunks) == compute.split_chunks(code, chunks, bits=bits) == list(out), (bits, chunks)
+        assert compute.split_chunks(np.frombuffer(data, np.uint8), chunks) == list(out), (bits, chunks)
+        text = format(code, f"0{bits}b")
+        assert "".join(compute.split_chunks(text, chunks)) == text, (bits, chunks)
+        assert [int(chunk, 2) for chunk in compute.split_chunks(text, chunks)] == list(out), (bits, chunks)
 
 
-@pytest.mark.parametrize(("bits", "radius"), [(1, 0), (1, 1), (4, 2), (5, 5), (16, 2), (64, 1), (64, 2)])
-def test_neighbours(bits, radius):
+def test_neighbours():
     """All values within the radius, nearest first, each once, itself the first."""
-    chunk = random.Random(bits).getrandbits(bits)
-    found = compute.neighbours(chunk, bits, radius)
-    assert len(set(found)) == len(found) == sum(math.comb(bits, flips) for flips in range(radius + 1))
-    distances = [bin(chunk ^ value).count("1") for value in found]
-    assert found[0] == chunk and distances == sorted(distances) and max(distances) <= radius
-    assert all(0 <= value < 1 << bits for value in found)
-    assert compute.neighbours(format(chunk, f"0{bits}b"), bits, radius) == [format(value, f"0{bits}b") for value in found]
+    for bits, radius in [(1, 0), (1, 1), (4, 2), (5, 5), (16, 2), (64, 1), (64, 2)]:
+        chunk = random.Random(bits).getrandbits(bits)
+        found = compute.neighbours(chunk, bits, radius)
+        assert len(set(found)) == len(found) == sum(math.comb(bits, flips) for flips in range(radius + 1)), (bits, radius)
+        distances = [bin(chunk ^ value).count("1") for value in found]
+        assert found[0] == chunk and distances == sorted(distances) and max(distances) <= radius, (bits, radius)
+        assert all(0 <= value < 1 << bits for value in found), (bits, radius)
+        assert compute.neighbours(format(chunk, f"0{bits}b"), bits, radius) == [format(value, f"0{bits}b") for value in found]
 
 
 # ---- bands -------------------------------------------------------------------------------------------------------------
@@ -297,16 +297,16 @@ def test_band_buckets_are_those_of_the_band_table():
         assert stored == sorted({(i, bucket) for i, row in enumerate(buckets.tolist()) for bucket in row})
 
 
-@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95, 1.0])
-@pytest.mark.parametrize("num_perm", [1, 16, 100, 128, 1000])
-def test_pick_bands(threshold, num_perm):
+def test_pick_bands():
     """The implied threshold of the picked bands is at or below the one asked for, that of one band fewer above it."""
-    bands = compute.pick_bands(threshold, num_perm)
-    assert 1 <= bands <= num_perm
-    if bands < num_perm:
-        assert (1 / bands) ** (bands / num_perm) <= threshold + 1e-9
-    if bands > 1:
-        assert (1 / (bands - 1)) ** ((bands - 1) / num_perm) > threshold
+    for threshold in [0.1, 0.5, 0.8, 0.95, 1.0]:
+        for num_perm in [1, 16, 100, 128, 1000]:
+            bands = compute.pick_bands(threshold, num_perm)
+            assert 1 <= bands <= num_perm, (threshold, num_perm)
+            if bands < num_perm:
+                assert (1 / bands) ** (bands / num_perm) <= threshold + 1e-9, (threshold, num_perm)
+            if bands > 1:
+                assert (1 / (bands - 1)) ** ((bands - 1) / num_perm) > threshold, (threshold, num_perm)
 
 
 def test_candidate_probability():

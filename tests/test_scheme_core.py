@@ -8,7 +8,6 @@ from typing import Any
 
 import buckets
 import numpy as np
-import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,16 +163,16 @@ DAMAGED: list[tuple[Any, list[bytes]]] = [
 ]
 
 
-@pytest.mark.parametrize(("native", "values"), DAMAGED)
-def test_damaged_values_are_refused(native: Any, values: list[bytes]) -> None:
+def test_damaged_values_are_refused() -> None:
     """A value of a wrong length or order gives ND_ERROR_DAMAGED from every function that reads one."""
-    out, sim, distance = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free), ffi.new("double *"), ffi.new("int64_t *")
-    for value in values:
-        assert lib.nd_scheme_value_check(native, value, len(value)) == lib.ND_ERROR_DAMAGED
-        assert lib.nd_scheme_file_keys(native, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED
-        assert lib.nd_scheme_probe_keys(native, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED
-        assert out.count == 0
-        assert lib.nd_scheme_similarity(native, value, len(value), value, len(value), sim, distance) == lib.ND_ERROR_DAMAGED
+    for rule, values in DAMAGED:
+        out, sim, distance = ffi.gc(lib.nd_keys_new(), lib.nd_keys_free), ffi.new("double *"), ffi.new("int64_t *")
+        for value in values:
+            assert lib.nd_scheme_value_check(rule, value, len(value)) == lib.ND_ERROR_DAMAGED, value
+            assert lib.nd_scheme_file_keys(rule, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED, value
+            assert lib.nd_scheme_probe_keys(rule, 0, value, len(value), out) == lib.ND_ERROR_DAMAGED, value
+            assert out.count == 0, value
+            assert lib.nd_scheme_similarity(rule, value, len(value), value, len(value), sim, distance) == lib.ND_ERROR_DAMAGED
 
 
 # ---- keys
@@ -225,42 +224,42 @@ def test_settings_are_words_with_numbers() -> None:
     assert native.words("plans") == () and lib.nd_setting_word(b"plan", -1) == ffi.NULL
 
 
-@pytest.mark.parametrize("scheme", [nd.MinHash(), nd.MinHash(exact=True), nd.BottomK(), nd.SimHash(bits=64), nd.BinaryCode(64)])
-def test_a_sketch_is_value_hash_and_keys_of_the_single_calls(scheme: Any) -> None:
+def test_a_sketch_is_value_hash_and_keys_of_the_single_calls() -> None:
     """One call gives what an index stores of a text, or of a code, as the calls for value, hash and keys do; of an empty text
     only its tokens."""
-    if scheme.takes_text:
-        rules, text = nd.TextRules().native, "one two three four five six seven äöü"
-        value, count = native.value_maker(scheme.native, rules)(text)
-        assert value is not None
-        made = native.sketch_of_text(scheme.native, rules, text)
-        assert made.token_count == count == 8
-        assert native.sketch_of_value(scheme.native, value, 8) == made
-        assert native.sketch_of_text(scheme.native, rules, " ") == (None, 0, None, None)
-    else:
-        value = bytes(range(8))
-        made = native.sketch_of_value(scheme.native, value)
-    assert made.value == value
-    assert made.value_hash == np.uint64(xxhash.xxh3_64_intdigest(value)).astype(np.int64)
-    if scheme.native.plan != lib.ND_PLAN_BANDS:
-        assert made.keys is None
-        return
-    lows = np.frombuffer(made.keys, "<i8").tolist()
-    assert len(lows) == scheme.native.bands and lows == sorted(lows)
-    assert sorted(set(lows)) == [low for _, low, _ in keys(scheme.native, value, False)]
+    for scheme in [nd.MinHash(), nd.MinHash(exact=True), nd.BottomK(), nd.SimHash(bits=64), nd.BinaryCode(64)]:
+        if scheme.takes_text:
+            rules, text = nd.TextRules().native, "one two three four five six seven äöü"
+            value, count = native.value_maker(scheme.native, rules)(text)
+            assert value is not None, scheme
+            made = native.sketch_of_text(scheme.native, rules, text)
+            assert made.token_count == count == 8, scheme
+            assert native.sketch_of_value(scheme.native, value, 8) == made, scheme
+            assert native.sketch_of_text(scheme.native, rules, " ") == (None, 0, None, None), scheme
+        else:
+            value = bytes(range(8))
+            made = native.sketch_of_value(scheme.native, value)
+        assert made.value == value, scheme
+        assert made.value_hash == np.uint64(xxhash.xxh3_64_intdigest(value)).astype(np.int64), scheme
+        if scheme.native.plan != lib.ND_PLAN_BANDS:
+            assert made.keys is None, scheme
+            return
+        lows = np.frombuffer(made.keys, "<i8").tolist()
+        assert len(lows) == scheme.native.bands and lows == sorted(lows), scheme
+        assert sorted(set(lows)) == [low for _, low, _ in keys(scheme.native, value, False)], scheme
 
 
-@pytest.mark.parametrize("num_perm", [1, 3, 17, 129])
-@pytest.mark.parametrize("hash_count", [1, 2, 300])
-def test_bands_of_one_slot_may_be_odd_in_number(num_perm: int, hash_count: int) -> None:
+def test_bands_of_one_slot_may_be_odd_in_number() -> None:
     """As many bands as slots, an odd number: each slot has its bucket, and no byte behind the scratch memory is written."""
-    hashes = HASHES[:hash_count]
-    signature = signature_of(hashes, num_perm, 4)
-    buckets = {xxhash.xxh3_64_intdigest(signature[i * 4 : (i + 1) * 4], i) & 0xFFFFFFFF for i in range(num_perm)}
-    expected = [(0, b, b) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
-    for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_PACKED):
-        native = scheme(lib.ND_SCHEME_MINHASH, num_perm=num_perm, bands=num_perm, rows=1, slot_bits=32, evidence=evidence)
-        assert keys(native, value_of(native, hashes), False) == expected
+    for num_perm in [1, 3, 17, 129]:
+        for hash_count in [1, 2, 300]:
+            hashes = HASHES[:hash_count]
+            signature = signature_of(hashes, num_perm, 4)
+            buckets = {xxhash.xxh3_64_intdigest(signature[i * 4 : (i + 1) * 4], i) & 0xFFFFFFFF for i in range(num_perm)}
+            expected = [(0, b, b) for b in sorted(v - 2**32 if v >> 31 else v for v in buckets)]
+            for evidence in (lib.ND_EVIDENCE_NONE, lib.ND_EVIDENCE_PACKED):
+                native = scheme(lib.ND_SCHEME_MINHASH, num_perm=num_perm, bands=num_perm, rows=1, slot_bits=32, evidence=evidence)
+                assert keys(native, value_of(native, hashes), False) == expected, (num_perm, hash_count)
 
 
 def test_prefix_keys_are_the_first_hashes() -> None:

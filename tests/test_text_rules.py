@@ -154,11 +154,11 @@ def test_hash_callable():
     assert compute.shingle_hashes("a b", four).tolist() == [0x61616161, 0x62626262]
 
 
-@pytest.mark.parametrize("bad", [lambda data: b"abc", lambda data: "abcd", lambda data: b"abcd" + data])
-def test_wrong_hash_callable(bad):
+def test_wrong_hash_callable():
     """A hash callable that gives too little, no bytes or another width is a ParameterError."""
-    with pytest.raises(ParameterError, match="bytes"):
-        compute.shingle_hashes("one two", TextRules(hash=bad, shingle=1))
+    for bad in [lambda data: b"abc", lambda data: "abcd", lambda data: b"abcd" + data]:
+        with pytest.raises(ParameterError, match="bytes"):
+            compute.shingle_hashes("one two", TextRules(hash=bad, shingle=1))
 
 
 def test_wrong_tokenizer():
@@ -183,20 +183,17 @@ def test_settings_rows():
     assert json.loads(changed["text.stopwords"]) == ["z", "é"]
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
+def test_settings_round_trip():
+    """Rules come back from their settings, with nothing given."""
+    for rules in [
         TextRules(),
         TextRules.chars(nonword="keep", normalize=None),
         TextRules("NFC", "lower", "words", 5, "", "drop", "drop", ["und", "y"], None, True, "sha256", 0),
         TextRules(hash_seed=(1 << 63) - 1, case=None),
         TextRules.chars(min_tokens=1_000_000),
-    ],
-)
-def test_settings_round_trip(rules):
-    """Rules come back from their settings, with nothing given."""
-    back = TextRules.from_settings(rules.settings())
-    assert back == rules and dict(back.given) == {}
+    ]:
+        back = TextRules.from_settings(rules.settings())
+        assert back == rules and dict(back.given) == {}, rules
 
 
 def test_nameless_callable():
