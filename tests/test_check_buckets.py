@@ -134,7 +134,7 @@ def test_rows_of_buckets_that_hold_no_entries(tmp_path: Path, scheme: Any, chang
     """What cannot be read is a problem of check() and an error, with the remedy, of all that meets it; repair mends it."""
     path = tmp_path / "index.db"
     with Index(path, scheme, durability="normal") as index:
-        index.add_codes(range(220), [n * 0x9E3779B97F4A7C15 % 2**64 for n in range(220)])
+        index.add_codes(range(270), [n * 0x9E3779B97F4A7C15 % 2**64 for n in range(270)])
         before = index.connection.execute("SELECT * FROM neardup_code_bucket").fetchall()
         row = index.connection.execute("SELECT min(id) FROM neardup_code_bucket").get
     damage(path, f"UPDATE neardup_code_bucket SET entries = {change} WHERE id = {row}")
