@@ -227,15 +227,13 @@ def test_a_page_can_be_followed(page: Path, folder: Path) -> None:
         reader.leave()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_is_of_a_kind_that_is_run(page: Path) -> None:
+def test_every_block_is_of_a_kind_that_is_run() -> None:
     """Shell and what it prints, Python with prompts, and files whose names stand in the sentence before."""
-    text = page.read_text("utf-8")
-    for block in blocks(page):
+    for page, block in [(path, block) for path in PAGES for block in blocks(path)]:
         where = f"{page.name}, line {block.line}"
         assert block.title or block.language in {"sh", "python"}, where
         if block.title and block.title != TERMINAL:
-            before = "\n".join(text.splitlines()[: block.line - 2])[-300:]
+            before = "\n".join(page.read_text("utf-8").splitlines()[: block.line - 2])[-300:]
             assert f"`{block.title}`" in before, f"{where}: the sentence before does not name {block.title}"
 
 

@@ -45,34 +45,30 @@ def test_a_creation_that_was_rolled_back(connect: Callable[[Any], Any], tmp_path
         assert list(again) == ["a"]
 
 
+OWN = [
+    "TABLE neardup_document (x)", "TABLE Neardup_Match (x)", "TABLE neardup_minhash_band (x)", "TABLE neardup_setting (x)",
+    "VIEW neardup_documents AS SELECT 1", "VIEW neardup_fingerprint AS SELECT 1",
+    "INDEX neardup_document_fingerprint ON own (x)", "TEMP TABLE neardup_document (x)", "TEMP TABLE neardup_setting (x)",
+]  # fmt: skip
+
+
 @LIBRARIES
-@pytest.mark.parametrize(
-    "own",
-    [
-        "TABLE neardup_document (x)",
-        "TABLE Neardup_Match (x)",
-        "TABLE neardup_minhash_band (x)",
-        "VIEW neardup_documents AS SELECT 1",
-        "VIEW neardup_fingerprint AS SELECT 1",
-        "INDEX neardup_document_fingerprint ON own (x)",
-        "TABLE neardup_setting (x)",
-        "TEMP TABLE neardup_document (x)",
-        "TEMP TABLE neardup_setting (x)",
-    ],
-)
-def test_names_that_collide(connect: Callable[[Any], Any], own: str, tmp_path: Path) -> None:
+def test_names_that_collide(connect: Callable[[Any], Any]) -> None:
     """A table, view or index of the application's with a name of the index's is named, with what to do, and is as it was; another
     name= works."""
-    with closing(connect(tmp_path / "own.db")) as connection:
-        connection.execute("CREATE TABLE own (x)")
-        connection.execute(f"CREATE {own}")
-        before = connection.execute("SELECT * FROM sqlite_schema UNION ALL SELECT * FROM sqlite_temp_schema").fetchall()
-        with pytest.raises((ParameterError, FormatError), match=r"(?i)neardup_\w+.*give the index another name"):
-            Index(connection, SCHEME)
-        assert connection.execute("SELECT * FROM sqlite_schema UNION ALL SELECT * FROM sqlite_temp_schema").fetchall() == before
-        index = Index(connection, SCHEME, name="other")
-        index.add("a", "one two three four")
-        assert [match.key for match in index.query("one two three four")] == ["a"]
+    for own in OWN:
+        with closing(connect(":memory:")) as connection:
+            connection.execute("CREATE TABLE own (x)")
+            connection.execute(f"CREATE {own}")
+            before = connection.execute("SELECT * FROM sqlite_schema UNION ALL SELECT * FROM sqlite_temp_schema").fetchall()
+            with pytest.raises((ParameterError, FormatError), match=r"(?i)neardup_\w+.*give the index another name"):
+                Index(connection, SCHEME)
+                pytest.fail(own)
+            now = connection.execute("SELECT * FROM sqlite_schema UNION ALL SELECT * FROM sqlite_temp_schema").fetchall()
+            assert now == before, own
+            index = Index(connection, SCHEME, name="other")
+            index.add("a", "one two three four")
+            assert [match.key for match in index.query("one two three four")] == ["a"], own
 
 
 @LIBRARIES
