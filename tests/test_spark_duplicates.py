@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from neardup_db import MinHash, NearDupError, TextRules
 from neardup_db.schemes.base import values_of
 from neardup_db.spark.executors import root_cause
-from neardup_db.spark.tasks import decide
+from neardup_db.spark.tasks import decide, stars
 
 SCHEME = MinHash(threshold=0.5, bands=40, rows=1, exact=True)
 """Texts of five words meet in a band nearly always if they match."""
@@ -92,6 +92,15 @@ def test_a_component_in_pieces_is_an_error(size: int) -> None:
     rows: list[Row] = [("a", size, 1, frozenset("xy")), ("a", size, 2, frozenset("xz")), ("b", 1, 3, frozenset("uv"))]
     with pytest.raises(NearDupError, match="was split"):
         decided(rows, [])
+
+
+def test_edges_that_are_lost_are_an_error() -> None:
+    """The task that connects few edges has all that were counted, or gives nothing."""
+    edges = pa.record_batch({"larger": [2, 3, 3], "smaller": [1, 1, 2]})
+    (made,) = stars(3, iter([edges]))
+    assert made.to_pydict() == {"larger": [2, 3], "smaller": [1, 1]}
+    with pytest.raises(NearDupError, match="differ by 1 from"):
+        list(stars(4, iter([edges])))
 
 
 def test_reasons_of_python_without_its_stack() -> None:

@@ -115,10 +115,10 @@ def _answer(df: DataFrame, key: str | None, text: str, job: Job, name: str) -> D
     check_frame(df)
     texts = documents_of(df, key, text)
     spark = df.sparkSession
-    require_package(spark, text_of(lib.nd_version()))
-    tables = Tables(spark, job.work_dir)
-    days = [saved(spark, folder, job) for folder in job.earlier]
     with batches_by_bytes(spark):
+        require_package(spark, text_of(lib.nd_version()))
+        tables = Tables(spark, job.work_dir)
+        days = [saved(spark, folder, job) for folder in job.earlier]
         new, count = sketched(tables, texts, job, distinct=key is None)
         documents = all_days([*(fingerprints for fingerprints, _ in days), new])
         require_distinct(documents.select("key"))

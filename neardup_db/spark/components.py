@@ -2,18 +2,18 @@
 Vassilvitskii, "Connected Components in MapReduce and Beyond", 2014).
 
 An edge has the larger key first. Both steps preserve components and vertices. When all edges form stars, the centre of each star
-is the smallest key of its component. A round over few edges is a single task that finishes all stars, because its cost is that of
-its jobs.
+is the smallest key of its component. Few edges are a single task, because the cost of a round over them is that of its jobs.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import limits
 from ..errors import NearDupError
 from .sql import F
-from .tables import Tables
+from .tables import Tables, count_rows
 from .tasks import stars
 
 if TYPE_CHECKING:
@@ -35,19 +35,23 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
     pairs: two key columns. Raises NearDupError if most_rounds is too low, or if a round loses a vertex.
     """
     a, b = (F.col(f"`{column}`") for column in pairs.columns)
-    edges = (
-        pairs.select(F.greatest(a, b).alias(LARGER), F.least(a, b).alias(SMALLER))
-        .where(F.col(LARGER) != F.col(SMALLER))
-        .distinct()
-    )
-    edges, figures = tables.write(edges, f"{name}-0")
-    shape = shape_of(edges)
+    edges = pairs.select(F.greatest(a, b).alias(LARGER), F.least(a, b).alias(SMALLER)).where(F.col(LARGER) != F.col(SMALLER))
+    rows = count_rows(edges)
+    if rows > limits.SPARK_EDGES:
+        edges, figures = tables.write(edges.distinct(), f"{name}-0")
+        rows = figures["rows"]
+    if rows <= limits.SPARK_EDGES:
+        return tables.write(stars_of_few(edges, rows), name)[0]
+    shape, number = shape_of(edges), 0
     vertices = shape.vertices
-    for number in range(1, most_rounds + 1):
-        if not shape.loose:
-            return edges
-        nearer = stars_of_few(edges) if figures["rows"] <= limits.SPARK_EDGES else small_star(large_star(edges))
-        edges, figures = tables.write(nearer, f"{name}-{number}")
+    while shape.loose:
+        if number == most_rounds:
+            raise NearDupError(
+                f"after {number} rounds {shape.loose:,} of {vertices:,} vertices are not connected with the smallest key of "
+                "their component: give a higher max_rounds; no result was given"
+            )
+        number += 1
+        edges, _ = tables.write(small_star(large_star(edges)), f"{name}-{number}")
         shape = shape_of(edges)
         if shape.vertices != vertices:
             raise NearDupError(
@@ -55,12 +59,7 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
                 "lost or changed between two steps. Run again with work_dir= on a reliable file system; no result was given"
             )
         tables.drop(f"{name}-{number - 1}")
-    if not shape.loose:
-        return edges
-    raise NearDupError(
-        f"after {most_rounds} rounds {shape.loose:,} of {vertices:,} vertices are not connected with the smallest key of their "
-        "component: give a higher max_rounds; no result was given"
-    )
+    return edges
 
 
 def labels_of(stars: DataFrame) -> DataFrame:
@@ -83,10 +82,11 @@ def small_star(edges: DataFrame) -> DataFrame:
     return others.select(SMALLER, "centre").union(smallest).toDF(LARGER, SMALLER).distinct()
 
 
-def stars_of_few(edges: DataFrame) -> DataFrame:
-    """Each vertex with the smallest of its component, by one task that holds all edges; the smallest has no row."""
+def stars_of_few(edges: DataFrame, rows: int) -> DataFrame:
+    """Each vertex with the smallest of its component, by one task that holds all edges; the smallest has no row. rows: the number
+    of edges."""
     kind = edges.schema[LARGER].dataType.simpleString()
-    return edges.coalesce(1).mapInArrow(stars, f"{LARGER} {kind}, {SMALLER} {kind}")
+    return edges.coalesce(1).mapInArrow(partial(stars, rows), f"{LARGER} {kind}, {SMALLER} {kind}")
 
 
 def shape_of(edges: DataFrame) -> Shape:

@@ -11,8 +11,6 @@ from .sql import F, errors, protocol
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ROWS = 256  # enough rows to reach the cores of all executors
-
 
 def require_package(spark: SparkSession, version: str) -> None:
     """Raises ParameterError, with the executor's Python and the remedy, if one fails or has no or another neardup_db."""
@@ -31,8 +29,8 @@ def require_package(spark: SparkSession, version: str) -> None:
                 raise ImportError(f"{python} has neardup_db {found}, the driver {version}")
         return ""
 
-    try:  # by rows, because Arrow batches need pyarrow there
-        spark.range(_ROWS).select(F.udf(ask, "string", useArrow=False)("id")).collect()
+    try:  # by rows, because Arrow batches need pyarrow there; enough of them to reach the cores of all executors
+        spark.range(256).select(F.udf(ask, "string", useArrow=False)("id")).collect()
     except (errors.PySparkException, protocol.Py4JJavaError) as error:
         raise ParameterError(
             f"the Python of the executors cannot run ({root_cause(str(error))}). Install there: pip install "

@@ -14,8 +14,6 @@ from .sql import F, sql
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_WHOLE = -1  # the slice number of an undivided bucket
-
 
 class Preference(NamedTuple):
     """chosen: an aggregate, the key of the preferred document; order: sorts the preferred document first."""
@@ -48,28 +46,30 @@ def shared_buckets(documents: DataFrame, today: int) -> DataFrame:
     return rows.withColumn("met", F.count(F.lit(1)).over(sql.Window.partitionBy("bucket"))).where("met > 1")
 
 
-def groups(rows: DataFrame, today: int) -> DataFrame:
+def groups(rows: DataFrame, today: int, many: bool) -> DataFrame:
     """Groups of documents to compare: (bucket, slice, size, asks, known, key).
 
     A large bucket is split twice, by two hashes of key and bucket, into overlapping slices of the group size, which connect
-    similar documents without comparing all pairs of the bucket.
+    similar documents without comparing all pairs of the bucket. many: whether there is one.
     """
     asks = F.col("day") == today
-    few = (
+    found = (  # slice -1: an undivided bucket
         rows.where(F.col("met") <= limits.SPARK_GROUP)
         .groupBy("bucket")
         .agg(F.sort_array(F.collect_list(F.struct(asks.alias("asks"), F.col("key")))).alias("members"))
         .groupBy("members")
         .agg(F.min("bucket").alias("bucket"))
-        .select("bucket", F.lit(_WHOLE).alias("slice"), F.size("members").alias("size"), F.explode("members").alias("member"))
+        .select("bucket", F.lit(-1).alias("slice"), F.size("members").alias("size"), F.explode("members").alias("member"))
         .select("bucket", F.col("slice").cast("long"), F.col("size").cast("long"), "member.asks", "member.key")
     )
-    slices = F.ceil(2 * F.col("met") / limits.SPARK_GROUP)
-    cuts = [F.lit(cut) * slices + F.pmod(F.xxhash64("key", "bucket", F.lit(cut)), slices) for cut in (0, 1)]
-    many = rows.where(F.col("met") > limits.SPARK_GROUP).select(
-        "bucket", "key", asks.alias("asks"), F.explode(F.array(*cuts)).alias("slice")
-    )
-    return few.unionByName(_sized(many)).withColumn("known", F.lit(None).cast(rows.schema["key"].dataType))
+    if many:
+        slices = F.ceil(2 * F.col("met") / limits.SPARK_GROUP)
+        cuts = [F.lit(cut) * slices + F.pmod(F.xxhash64("key", "bucket", F.lit(cut)), slices) for cut in (0, 1)]
+        large = rows.where(F.col("met") > limits.SPARK_GROUP)
+        found = found.unionByName(
+            _sized(large.select("bucket", "key", asks.alias("asks"), F.explode(F.array(*cuts)).alias("slice")))
+        )
+    return found.withColumn("known", F.lit(None).cast(rows.schema["key"].dataType))
 
 
 def _sized(rows: DataFrame) -> DataFrame:

@@ -68,11 +68,12 @@ def sketched(tables: Tables, documents: DataFrame, job: Job, distinct: bool) -> 
 
 @contextmanager
 def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
-    """Limits Arrow batches by bytes, because a batch limited by rows could have gigabytes of long texts. If Spark lacks the
-    setting, the row limit is lowered."""
+    """Limits Arrow batches by bytes, because a batch of rows could have gigabytes of long texts. With plain tracebacks the first
+    check runs in the Python processes of the later steps."""
     wanted = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(limits.SPARK_BATCH_ROWS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(limits.SPARK_TEXT_BYTES),
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
     before = {name: spark.conf.get(name, None) for name in wanted}
     try:
@@ -81,10 +82,7 @@ def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+            _ = spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 def saved(spark: SparkSession, folder: str, job: Job) -> tuple[DataFrame, DataFrame]:
@@ -156,14 +154,13 @@ def matches(tables: Tables, documents: DataFrame, earlier: DataFrame, job: Job) 
         many=F.count(F.when(F.col("met") > limits.SPARK_GROUP, True)),
     )
     values = documents.select("key", "value")
-    verified, _ = tables.write(_verified(meeting.groups(rows, today), values, job.scheme), "verified")
+    verified, _ = tables.write(_verified(meeting.groups(rows, today, figures["many"] > 0), values, job.scheme), "verified")
     found = found.union(verified)
     edges = found.union(earlier).select("key_a", "key_b")
     if figures["many"]:
         stars = components(tables, edges, "between", job.max_rounds)
         many = rows.where(F.col("met") > limits.SPARK_GROUP)
-        left = meeting.rest(many, labels_of(stars), today)
-        more, _ = tables.write(_verified(left, values, job.scheme), "verified-rest")
+        more, _ = tables.write(_verified(meeting.rest(many, labels_of(stars), today), values, job.scheme), "verified-rest")
         found, edges = found.union(more), stars.union(more.select("key_a", "key_b"))
     return Matches(found, edges, led)
 
@@ -191,13 +188,10 @@ def clusters(tables: Tables, documents: DataFrame, edges: DataFrame, job: Job, e
     best = members.groupBy("label").agg(meeting.preference(job.keep).chosen.alias("representative"))
     placed = members.where(F.col("day") == job.today).join(best, "label").select("key", "label", "representative")
     placed, figures = tables.write(placed, "members")
-    similarity = _similarities(placed, documents.select("key", "value"), job.scheme)
-    marked = placed.select("key", F.col("label").alias("cluster"), "representative").join(similarity, "key", "left")
-    answer = documents.where(F.col("day") == job.today).select("key").join(marked, "key", "left")
-    answer = answer.select("key", "cluster", "representative", "similarity")
-    counted = {"clustered": F.count(F.col("cluster")), "measured": F.count(F.col("similarity"))}
-    frame, counts = tables.write(answer, "clusters", path=job.path("clusters"), **counted)
-    _require({"rows": expected, "clustered": figures["rows"], "measured": figures["rows"]}, counts)
+    measured = _measured(placed, documents.select("key", "value"), job.scheme)
+    answer = documents.where(F.col("day") == job.today).select("key").join(measured, "key", "left")
+    frame, counts = tables.write(answer, "clusters", path=job.path("clusters"), measured=F.count(F.col("similarity")))
+    _require({"rows": expected, "measured": figures["rows"]}, counts)
     return frame
 
 
@@ -207,19 +201,16 @@ def _require(expected: dict[str, int], found: dict[str, int]) -> None:
         raise NearDupError(f"{counts}: a table was lost or changed between two steps; no result was given")
 
 
-def _similarities(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
-    """(key, similarity) of each clustered document to its representative."""
-    mine = placed.select("key", "representative").join(values, "key")
+def _measured(placed: DataFrame, values: DataFrame, scheme: MinHash) -> DataFrame:
+    """(key, cluster, representative, similarity) of each clustered document."""
+    mine = placed.join(values, "key")
     theirs = placed.select("representative").distinct().join(values.toDF("representative", "other"), "representative")
-    both = mine.join(theirs, "representative").select("key", "value", "other")
+    both = mine.join(theirs, "representative").select("key", "label", "representative", "value", "other")
     kind = placed.schema["key"].dataType.simpleString()
-    return both.mapInArrow(partial(compare, scheme), f"key {kind}, similarity double")
+    return both.mapInArrow(partial(compare, scheme), f"key {kind}, cluster {kind}, representative {kind}, similarity double")
 
 
 # ---- duplicates --------------------------------------------------------------------------------------------------------------
-
-_ROWS = ["label", "size", "key", "value"]
-"""Input columns of a task, ordered by label and preference. size: the number of rows in the component."""
 
 
 def duplicates(tables: Tables, documents: DataFrame, found: Matches, job: Job) -> DataFrame:
@@ -238,7 +229,7 @@ def duplicates(tables: Tables, documents: DataFrame, found: Matches, job: Job) -
         members, "members", new=F.count(F.when(is_new, True)), compared=F.count(F.when(compared, True))
     )
     rows = members.where(compared).join(documents.select("key", "value"), "key").repartition("label")
-    rows = rows.sortWithinPartitions("label", meeting.preference(job.keep).order).select(*_ROWS)
+    rows = rows.sortWithinPartitions("label", meeting.preference(job.keep).order).select("label", "size", "key", "value")
     kind = rows.schema["key"].dataType.simpleString()
     verdicts = rows.mapInArrow(partial(decide, job.scheme), f"key {kind}, duplicate_of {kind}, similarity double")
     decided, counts = tables.write(verdicts, "decided")

@@ -10,13 +10,14 @@ import atexit
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import NearDupError, ParameterError
 from .sql import F, errors, sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -24,6 +25,17 @@ def read_parquet(spark: SparkSession, path: str, schema: StructType | None = Non
     """Read a Parquet folder. A missing or damaged file is an error. schema: None for the schema in the files."""
     reader = spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
     return (reader if schema is None else reader.schema(schema)).parquet(path)
+
+
+def count_rows(frame: DataFrame) -> int:
+    """The number of rows, by the footers of Parquet files. `DataFrame.count` adds a shuffle to it."""
+    return _observed(frame.select(), {}, lambda writer: writer.format("noop").mode("overwrite").save())["rows"]
+
+
+def _observed(frame: DataFrame, figures: dict[str, Column], write: Callable[[DataFrameWriter], None]) -> dict[str, int]:
+    observed, counts = sql.Observation(), {"rows": F.count(F.lit(1)), **figures}
+    write(frame.observe(observed, *(count.alias(name) for name, count in counts.items())).write)
+    return dict.fromkeys(counts, 0) | {name: int(value or 0) for name, value in observed.get.items()}
 
 
 class Tables:
@@ -44,23 +56,19 @@ class Tables:
         if path is None:
             path = f"{self.folder}/{name}"
             self._names.append(name)
-        observed = sql.Observation()
-        counts = [F.count(F.lit(1)).alias("rows"), *(figure.alias(name) for name, figure in figures.items())]
         try:
-            frame.observe(observed, *counts).write.mode("errorifexists").parquet(path)
+            written = _observed(frame, figures, lambda writer: writer.mode("errorifexists").parquet(path))
         except errors.AnalysisException as error:
             if error.getCondition() != "PATH_ALREADY_EXISTS":
                 raise
             raise ParameterError(f"{path} exists: give save= a new folder, or remove this one") from error
-        found = {name: int(value or 0) for name, value in observed.get.items()} or dict.fromkeys(("rows", *figures), 0)
         again = read_parquet(self.spark, path, frame.schema)
-        count, rows = again.count(), found["rows"]  # by the footers of the files
-        if count != rows:
+        if (count := count_rows(again)) != written["rows"]:
             raise NearDupError(
-                f"{rows:,} rows were written to {path}, and {count:,} are read: files were lost or changed by others. Give "
-                "work_dir= a folder on a reliable file system that nothing else writes to, and run again; no result was given"
+                f"{written['rows']:,} rows were written to {path}, {count:,} are read: files were lost or changed by others. "
+                "Give work_dir= a folder on a reliable file system that nothing else writes to; run again: no result was given"
             )
-        return again, found
+        return again, written
 
     def drop_all_but(self, name: str) -> None:
         for written in self._names:

@@ -51,11 +51,12 @@ def connect(scheme: MinHash, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def compare(scheme: MinHash, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """(key, similarity) for batches of (key, value, other), where `other` is also a value."""
+    """(key, cluster, representative, similarity) for batches of (key, label, representative, value, representative's value)."""
     for batch in batches:
-        pairs = zip(batch.column(1).to_pylist(), batch.column(2).to_pylist(), strict=True)
+        pairs = zip(batch.column(3).to_pylist(), batch.column(4).to_pylist(), strict=True)
         similarities = [1.0 if a == b else comparing.similarity(scheme.native, a, b)[0] for a, b in pairs]
-        yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(similarities, pa.float64())], names=["key", "similarity"])
+        columns = [*batch.columns[:3], pa.array(similarities, pa.float64())]
+        yield pa.RecordBatch.from_arrays(columns, names=["key", "cluster", "representative", "similarity"])
 
 
 def _whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -124,14 +125,16 @@ def _groups(table: pa.Table) -> Array:
     return groups
 
 
-def stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each vertex with the smallest of its component, for batches of edges; the smallest has no row."""
+def stars(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each vertex with the smallest of its component, for batches of edges, `rows` in all; the smallest has no row."""
     found = UnionFind()
     types: Any = ()
     for batch in batches:
-        types = batch.schema
+        types, rows = batch.schema, rows - batch.num_rows
         for larger, smaller in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             found.union(larger, smaller)
+    if rows:
+        raise NearDupError(f"the edges differ by {abs(rows):,} from their count: a table was lost or changed between two steps")
     leaves = [(key, centre) for keys in found.sets() for centre in [min(keys)] for key in keys if key != centre]
     if leaves:
         columns = zip(zip(*leaves, strict=True), types, strict=True)
@@ -139,7 +142,7 @@ def stars(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def decide(scheme: MinHash, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """(key, duplicate_of, similarity) for rows in component and preference order.
+    """(key, duplicate_of, similarity) for rows of (label, size of the component, key, value) in component and preference order.
 
     A component may continue in the next batch. Memory is bounded by the kept rows of one component, and of the other components
     that begin in the same batch.
