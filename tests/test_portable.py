@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,10 @@ METHODS = "add_signal_handler chown is_mount lchmod owner"
 def modules(words: str) -> dict[str, ast.Module]:
     """The modules of the package by name, as far as one of the words is in them."""
     texts = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
-    return {name: ast.parse(text) for name, text in texts.items() if re.search(rf"\b({words})\b", text)}
+    return {name: parsed(text) for name, text in texts.items() if re.search(rf"\b({words})\b", text)}
+
+
+parsed = cache(ast.parse)
 
 
 def asked(tree: ast.Module) -> Iterator[str]:
