@@ -38,8 +38,8 @@ def planted_codes(count: int, bits: int, distance: int, seed: int) -> Codes:
     return codes
 
 
-# 3,000 are the fewest codes that chunks of radius 1 serve in the third and fourth, chunks at all in the fifth, and with more pairs
-# in the last than a kernel has room for.
+# 3,000 are the fewest codes that chunks of radius 1 serve in the third and fourth and chunks at all in the fifth; in the
+# last they have more pairs than a kernel has room for.
 @pytest.mark.parametrize(
     ("bits", "distance", "count"),
     [(64, 3, 1500), (64, 5, 1500), (64, 9, 3000), (96, 12, 3000), (256, 31, 3000), (512, 60, 3000)],
