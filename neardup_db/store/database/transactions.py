@@ -296,7 +296,7 @@ class Transactions:
         if began and self._depth:
             raise lost_transaction()
         is_own = self._outermost is not None
-        savepoint = None if light and is_own else f"neardup_{self._number}_{self._depth}"
+        savepoint = None if began or (light and is_own) else f"neardup_{self._number}_{self._depth}"
         level = _Level(began, self._depth, savepoint, self.connection.total_changes())
         self._joined = not began and not is_own
         if self._depth == 0:

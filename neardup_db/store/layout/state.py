@@ -317,7 +317,7 @@ class Store(Statements):
     # Statements are templates that `sql` expands.
 
     def execute(self, template: str, bindings: Any = None) -> apsw.Cursor:
-        return self.db.execute(self.sql(template), bindings)
+        return self.db.execute(self._statements.get(template) or self.sql(template), bindings)
 
     def execute_many(self, template: str, bindings: Iterable[Any]) -> list[tuple[Any, ...]]:
         return self.db.execute_many(self.sql(template), bindings)

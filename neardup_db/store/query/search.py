@@ -266,8 +266,9 @@ class Search(Statements):
 
         Reads no more documents than needed, because thousands of copies may share one fingerprint.
         """
-        sql = self.store.frame("best")
-        values = first_id, before_id, except_id, now, limit
+        if not neighbours:  # the usual case
+            return []
+        sql, values = self.store.frame("best"), (first_id, before_id, except_id, now, limit)
         best: dict[int, MatchRow] = {}
         for _, tied in groupby(neighbours, attrgetter("similarity")):
             rows = [
