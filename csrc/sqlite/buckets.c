@@ -57,9 +57,8 @@ static int read_last(buckets_cursor *cursor, sqlite3_stmt *statement, const nd_f
     nd_entries entries = {0};
     int code = SQLITE_OK;
     *part = -1;
-    while (code == SQLITE_OK && *part < 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (*part < 0 && nd_has_row(statement, &code)) {
         int64_t id = sqlite3_column_int64(statement, 0);
-        code = SQLITE_OK;
         if (id == key->high)
             room->taken = 1;
         else if (id >= room->part)
@@ -128,9 +127,8 @@ static int next_part(buckets_cursor *cursor, int64_t group_id, int64_t low, int6
     int code = SQLITE_OK;
     ND_TRY(begin_parts(cursor, low, high, &statement));
     *part = high + 1;
-    while (code == SQLITE_OK && *part > high && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (*part > high && nd_has_row(statement, &code)) {
         nd_entries entries;
-        code = SQLITE_OK;
         if (sqlite3_column_int64(statement, 1) != group_id)
             continue;
         code = nd_column_entries(nd_table_of(&cursor->head), statement, 2, cursor->code_size, &entries);
@@ -179,9 +177,8 @@ static int unfile_group(buckets_cursor *cursor, const nd_filed *key)
     int code = SQLITE_OK, behind = 0;
     ND_TRY(find_part(cursor, key, key->id, &begin_part));
     ND_TRY(begin_parts(cursor, begin_part, key->high, &statement));
-    while (code == SQLITE_OK && !behind && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (!behind && nd_has_row(statement, &code)) {
         nd_entries entries = {0};
-        code = SQLITE_OK;
         if (sqlite3_column_int64(statement, 1) != key->group_id)
             continue;
         code = nd_column_entries(nd_table_of(&cursor->head), statement, 2, cursor->code_size, &entries);

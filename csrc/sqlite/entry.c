@@ -5,9 +5,6 @@
 #include "neardup_export.h"
 #include "sqlite/neardup.h"
 
-/* Hidden like everything but the entry point, so a second copy of this file in the process has its own. */
-SQLITE_EXTENSION_INIT1
-
 #define ND_SQLITE_MINIMUM 3038000
 
 static int register_all(sqlite3 *db)

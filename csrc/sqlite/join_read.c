@@ -49,16 +49,6 @@ static int stop(join_reader *reader, int code)
     return -nd_table_fail_database(reader->table, code);
 }
 
-/* Whether the statement has another row; *code stays SQLITE_OK unless it fails. */
-static int has_row(sqlite3_stmt *statement, int *code)
-{
-    if (*code == SQLITE_OK)
-        *code = sqlite3_step(statement);
-    const int found = *code == SQLITE_ROW;
-    *code = found ? SQLITE_OK : *code;
-    return found;
-}
-
 /* Resets a statement whose last step gave `code`: `status`, unless that is an error. */
 static int end(join_reader *reader, sqlite3_stmt *statement, int code, int status)
 {
@@ -125,7 +115,7 @@ static int prepare_all(join_reader *reader)
     reader->codes = nd_scheme_has_buckets(&reader->settings->scheme);
     ND_TRY(-nd_table_prepare(reader->table, index_sql, &index));
     int code = SQLITE_OK;
-    if (has_row(index, &code)) {
+    if (nd_has_row(index, &code)) {
         reader->expiring = sqlite3_column_int(index, 0);
         reader->crowds = sqlite3_column_int64(index, 1) != 0 && !reader->codes && reader->mode == ND_BUCKETS_CONNECT &&
                          !reader->question->crowds_joined;
@@ -165,7 +155,7 @@ static int read_value(void *context, int64_t id, const uint8_t **bytes, size_t *
     sqlite3_reset(statement);
     *size = 0;
     int code = sqlite3_bind_int64(statement, 1, id);
-    if (!has_row(statement, &code))
+    if (!nd_has_row(statement, &code))
         return end(reader, statement, code, ND_OK);
     *bytes = sqlite3_column_blob(statement, 0);
     *size = (size_t)sqlite3_column_bytes(statement, 0);
@@ -177,9 +167,7 @@ static int is_visible(void *context, int64_t id, int *visible)
     join_reader *reader = context;
     sqlite3_stmt *statement = reader->statements[JOIN_VISIBLE];
     int code = nd_bind_two(statement, id, reader->question->now);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    *visible = code == SQLITE_ROW;
+    *visible = nd_has_row(statement, &code);
     return end(reader, statement, code, ND_OK);
 }
 
@@ -309,7 +297,7 @@ static int read_bucket(void *context, const nd_filed *probe, nd_bucket_join *joi
         return walk_bucket(reader, probe, join);
     sqlite3_stmt *statement = reader->statements[JOIN_RANGE];
     int status = ND_OK, code = bind_probe(statement, probe, probe->high);
-    while (status == ND_OK && has_row(statement, &code))
+    while (status == ND_OK && nd_has_row(statement, &code))
         status = take_row(reader, statement, 0, join);
     return end(reader, statement, code, status);
 }
@@ -321,7 +309,7 @@ static int next_crowd(void *context, const nd_filed *probe, int64_t *crowd)
     if (reader->walking && !reader->crowded)
         return ND_DONE;
     int status = ND_DONE, code = bind_probe(statement, probe, *crowd);
-    if (has_row(statement, &code) && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+    if (nd_has_row(statement, &code) && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
         *crowd = sqlite3_column_int64(statement, 0);
         status = ND_OK;
     }
@@ -333,7 +321,7 @@ static int read_crowd(void *context, const nd_filed *probe, int64_t crowd, nd_bu
     join_reader *reader = context;
     sqlite3_stmt *statement = reader->statements[JOIN_CROWD];
     int status = ND_OK, code = bind_probe(statement, probe, crowd);
-    while (status == ND_OK && has_row(statement, &code))
+    while (status == ND_OK && nd_has_row(statement, &code))
         status = nd_bucket_join_take_member(join, sqlite3_column_int64(statement, 0));
     return end(reader, statement, code, status);
 }
@@ -347,7 +335,7 @@ static int read_values(join_reader *reader, int64_t first_id, int64_t last_id, i
     int status = ND_OK, code = nd_bind_two(statement, first_id, last_id);
     *next_id = last_id + 1;
     nd_bucket_join_begin(reader->join);
-    while (status == ND_OK && *next_id > last_id && has_row(statement, &code)) {
+    while (status == ND_OK && *next_id > last_id && nd_has_row(statement, &code)) {
         const int64_t id = sqlite3_column_int64(statement, 0);
         status = nd_column_is_intact(statement, 2)
                      ? nd_bucket_join_add(reader->join, id, sqlite3_column_int64(statement, 1), sqlite3_column_blob(statement, 2),
@@ -395,7 +383,7 @@ static int read_rows(join_reader *reader, int64_t first_id, int64_t last_id, int
 {
     sqlite3_stmt *statement = reader->statements[JOIN_ROWS];
     int code = SQLITE_OK, status = nd_bucket_join_begin_rows(reader->join, first_id, last_id);
-    while (status == ND_OK && has_row(statement, &code))
+    while (status == ND_OK && nd_has_row(statement, &code))
         status = nd_bucket_join_add_row(reader->join, sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1),
             sqlite3_column_int64(statement, 2), reader->crowds && sqlite3_column_int64(statement, 3) != 0);
     status = end(reader, statement, code, status);

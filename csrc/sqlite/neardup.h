@@ -16,7 +16,10 @@
 #include "neardup_limits.h"
 #include "neardup_try.h"
 
-#ifndef ND_SQLITE_ENTRY
+/* Hidden like everything but the entry point, so a second copy of the library in the process has its own. */
+#ifdef ND_SQLITE_ENTRY
+SQLITE_EXTENSION_INIT1
+#else
 SQLITE_EXTENSION_INIT3
 #endif
 
@@ -49,6 +52,16 @@ int nd_argument_integer(sqlite3_context *context, const char *name, sqlite3_valu
 int nd_is_interrupted(void *db);
 /* Prepares SQL in which {index} is the name of the index, as in neardup_db/sql. */
 int nd_prepare(sqlite3 *db, const char *text, const char *index, sqlite3_stmt **out);
+/* Whether the statement has another row, unless *code is an error; there is one while *code stays SQLITE_OK. */
+static inline int nd_has_row(sqlite3_stmt *statement, int *code)
+{
+    if (*code == SQLITE_OK)
+        *code = sqlite3_step(statement);
+    const int found = *code == SQLITE_ROW;
+    *code = found ? SQLITE_OK : *code;
+    return found;
+}
+
 /* Binds the first two parameters. */
 int nd_bind_two(sqlite3_stmt *statement, int64_t first, int64_t second);
 /* Whether the blob in column `value` is the one that the hash in the next column was made of. */

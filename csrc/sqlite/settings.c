@@ -73,11 +73,10 @@ static sqlite3_value *find_value(setting_rows *rows, const char *name)
     if (rows->code != SQLITE_OK)
         return NULL;
     int code = sqlite3_bind_text(rows->statement, 1, name, -1, SQLITE_STATIC);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(rows->statement);
-    if (code == SQLITE_ROW && (rows->value = sqlite3_value_dup(sqlite3_column_value(rows->statement, 0))) == NULL)
-        rows->code = SQLITE_NOMEM;
-    else if (code != SQLITE_ROW && code != SQLITE_DONE)
+    if (nd_has_row(rows->statement, &code)) {
+        rows->value = sqlite3_value_dup(sqlite3_column_value(rows->statement, 0));
+        rows->code = rows->value == NULL ? SQLITE_NOMEM : SQLITE_OK;
+    } else if (code != SQLITE_DONE)
         rows->code = database_error(rows->db, code, &rows->message);
     sqlite3_reset(rows->statement);
     return rows->value;
@@ -219,7 +218,7 @@ static void read_stopwords(setting_rows *rows, stopwords *words)
     int code = sqlite3_prepare_v2(rows->db, "SELECT value, type FROM json_each(?)", -1, &statement, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_bind_value(statement, 1, json);
-    while (code == SQLITE_OK && rows->code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (nd_has_row(statement, &code)) {
         const char *type = (const char *)sqlite3_column_text(statement, 1);
         if (type == NULL || strcmp(type, "text") != 0) {
             wrong_value(rows, "text.stopwords", json);

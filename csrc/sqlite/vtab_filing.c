@@ -47,7 +47,7 @@ int nd_filing_collect(nd_table *table, nd_filing *filing, int64_t first_id, int6
     if (*statement == NULL) /* it is kept: adding one document must not plan it anew */
         ND_TRY(nd_table_prepare(table, values_sql, statement));
     int code = nd_bind_two(*statement, first_id, last_id);
-    while (code == SQLITE_OK && (code = sqlite3_step(*statement)) == SQLITE_ROW)
+    while (nd_has_row(*statement, &code))
         code = take(table, filing, *statement);
     ND_TRY(nd_table_end(table, *statement, code));
     return nd_table_fail_status(table, nd_filing_sort(filing));

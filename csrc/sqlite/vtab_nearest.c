@@ -20,8 +20,7 @@ static int add_rows(nearest_cursor *cursor, const int64_t *group_id, size_t code
     sqlite3_stmt *rows;
     ND_TRY(nd_table_prepare(table, "SELECT group_id, entries FROM {index}_code_bucket WHERE id BETWEEN ?1 AND ?2", &rows));
     int code = nd_bind_two(rows, 0, (INT64_C(1) << (ND_BUCKET_BITS + ND_PART_BITS)) - 1);
-    while (code == SQLITE_OK && (code = sqlite3_step(rows)) == SQLITE_ROW) {
-        code = SQLITE_OK;
+    while (nd_has_row(rows, &code)) {
         if (group_id != NULL && sqlite3_column_int64(rows, 0) != *group_id)
             continue;
         code = nd_column_entries(table, rows, 1, code_size, &entries);

@@ -263,7 +263,7 @@ static int passages_fill(nd_cursor *base)
     if (code != SQLITE_OK || q.fingerprint_size == 0)
         return code;
     code = prepare(cursor, &statement);
-    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW)
+    while (nd_has_row(statement, &code))
         code = add_document(cursor, &q, own, statement);
     code = nd_table_end(table, statement, code);
     sqlite3_finalize(statement);

@@ -49,9 +49,7 @@ static int set_group(search_cursor *cursor, nd_question *q, int *found)
         return nd_table_fail(table, "a group is text, a blob or an integer, not %s", nd_type_name(group));
     ND_TRY(nd_table_prepare(table, "SELECT id FROM {index}_group WHERE name = ?", &statement));
     int code = sqlite3_bind_value(statement, 1, group);
-    if (code == SQLITE_OK)
-        code = sqlite3_step(statement);
-    *found = code == SQLITE_ROW;
+    *found = nd_has_row(statement, &code);
     q->group_id = *found ? sqlite3_column_int64(statement, 0) : 0;
     code = nd_table_end(table, statement, code);
     sqlite3_finalize(statement);
@@ -136,8 +134,7 @@ static int run_query(search_cursor *cursor, const nd_question *q)
     sqlite3_stmt *statement = NULL;
     ND_TRY(take_query(table, nd_scheme_query(&q->settings->scheme, q->containment), &statement));
     int code = bind_question(statement, q);
-    while (code == SQLITE_OK && (q->limit < 0 || cursor->value_count / COLUMNS < (uint64_t)q->limit) &&
-           (code = sqlite3_step(statement)) == SQLITE_ROW)
+    while ((q->limit < 0 || cursor->value_count / COLUMNS < (uint64_t)q->limit) && nd_has_row(statement, &code))
         code = add_row(cursor, statement);
     code = nd_table_end(table, statement, code);
     sqlite3_clear_bindings(statement); /* the question's bytes are gone soon */
@@ -154,10 +151,9 @@ static int find_allowed(nd_table *table, const nd_question *q, int *like)
     sqlite3_stmt *statement;
     int code = SQLITE_OK;
     ND_TRY(nd_table_prepare(table, "SELECT value FROM {index}_allowed", &statement));
-    while (code == SQLITE_OK && !*like && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (!*like && nd_has_row(statement, &code)) {
         const uint8_t *other = sqlite3_column_blob(statement, 0);
         const uint64_t end = (uint64_t)sqlite3_column_bytes(statement, 0);
-        code = SQLITE_OK;
         if (other == NULL ||
             nd_scheme_is_like(&q->settings->scheme, q->fingerprint, q->fingerprint_size, other, &end, 1, like) != ND_OK)
             code = nd_table_fail(table, "index \"%s\" is damaged: an allowed text has no fingerprint of the scheme",
