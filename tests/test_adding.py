@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import one_test
 from support import LATER, PAST, SETS, SOON, WORDS, keys, split
 
 from neardup_db import (
@@ -69,7 +70,7 @@ def test_keys_are_text_bytes_or_numbers(codes: Index) -> None:
         assert name in codes and codes.get(name).key == name
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("expires_at", "seconds"),
     [
         (datetime(2100, 1, 1, tzinfo=timezone.utc), 4102444800.0),
@@ -78,7 +79,6 @@ def test_keys_are_text_bytes_or_numbers(codes: Index) -> None:
         (4102444800.25, 4102444800.25),
         (None, None),
     ],
-    ids=str,
 )
 def test_an_expiry_is_an_aware_datetime_or_seconds(texts: Index, expires_at: Any, seconds: float | None) -> None:
     """All forms of one moment are the same."""
@@ -87,6 +87,7 @@ def test_an_expiry_is_an_aware_datetime_or_seconds(texts: Index, expires_at: Any
     texts.update("a", expires_at=None)
     texts.update("a", expires_at=expires_at)
     assert texts.get("a").expires_at == seconds
+    texts.delete("a")
 
 
 def test_an_expired_document_is_not_there(codes: Index) -> None:
@@ -120,8 +121,7 @@ def test_an_expired_copy_in_a_load_is_no_match(texts: Index) -> None:
     assert texts.add_many(records) == AddReport(added=2, matched=0)
 
 
-@pytest.mark.parametrize("rules", [TextRules(), TextRules(tokens=split)], ids=["built-in", "custom"])
-@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), BottomK(), SimHash()], ids=repr)
+@one_test(rules=[TextRules(), TextRules(tokens=split)], scheme=[MinHash(), MinHash(exact=True), BottomK(), SimHash()])
 def test_single_texts_are_stored_as_those_of_a_batch(scheme: Any, rules: TextRules) -> None:
     """Texts added alone, in groups, copies and an empty one, leave the fingerprints of a batch, and check() finds all rows."""
     texts = [f"the story of boat {number % 5} in the harbour" for number in range(12)] + ["", "..."]
@@ -205,7 +205,7 @@ def test_add_many_takes_any_iterable(texts: Index) -> None:
     assert len(texts) == 6
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("record", "says"),
     [
         ("ab", "give a pair"),
@@ -224,7 +224,6 @@ def test_add_many_takes_any_iterable(texts: Index) -> None:
         ({"key": "a", "text": "x", "expires_at": "soon"}, "expires_at='soon'"),
         ({"key": "a", "text": "x", "if_exists": "maybe"}, "if_exists='maybe'"),
     ],
-    ids=str,
 )
 def test_every_fault_of_a_record(texts: Index, record: Any, says: str) -> None:
     """What is wrong with a record is said with its value; on_error="skip" leaves just that record out."""
@@ -233,6 +232,7 @@ def test_every_fault_of_a_record(texts: Index, record: Any, says: str) -> None:
     assert says in str(caught.value)
     assert texts.add_many([("first", "x"), record, ("last", "y")], on_error="skip") == AddReport(added=2, skipped=1)
     assert list(texts) == ["first", "last"]
+    texts.delete_many(["first", "last"])
 
 
 @pytest.mark.parametrize("limits", ["usual", "small"])
@@ -296,8 +296,7 @@ class Name(str):
     """A text of the caller's own type."""
 
 
-@pytest.mark.parametrize("record_matches", [True, False])
-@pytest.mark.parametrize(
+@one_test(
     ("keys", "stored"),
     [
         (["a\0b", "a", "\0"], ["a\0b", "a", "\0"]),
@@ -305,6 +304,7 @@ class Name(str):
         ([Name("n"), np.str_("m"), np.bytes_(b"z")], ["n", "m", b"z"]),
         ([np.int64(5), 2**63 - 1, -(2**63)], [5, 2**63 - 1, -(2**63)]),
     ],
+    record_matches=[True, False],
 )
 def test_unusual_keys_in_a_batch(keys: list[Any], stored: list[Any], record_matches: bool) -> None:
     """Keys with NUL, empty ones, ones of derived types: a batch stores them as they are, and refuses them when they are there."""

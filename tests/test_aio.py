@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 from tasks import SCHEME, TEXTS, Gate, Hears, begun, nobody_works, run, story, threads, with_index
 
 from neardup_db import (
@@ -256,7 +257,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("more", WRONG)
+@one_test(more=WRONG)
 def test_wrong_arguments(more: dict[str, Any]) -> None:
     """Arguments that the loop's side uses are checked before anything is opened."""
     with pytest.raises(ParameterError, match=f"{next(iter(more))}="):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from by_hand import damage
+from cases import one_test
 from commands import outcome as run
 from load import run_threads
 from support import SETS, WORDS
@@ -208,7 +209,7 @@ with Index({str(path)!r}) as index:
 # ---- tokens that are not known -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("why", ["rebuilt", "repaired", "forgotten", "forgotten and begun", "another index", "restored"])
+@one_test(why=["rebuilt", "repaired", "forgotten", "forgotten and begun", "another index", "restored"])
 def test_a_history_that_is_lost_says_to_begin_again(path: Path, tmp_path: Path, why: str) -> None:
     """After what numbers clusters anew or ends the log a token is an error, and a new beginning tells everything."""
     with Index(path, SETS, text=WORDS) as index:
@@ -282,7 +283,7 @@ def test_an_index_that_nobody_follows_notes_nothing(chain: Index) -> None:
     assert not {name for name in names if "change" in name}
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("sql", "problem"),
     [
         ("INSERT INTO neardup_change VALUES (99, 77, NULL)", "noted as removed: 99"),

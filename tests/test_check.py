@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from by_hand import damage
+from cases import one_test
 
 from neardup_db import BinaryCode, BottomK, Cluster, CorruptIndexError, Index, MinHash, Passages, TextRules
 
@@ -229,7 +230,7 @@ NOT_MENDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@one_test(case=CASES)
 def test_every_damage_has_its_message(path: Path, case: str) -> None:
     """check() names the damage and its documents; repair=True mends what can be computed, and reports what it cannot."""
     sql, *says = CASES[case]
@@ -281,7 +282,7 @@ def test_a_repair_is_seen_by_others(path: Path) -> None:
         assert [one.key for one in other.query(STORIES["c"])] == ["c"]
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("scheme", "table"),
     [
         (MinHash(), "minhash_band"),
@@ -289,7 +290,6 @@ def test_a_repair_is_seen_by_others(path: Path) -> None:
         (BottomK(), "bottomk_prefix"),
         (Passages(shortest=3), "passage_hash"),
     ],
-    ids=repr,
 )
 def test_the_rows_of_every_table(tmp_path: Path, scheme: Any, table: str) -> None:
     """Missing and foreign rows are found and mended in the candidate table of every scheme."""
@@ -353,7 +353,7 @@ FLIPPED = [
 ]
 
 
-@pytest.mark.parametrize("scheme", [one[0] for one in FLIPPED], ids=[one[1] for one in FLIPPED])
+@one_test(scheme=[one[0] for one in FLIPPED])
 def test_no_bit_that_a_query_compares_flips_unnoticed(tmp_path: Path, scheme: Any) -> None:
     """A query first checks the hash of a fingerprint or of a row of codes: whichever bit has flipped, it is CorruptIndexError."""
     path = tmp_path / "index.db"

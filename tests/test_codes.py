@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cases import one_test
 from support import LATER, SOON, WORDS, keys
 
 from neardup_db import BinaryCode, BitSampling, BottomK, Index, MinHash, NearDupError, ParameterError, SimHash
@@ -88,7 +89,7 @@ def test_an_array_of_codes(index: Index, kind: str) -> None:
     assert [keys(found) for found in index.query_codes(codes, group="g")] == [[0], [1], [2]]
 
 
-@pytest.mark.parametrize("codes", [np.zeros((0, 8), np.uint8), np.zeros((0, 64), bool), np.zeros(0, np.int64), np.array([]), []])
+@one_test(codes=[np.zeros((0, 8), np.uint8), np.zeros((0, 64), bool), np.zeros(0, np.int64), np.array([]), []])
 def test_no_codes(index: Index, codes: Any) -> None:
     """No codes are no codes, of whatever type."""
     assert index.add_codes([], codes).total == 0
@@ -138,8 +139,10 @@ MORE = {
 CODES = [NUMBER, NUMBER ^ 1, NUMBER ^ 3, 5, NUMBER ^ 6]
 
 
-@pytest.mark.parametrize("names", [["metadata"], ["group"], ["expires_at"], ["metadata", "group", "expires_at"]], ids=str)
-@pytest.mark.parametrize("way", [list, iter, np.array, "array in parts", "list in parts"])
+@one_test(
+    names=[["metadata"], ["group"], ["expires_at"], ["metadata", "group", "expires_at"]],
+    way=[list, iter, np.array, "array in parts", "list in parts"],
+)
 def test_more_of_each_record(index: Index, names: list[str], way: Any) -> None:
     """`add_codes` with a list of each stores what `add_code` one by one does, whatever the codes and the lists come as."""
     more = {name: MORE[name] for name in names}
@@ -157,6 +160,7 @@ def test_more_of_each_record(index: Index, names: list[str], way: Any) -> None:
         assert documents(index) == documents(single)
         assert list(index.pairs()) == list(single.pairs()) and index.clusters() == single.clusters()
         assert index.check().ok
+    index.delete_many(range(5))
 
 
 def test_one_value_for_all(index: Index) -> None:
@@ -178,7 +182,7 @@ def test_columns_of_different_lengths(index: Index) -> None:
     assert len(index) == 0
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("arguments", "message"),
     [
         ({"group": ["g", 1.5, None]}, "record 1: group=1.5 is of type float"),
@@ -186,7 +190,6 @@ def test_columns_of_different_lengths(index: Index) -> None:
         ({"expires_at": ["tomorrow", None, None]}, "record 0: expires_at='tomorrow'"),
         ({"group": 1.5}, "record 0: group=1.5"),
     ],
-    ids=str,
 )
 def test_a_wrong_value_of_one_record(index: Index, arguments: dict[str, Any], message: str) -> None:
     """A wrong value is named with the record that has it, or leaves it out."""
@@ -195,6 +198,7 @@ def test_a_wrong_value_of_one_record(index: Index, arguments: dict[str, Any], me
             index.add_codes(range(3), codes, **arguments)
         assert len(index) == 0
     assert index.add_codes(range(3), CODES[:3], **arguments, on_error="skip").skipped == (3 if arguments == {"group": 1.5} else 1)
+    index.delete_many(range(3))
 
 
 # ---- only what is new --------------------------------------------------------------------------------------------------------

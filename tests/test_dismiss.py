@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import pytest
 from by_hand import damage
+from cases import one_test
 from click.testing import CliRunner
 from commands import outcome as run
 from interpreter import interpreter
@@ -121,7 +122,7 @@ def path(tmp_path: Path) -> Path:
 LEFT = {("a", "c"), ("b", "c"), ("b", "d"), ("c", "d")}
 
 
-@pytest.mark.parametrize("change", ["nothing", "scheme", "text", "matches", "compact", "repair"])
+@one_test(change=["nothing", "scheme", "text", "matches", "compact", "repair"])
 def test_a_word_survives_what_makes_tables_anew(path: Path, change: str) -> None:
     """Rebuilds of every kind, a compaction and a repair keep the dismissed pairs, and what follows from them."""
     with Index(path) as index:
@@ -249,7 +250,7 @@ def test_a_document_that_was_set_apart_does_not_take_an_old_number() -> None:
 # ---- damage ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("sql", "problem"),
     [
         ("INSERT INTO neardup_dismissed VALUES (99, 1, 0)", "dismissed pairs that are not two documents: 99-1"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import one_test
 from commands import told as run
 from pages import ELEMENTS, Html
 
@@ -28,7 +29,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("scheme", "table"),
     [
         (MinHash(threshold=0.5), "neardup_minhash_band"),
@@ -129,7 +130,7 @@ def test_explain_takes_texts_from_files(tmp_path: Path) -> None:
     assert code == 2 and "text_a is not the text of 'b'" in noted
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("arguments", "reason"),
     [
         ([], "Missing argument"),

@@ -10,6 +10,7 @@ from typing import Any
 import pandas
 import pyarrow
 import pytest
+from cases import one_test
 
 from neardup_db import ANY_GROUP, Index, MinHash, ParameterError
 from neardup_db.aio import AsyncIndex
@@ -65,7 +66,7 @@ def test_the_coroutine_names_fields_too() -> None:
     assert asyncio.run(main()) == [2, 2]
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("records", "names", "told"),
     [
         (ROWS, {"key": "uid", "text": "body"}, r"record 0: key='uid' is no field of the record, which has \['id', 'body',"),

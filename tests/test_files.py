@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import one_test
 from make_files import CODES, CREATED, DATA, EXPIRES, FEATURES, FILES, TEXTS
 from test_package import released
 
@@ -217,7 +218,7 @@ def fresh(name: str) -> Index:
     return Index(":memory:", **FILES[name])
 
 
-@pytest.mark.parametrize("name", CANDIDATE_TABLES)
+@one_test(name=CANDIDATE_TABLES)
 def test_tables_views_and_indexes_of_a_scheme(name: str) -> None:
     """Exactly these exist; of the candidate tables only the scheme's own."""
     with fresh(name) as index:
@@ -237,7 +238,7 @@ def test_the_schema_is_the_released_one(copied: Any, name: str) -> None:
         assert index.connection.execute(sql).fetchall() == released.connection.execute(sql).fetchall()
 
 
-@pytest.mark.parametrize("name", CANDIDATE_TABLES)
+@one_test(name=CANDIDATE_TABLES)
 def test_every_table_is_strict_and_every_column_commented(name: str) -> None:
     """STRICT everywhere, and beside every column a word on what it holds, in the file itself."""
     with fresh(name) as index:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import one_test
 from click.testing import CliRunner
 from followed import PLAIN, Followed, keys, pending, right
 from interpreter import interpreter
@@ -98,8 +99,7 @@ MIGRATIONS = {
 }
 
 
-@pytest.mark.parametrize("legacy", ["OFF", "ON"])
-@pytest.mark.parametrize("name", MIGRATIONS)
+@one_test(legacy=["OFF", "ON"], name=MIGRATIONS)
 def test_a_table_that_is_copied_and_renamed(app: Followed, name: str, legacy: str) -> None:
     """A migration never fails because of the triggers; what it and later writes changed is found by the next sync, which makes
     the triggers again and compares all rows."""
@@ -227,7 +227,7 @@ def _asked_in_transaction(index: Index) -> list[Any]:
         return [one.key for one in index.query("oak elm")]
 
 
-@pytest.mark.parametrize("name", ASKED)
+@one_test(name=ASKED)
 def test_every_question_takes_over_first(app: Followed, name: str) -> None:
     """With sync="query" each question sees what the application wrote just before, also after a migration of the table."""
     index = app.following(sync="query")

@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 from followed import PLAIN, Followed, keys, pending, right
 from load import steps
 from standard import MODULE
@@ -149,7 +150,7 @@ def _in_transaction(index: Index) -> None:
         index.add("x", "oak")
 
 
-@pytest.mark.parametrize("name", HANDS)
+@one_test(name=HANDS)
 def test_documents_are_not_changed_by_hand(app: Followed, name: str) -> None:
     """Every such call is refused with the remedy, and changes nothing."""
     index = app.following()
@@ -186,7 +187,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@one_test(name=OTHERS)
 def test_names_that_the_application_has_taken(app: Followed, name: str) -> None:
     """An object of the application with a name that following needs is refused before anything changes, and stays."""
     app.run(PLAIN)
@@ -268,8 +269,7 @@ REPLACED = {
 }
 
 
-@pytest.mark.parametrize("limit", [1, None])
-@pytest.mark.parametrize("name", REPLACED)
+@one_test(limit=[1, None], name=REPLACED)
 def test_rows_that_replace_deletes_without_a_trigger(app: Followed, name: str, limit: int | None) -> None:
     """The number of rows says that one was deleted, and the same sync compares all rows."""
     columns, before, sql = REPLACED[name]

@@ -7,6 +7,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 from followed import PLAIN, Followed, keys, pending, right
 from support import SETS, WORDS
 
@@ -29,8 +30,7 @@ KEYED = {
 }
 
 
-@pytest.mark.parametrize("end", ["", " WITHOUT ROWID", " STRICT"])
-@pytest.mark.parametrize("name", KEYED)
+@one_test(end=["", " WITHOUT ROWID", " STRICT"], name=KEYED)
 def test_forms_of_keys(app: Followed, name: str, end: str) -> None:
     """Each declared key names its row, in tables of every kind: added, changed to another key, replaced, deleted."""
     columns, key, first, second = KEYED[name]
@@ -73,7 +73,7 @@ def test_keys_that_only_an_index_tells_apart(app: Followed) -> None:
     assert right(index).replaced == 1
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("made", "how", "message"),
     [
         ("CREATE TABLE t (id, body)", {"key": "rowid"}, "rowids of 't' are not declared, so VACUUM"),
@@ -134,16 +134,13 @@ def test_tables_of_other_databases_are_refused(app: Followed) -> None:
 # ---- conditions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
+@one_test(where=[
         "1) OR (1", "1; DROP TABLE t", "1 -- \n) OR (1", "", "views >", "misspelt = 1", '"misspelt" = 1', "views = ?",
         "views = :x", "1); ATTACH 'evil.db' AS evil; SELECT (1", "$x(') ; ATTACH 'evil.db' AS evil; --')",
         "views IN (SELECT views FROM t)", "EXISTS (SELECT 1)", "views > random()", "body < datetime('now')",
         "body < CURRENT_TIMESTAMP", "mine(views)", "neardup_hamming(1, views)", "t.views = 1", "views AS x", "1 THEN 1 END",
         "views, 1", "/* views", "count(views) > 1", 5, "a\0b",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_conditions_that_are_refused(app: Followed, where: Any) -> None:
     """What is no expression, or follows from more than the row, is refused, and nothing of it ever runs."""
     app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT, views INTEGER)")
@@ -154,13 +151,10 @@ def test_conditions_that_are_refused(app: Followed, where: Any) -> None:
     assert app.run("SELECT count(*) FROM t") == [[0]] and not Path("evil.db").exists()
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
+@one_test(where=[
         "views", "views > 1 OR body LIKE '%;?:@$#%'", "(views > 1)\n-- the end", "id % 2 = 0 /* even */", "views IN (1, 2)",
         "CASE WHEN views THEN 1 END", "json_extract(body, '$.x') IS NULL", "body REGEXP 'x' IS NULL OR 1", "lower(body) = 'x;'",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_conditions_that_are_taken(app: Followed, where: str) -> None:
     """Any expression of the row's columns; rows are those that SQLite says."""
     app.run("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT, views INTEGER)")

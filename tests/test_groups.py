@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pyarrow
 import pytest
+from cases import one_test
 from commands import told as run
 
 from neardup_db import ANY_GROUP, BinaryCode, DuplicateKeyError, Index, KeyNotFoundError, MinHash
@@ -60,9 +61,7 @@ def snapshot(index: Index) -> list[Any]:
     return [index.get(key) for key in index]
 
 
-@pytest.mark.parametrize("how", ["error", "replace", "ignore"])
-@pytest.mark.parametrize("way", TEXT_WAYS)
-@pytest.mark.parametrize("store_text", [False, True])
+@one_test(how=["error", "replace", "ignore"], way=TEXT_WAYS, store_text=[False, True])
 def test_a_key_of_another_group_is_refused(way: str, how: str, store_text: bool) -> None:
     """No way to add a text changes, or silently keeps, a document of another group that has the key."""
     with Index(":memory:", MinHash(), store_text=store_text) as index:
@@ -73,9 +72,7 @@ def test_a_key_of_another_group_is_refused(way: str, how: str, store_text: bool)
         assert snapshot(index) == before and index.check().ok
 
 
-@pytest.mark.parametrize("how", ["error", "replace", "ignore"])
-@pytest.mark.parametrize("way", CODE_WAYS)
-@pytest.mark.parametrize("part", [None, "p"])
+@one_test(how=["error", "replace", "ignore"], way=CODE_WAYS, part=[None, "p"])
 def test_a_code_for_a_key_of_another_group_is_refused(way: str, how: str, part: str | None) -> None:
     """No way to add a code changes a document of another group that has the key, whether or not it has the part."""
     with Index(":memory:", CODES) as index:
@@ -86,8 +83,7 @@ def test_a_code_for_a_key_of_another_group_is_refused(way: str, how: str, part: 
         assert snapshot(index) == before and index.check().ok
 
 
-@pytest.mark.parametrize("how", ["error", "replace", "ignore"])
-@pytest.mark.parametrize("given", ["merge", "merge by path", "import"])
+@one_test(how=["error", "replace", "ignore"], given=["merge", "merge by path", "import"])
 def test_documents_of_another_index_leave_other_groups_alone(tmp_path: Path, how: Any, given: str) -> None:
     """Merged and imported documents do not take the place of documents of another group."""
     path, files = tmp_path / "other.db", tmp_path / "part.parquet"
@@ -104,8 +100,7 @@ def test_documents_of_another_index_leave_other_groups_alone(tmp_path: Path, how
         assert snapshot(index) == before
 
 
-@pytest.mark.parametrize("how", ["replace", "ignore"])
-@pytest.mark.parametrize("only_new", [False, True])
+@one_test(how=["replace", "ignore"], only_new=[False, True])
 def test_a_skipped_record_of_another_group(how: Any, only_new: bool) -> None:
     """With on_error="skip" a record whose key is in another group is left out and reported, and the others are stored."""
     told: list[Any] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from cases import one_test
 from support import FAR, LATER, SOON, keys, split
 
 from neardup_db import (
@@ -231,7 +232,7 @@ def test_a_load_of_short_texts_warns_once_and_says_what_to_do() -> None:
             index.add_many([(-n, "three short words") for n in range(1, 30)])
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("rules", "texts"),
     [
         (None, ["five words are not many"] * 19),

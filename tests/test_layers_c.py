@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from cases import one_test
 
 CSRC = Path(__file__).parent.parent / "csrc"
 
@@ -69,7 +70,7 @@ def uses() -> Iterator[tuple[Path, Path, str]]:
                 yield path, home[name], name
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@one_test(room=ROOMS)
 def test_a_file_of_the_core_includes_no_room_above_it(room: str) -> None:
     """A file of the core includes headers of its own room, of rooms below it and of the contract; none of SQLite or Python."""
     below = ROOMS[: ROOMS.index(room) + 1]

@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 from load import asked_meanwhile, in_another_thread, run_threads
 from merging import TEXTS, documents
 from support import SETS, WORDS, split
@@ -185,7 +186,7 @@ def test_two_threads_merge_into_each_other(parts: tuple[Index, Index]) -> None:
     assert a.check().ok and b.check().ok
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("scheme", "rules", "options", "message"),
     [
         (MinHash(), TextRules(shingle=5), {}, "shingle=5 instead of 3"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import one_test
 from click.testing import CliRunner
 
 from neardup_db import Index, MinHash, clock
@@ -31,17 +32,15 @@ def texts() -> Any:
 
 
 Give = Callable[[Index, Index, Any], Any]
+MOMENT = datetime(2030, 3, 17, 17, 46, 40, tzinfo=timezone.utc)
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [1_900_000_000, 1.9e9, np.int32(1_900_000_000), np.int64(1_900_000_000), np.float64(1.9e9), np.uint64(1_900_000_000),
-     datetime(2030, 3, 17, 17, 46, 40, tzinfo=timezone.utc)],
-)  # fmt: skip
+@one_test(moment=[MOMENT, *(of(1_900_000_000) for of in (int, float, np.int32, np.int64, np.float64, np.uint64))])
 def test_moments(texts: Index, moment: Any) -> None:
     """Integers and floats, numpy's too, and aware datetimes are moments."""
     texts.add("a", TEXT, expires_at=moment)
     assert texts.get("a").expires_at == 1_900_000_000
+    texts.delete("a")
 
 
 def test_the_first_and_the_last_moment(texts: Index) -> None:
@@ -63,13 +62,13 @@ TTLS: dict[str, Give] = {
 }
 
 
-@pytest.mark.parametrize("place", TTLS)
-@pytest.mark.parametrize("ttl", [3600, 3600.0, np.int64(3600), timedelta(hours=1)])
+@one_test(place=TTLS, ttl=[3600, 3600.0, np.int64(3600), timedelta(hours=1)])
 def test_ttl(texts: Index, codes: Index, place: str, ttl: Any) -> None:
     """A document with a ttl expires so many seconds, or after that timedelta, from now."""
     TTLS[place](texts, codes, ttl)
     index = texts if "a" in texts else codes
     assert index.get("a").expires_at == NOW + 3600
+    index.delete_many(list(index))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import one_test
 from commands import run
 
 from neardup_db import Index, MinHash, NearDupError, SimHash
@@ -33,7 +34,7 @@ CALLS: dict[str, Callable[[Index], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@one_test(name=CALLS)
 def test_an_error_is_short(name: str) -> None:
     """Whatever was given: our own error, which one can read, and the index goes on."""
     with Index(":memory:", MinHash()) as index:

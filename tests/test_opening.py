@@ -15,6 +15,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 
 from neardup_db import (
     BinaryCode,
@@ -62,7 +63,7 @@ def md5(data: bytes) -> bytes:
 # ---- wrong arguments ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [str, Path, os.fsencode])
+@one_test(kind=[str, Path, os.fsencode])
 def test_kinds_of_paths(path: Path, kind: Callable[[Path], Any]) -> None:
     """A path is a str, bytes or a Path."""
     with Index(kind(path), MinHash()) as index:
@@ -75,7 +76,7 @@ def test_kinds_of_paths(path: Path, kind: Callable[[Path], Any]) -> None:
 # ---- missing, empty, foreign, damaged ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("target", "options", "told"),
     [
         *(("index.db", more, "holds no index yet: give a scheme") for more in ({}, {"read_only": True}, {"attach": True})),
@@ -83,7 +84,6 @@ def test_kinds_of_paths(path: Path, kind: Callable[[Path], Any]) -> None:
         (".", {"scheme": MinHash()}, "is a folder"),
         ("missing/index.db", {"scheme": MinHash()}, "missing"),
     ],
-    ids=str,
 )
 def test_what_is_not_there_is_refused(tmp_path: Path, target: str, options: dict[str, Any], told: str) -> None:
     """Where there is no index, and none can be made, the message says what to give; no file and no folder is left."""
@@ -103,14 +103,13 @@ def test_an_empty_file_is_as_good_as_none(path: Path) -> None:
         assert len(index) == 2
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("scheme", "text"),
     [
         (SimHash(bits=128), None),
         (MinHash(), TextRules(tokens=lambda text: text.split())),
         (MinHash(), TextRules(hash=lambda data: data[:8].ljust(8))),
     ],
-    ids=["wider than the hash", "nameless tokenizer", "nameless hash"],
 )
 def test_what_cannot_be_created_leaves_nothing(path: Path, scheme: Any, text: Any) -> None:
     """Where scheme and text rules do not go together, or cannot be stored, there is no file afterwards."""
@@ -119,8 +118,10 @@ def test_what_cannot_be_created_leaves_nothing(path: Path, scheme: Any, text: An
     assert list(path.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"hello", b"\0" * 100, b"\0" * 5000, bytes(range(256)) * 40, b"SQLite format 3\0" * 300])
-@pytest.mark.parametrize("more", [{}, {"scheme": MinHash()}, {"read_only": True}, {"scheme": MinHash(), "attach": True}], ids=str)
+@one_test(
+    content=[b"hello", b"\0" * 100, b"\0" * 5000, bytes(range(256)) * 40, b"SQLite format 3\0" * 300],
+    more=[{}, {"scheme": MinHash()}, {"read_only": True}, {"scheme": MinHash(), "attach": True}],
+)
 def test_a_file_that_is_no_database(path: Path, content: bytes, more: dict[str, Any]) -> None:
     """A file of anything else is a FormatError or damaged, and is not touched."""
     path.write_bytes(content)
@@ -182,7 +183,7 @@ def test_durability_is_the_level_of_synchronous(path: Path, durability: str, lev
 # ---- the file's parameters ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("created", "asked", "words"),
     [
         ({"scheme": MinHash(threshold=0.8)}, {"scheme": MinHash(threshold=0.7)}, ["threshold=0.7", "0.8"]),
@@ -207,7 +208,6 @@ def test_durability_is_the_level_of_synchronous(path: Path, durability: str, lev
         ({"scheme": MinHash()}, {"record_matches": False}, ["record_matches=False", "True"]),
         ({"scheme": MinHash(), "window": 5}, {"window": 6}, ["window=6", "the file has 5", "set_window()"]),
     ],
-    ids=str,
 )
 def test_other_parameters_than_the_files(path: Path, created: dict[str, Any], asked: dict[str, Any], words: list[str]) -> None:
     """A parameter given that the file has otherwise is a MismatchError with its name, both values and the remedy."""
@@ -220,9 +220,8 @@ def test_other_parameters_than_the_files(path: Path, created: dict[str, Any], as
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
+@one_test(
+    asked=[
         {},
         {"scheme": MinHash()},
         {"scheme": MinHash(num_perm=64)},
@@ -231,8 +230,7 @@ def test_other_parameters_than_the_files(path: Path, created: dict[str, Any], as
         {"text": TextRules(stopwords=["of", "the"])},
         {"text": TextRules(shingle=2, strip_accents=True)},
         {"store_text": True, "record_matches": False},
-    ],
-    ids=str,
+    ]
 )
 def test_parameters_that_are_not_given_are_not_compared(path: Path, asked: dict[str, Any]) -> None:
     """Only what is written down counts; the rest comes from the file."""

@@ -7,11 +7,13 @@ import random
 import subprocess
 import threading
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 from interpreter import interpreter
 from support import CASES, Case
 
@@ -34,9 +36,8 @@ def by_apsw(index: Index, ask: Any) -> Any:
         assert seen
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_answers_are_those_of_the_sql(case: Case, options: dict[str, Any]) -> None:
+@one_test(case=CASES.values())
+def test_answers_are_those_of_the_sql(case: Case) -> None:
     """For every scheme, plan and option: the same matches in the same order, of keys of every type."""
     source = random.Random(11)
     with Index(":memory:", case.scheme, text=None if case.codes else case.rules, store_text=case.store_text) as index:
@@ -50,9 +51,9 @@ def test_answers_are_those_of_the_sql(case: Case, options: dict[str, Any]) -> No
             else:
                 asked.append(" ".join(source.choices("abcdefgh", k=6)))
                 index.add(key, asked[-1], group=group)
-        for content in asked[:15]:
-            ask = index.query_code if case.codes else index.query
-            assert ask(content, **options) == by_apsw(index, lambda ask=ask, content=content: ask(content, **options))
+        ask = index.query_code if case.codes else index.query
+        for options, content in product(OPTIONS, asked[:15]):
+            assert ask(content, **options) == by_apsw(index, partial(ask, content, **options))
         for key in (0, "k\0é1", b"\0\xff2"):
             assert index.matches(key) == by_apsw(index, lambda key=key: index.matches(key))
 

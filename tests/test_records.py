@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+from cases import one_test
 
 from neardup_db.cli.inputs.files import FileError
 from neardup_db.cli.inputs.opening import open_source
@@ -60,7 +61,7 @@ def test_records_without_an_id_are_called_by_file_and_line(tmp_path: Path) -> No
     assert [key for key, _ in read(path, integer_keys=True, on_error="skip")] == [17, 18]
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("line", "message"),
     [
         ('{"id": "b", "text": ', "not JSON"),
@@ -101,7 +102,7 @@ def test_csv_rows_of_another_width_are_errors(tmp_path: Path) -> None:
     assert [key for key, _ in read(path, on_error="skip")] == ["a", "c"]
 
 
-@pytest.mark.parametrize(
+@one_test(
     ("name", "data", "message"),
     [
         ("in.jsonl.gz", b"not packed at all", "not gzip data"),

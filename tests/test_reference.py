@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import one_test
 
 from neardup_db import SimHash, TextRules, compute
 
@@ -21,7 +22,7 @@ def exlsh(**changes):
     return TextRules(**{"normalize": "NFC", "case": "lower", "joiner": "", "short": "drop", "hash": "md5", **changes})
 
 
-@pytest.mark.parametrize("case", EXLSH["cases"], ids=lambda case: f"{case['hash']}-{case['shingle']}-{case['tokens']}")
+@one_test(case=EXLSH["cases"])
 def test_exlsh_code(case):
     """Each SimHash that ExLSH publishes, of 128, 160 or 256 bits, comes out bit for bit."""
     rules = exlsh(tokens=case["tokens"], shingle=case["shingle"], hash=case["hash"])
@@ -159,7 +160,7 @@ def test_bottom_k_at_the_threshold():
         assert compute.jaccard(a, b, threshold=0.8) == expected
 
 
-@pytest.mark.parametrize("case", CURVE["cases"], ids=lambda case: f"{case['bands']}x{case['rows']}")
+@one_test(case=CURVE["cases"])
 def test_band_curve(case):
     """P(candidate | J) at the published points."""
     assert round(compute.candidate_probability(case["J"], case["bands"], case["rows"]), 3) == case["P"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
+from cases import one_test
 from load import run_threads
 from standard import MODULE
 
@@ -135,8 +136,7 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("scheme", [MinHash(), MinHash(exact=True), SimHash(), BottomK()], ids=repr)
+@one_test(damage=DAMAGE, scheme=[MinHash(), MinHash(exact=True), SimHash(), BottomK()])
 def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(scheme: Any, damage: str) -> None:
     """check() names the damage and never fails over it; with the texts at hand repair brings everything back."""
     connection = apsw.Connection(":memory:")
@@ -158,7 +158,7 @@ def test_damaged_fingerprints_are_reported_and_made_again_from_stored_texts(sche
 SCHEMES = [MinHash(), BottomK(), SimHash()]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+@one_test(scheme=SCHEMES)
 def test_a_document_with_a_damaged_fingerprint_can_be_deleted(scheme: Any) -> None:
     """It goes from its cluster without a repair, and leaves nothing of it."""
     with Index(":memory:", scheme) as index:
@@ -173,7 +173,7 @@ def test_a_document_with_a_damaged_fingerprint_can_be_deleted(scheme: Any) -> No
         assert index.delete_many(["b", "c", "d"]) == 3 and index.stats()["candidate_rows"] == 0
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+@one_test(scheme=SCHEMES)
 def test_a_window_evicts_a_document_with_a_damaged_fingerprint(scheme: Any) -> None:
     """An add does not fail because an old document is damaged."""
     with Index(":memory:", scheme, window=2) as index:
@@ -187,7 +187,7 @@ def test_a_window_evicts_a_document_with_a_damaged_fingerprint(scheme: Any) -> N
 # ---- an application's own connection ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", [MinHash(), SimHash(), BottomK(), BinaryCode(bits=256, max_distance=20)], ids=repr)
+@one_test(scheme=[MinHash(), SimHash(), BottomK(), BinaryCode(bits=256, max_distance=20)])
 def test_enforced_foreign_keys_do_not_hinder(scheme: Any) -> None:
     """With PRAGMA foreign_keys everything works, and no table is read from end to end for a removed fingerprint."""
     connection = apsw.Connection(":memory:")
@@ -216,8 +216,7 @@ class Dictionaries(apsw.Cursor):
         return {"row": super().fetchone()}
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["a path", "a connection"])
-@pytest.mark.parametrize("setting", ["cursor_factory", "convert_jsonb", "row_trace"])
+@one_test(own=[True, False], setting=["cursor_factory", "convert_jsonb", "row_trace"])
 def test_what_an_application_sets_for_its_cursors_reaches_none_of_ours(tmp_path: Path, setting: str, own: bool) -> None:
     """With any cursor, conversion or trace: the same keys, answers and settings, and a repair that finds nothing to do."""
     values: dict[str, Any] = {

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from cases import one_test
 from support import FAR, LATER, PAST, SOON
 
 from neardup_db import BinaryCode, Index
@@ -161,7 +162,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize(("sql", "expected"), PLANS.items())
+@one_test(("sql", "expected"), PLANS.items())
 def test_views_look_up_and_stream(codes: Index, sql: str, expected: list[str]) -> None:
     """A condition on a key or a cluster is looked up, what has a limit streams, and clusters are counted from an index alone."""
     steps = [row[3] for row in rows(codes, "EXPLAIN QUERY PLAN " + sql)]

@@ -10,6 +10,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from cases import one_test
 
 from neardup_db import AddReport, CheckReport, Cluster, Document, Index, Match, MinHash, Pair, ParameterError, Stats
 from neardup_db.tables import columns
@@ -32,8 +33,7 @@ def rows_of(library: str, table: dict[str, Any]) -> list[dict[str, Any]]:
     return polars.DataFrame(table).to_dicts() if library == "polars" else pyarrow.table(table).to_pylist()
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-@pytest.mark.parametrize(
+@one_test(
     ("results", "expected"),
     [
         (MATCHES, [{"key": "a", "similarity": 1.0, "distance": None}, {"key": "b", "similarity": 0.9375, "distance": None}]),
@@ -46,13 +46,14 @@ def rows_of(library: str, table: dict[str, Any]) -> list[dict[str, Any]]:
             + [{"cluster": 1, "size": 2, "representative": "x", "key": key} for key in "xy"],
         ),
     ],
+    library=["pandas", "polars", "pyarrow"],
 )
 def test_libraries_take_columns(library: str, results: list[Any], expected: list[dict[str, Any]]) -> None:
     """Every value arrives, in order, under the name of its attribute."""
     assert rows_of(library, columns(iter(results))) == expected
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@one_test(library=["pandas", "polars", "pyarrow"])
 def test_libraries_take_documents(library: str) -> None:
     """Times are times, what is missing is missing, metadata is JSON; a document that is not there is left out."""
     first, second = rows_of(library, columns([DOCUMENT, None, CODE]))
@@ -76,7 +77,7 @@ def test_columns_have_types_that_need_no_guess() -> None:
     assert list(columns([], Cluster)) == ["cluster", "size", "representative", "key"] and list(columns([], Document))[0] == "key"
 
 
-@pytest.mark.parametrize("results", [[1], [MATCHES[0], PAIRS[0]], [AddReport()], [{"key": 1}], [MATCHES, 3]])
+@one_test(results=[[1], [MATCHES[0], PAIRS[0]], [AddReport()], [{"key": 1}], [MATCHES, 3]])
 def test_other_things_are_refused(results: list[Any]) -> None:
     """With the kinds that are taken."""
     with pytest.raises(ParameterError, match="results of one kind"):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
+from cases import one_test
 from support import SETS, WORDS
 from wrong_compute import COMPUTE_CALLS, SIGNATURES
 from wrong_values import (
@@ -375,32 +376,26 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, I
         yield {"texts": texts, "codes": codes, "passages": passages}, values
 
 
-def test_a_wrong_argument_is_named_with_the_remedy(made: Any) -> None:
+@one_test(("call", "argument"), [(call, argument) for call in PUBLIC for argument in arguments_of(call)])
+def test_a_wrong_argument_is_named_with_the_remedy(made: Any, call: str, argument: str) -> None:
     """Every wrong value is refused by the name of the argument, with the value and what to give, before anything is written."""
+    rows = CALLS.get(call, {}).get(argument, ARGUMENTS.get(argument))
+    assert rows is not None, f"{call}({argument}=): add wrong values to CALLS, or to ARGUMENTS"
     indexes, values = made
-    faults = []
-    for call in PUBLIC:
-        index = indexes["codes" if "code" in call else "passages" if "passages" in call else "texts"]
-        of_index = [index] if call in METHODS or call == "__contains__" else []
-        for argument in arguments_of(call):
-            rows = CALLS.get(call, {}).get(argument, ARGUMENTS.get(argument))
-            if rows is None:
-                faults.append(f"{call}({argument}=): add wrong values to CALLS, or to ARGUMENTS")
-            needed = needed_by(call, values)
-            if argument == "changes":
-                del needed["metadata"]
-            for row in rows or ():
-                given = needed | row.more | ({} if row.value is LEFT_OUT else {argument: row.value})
-                try:
-                    PUBLIC[call](*of_index, **given)
-                except Exception as error:
-                    if not (isinstance(error, ParameterError) and re.search(told(argument, row), str(error), re.DOTALL)):
-                        faults.append(f"{call}({argument}={row.value!r}): {error!r}")
-                else:
-                    faults.append(f"{call}({argument}={row.value!r}) is taken")
-        if list(index) != ["k", "other"] or not index.check().ok:
-            faults.append(f"{call} has changed the index")
-    assert faults == [], "\n".join(faults)
+    index = indexes["codes" if "code" in call else "passages" if "passages" in call else "texts"]
+    of_index = [index] if call in METHODS or call == "__contains__" else []
+    needed = needed_by(call, values)
+    if argument == "changes":
+        del needed["metadata"]
+    for row in rows:
+        given = needed | row.more | ({} if row.value is LEFT_OUT else {argument: row.value})
+        try:
+            PUBLIC[call](*of_index, **given)
+        except ParameterError as error:
+            assert re.search(told(argument, row), str(error), re.DOTALL), f"{call}({argument}={row.value!r}): {error}"
+        else:
+            pytest.fail(f"{call}({argument}={row.value!r}) is taken")
+    assert list(index) == ["k", "other"] and index.check().ok
 
 
 def test_rows_are_of_arguments_that_there_are() -> None:
@@ -422,30 +417,22 @@ NEEDS_TEXT = [
 ]
 
 
-UNSERVED: list[tuple[str, Any, str]] = [
-    *((call, scheme, "takes texts, not codes") for call in takes("code", "codes") for scheme in (MinHash(), BottomK())),
-    *((call, BinaryCode(64, 3), "add_code and query_code") for call in NEEDS_TEXT),
-    *((call, MinHash(), r"make an index with Passages\(\)") for call in ("passages", "passages_of", "common_passages")),
-    *((call, scheme, "measure='containment'.*containment") for call in takes("measure")
-      for scheme in (MinHash(), BottomK(), SimHash(), BitSampling())),
-    ("nearest", MinHash(), r"MinHash\(exact=True\) or BottomK\(\)"),
-]  # fmt: skip
-
-
-def test_a_scheme_that_cannot_serve_a_call_is_named() -> None:
+@one_test(
+    ("call", "scheme", "says"),
+    [
+        *((call, scheme, "takes texts, not codes") for call in takes("code", "codes") for scheme in (MinHash(), BottomK())),
+        *((call, BinaryCode(64, 3), "add_code and query_code") for call in NEEDS_TEXT),
+        *((call, MinHash(), r"make an index with Passages\(\)") for call in ("passages", "passages_of", "common_passages")),
+        *((call, scheme, "measure='containment'.*containment") for call in takes("measure")
+          for scheme in (MinHash(), BottomK(), SimHash(), BitSampling())),
+        ("nearest", MinHash(), r"MinHash\(exact=True\) or BottomK\(\)"),
+    ],
+)  # fmt: skip
+def test_a_scheme_that_cannot_serve_a_call_is_named(call: str, scheme: Any, says: str) -> None:
     """Codes for an index of texts, texts for one of codes, passages and containment for others: the error says what can."""
-    faults = []
-    for call, scheme, says in UNSERVED:
-        with Index(":memory:", scheme) as index:
-            index.add_code("k", 0) if scheme.name == "binarycode" else index.add("k", "some words and some more")
-            measure = {"measure": "containment"} if "containment" in says else {}
-            try:
-                getattr(index, call)(**needed_by(call, VALID), **measure)
-            except ParameterError as error:
-                if re.search(says, str(error)) is None:
-                    faults.append(f"{call} of {scheme!r}: {error}")
-            else:
-                faults.append(f"{call} of {scheme!r} is taken")
-            if list(index) != ["k"]:
-                faults.append(f"{call} of {scheme!r} has changed the index")
-    assert faults == []
+    with Index(":memory:", scheme) as index:
+        index.add_code("k", 0) if scheme.name == "binarycode" else index.add("k", "some words and some more")
+        measure = {"measure": "containment"} if "containment" in says else {}
+        with pytest.raises(ParameterError, match=says):
+            getattr(index, call)(**needed_by(call, VALID), **measure)
+        assert list(index) == ["k"]
