@@ -47,14 +47,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.stem: path for path in folder.iterdir()}
 
 
-@pytest.fixture(scope="module")
-def faults() -> Iterator[list[str]]:
-    """What has failed, counted in the end (`pytest -n 0 -s` shows it)."""
-    injected: list[str] = []
-    yield injected
-    print(f"\n{len(injected)} operations with a failing disk, {injected.count('unknown')} of unknown outcome")
-
-
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDisk]:
     """A disk that can fail; `add_many` makes small batches, writes them in the background, and takes them for large ones."""
@@ -121,7 +113,7 @@ MODES = [(errors, *mode) for mode in ((False, False), (True, False), (False, Tru
 
 @pytest.mark.parametrize("write", WRITES, ids=[write.name for write in WRITES])
 def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
-    write: Write, files: dict[str, Path], tmp_path: Path, more_rounds: bool, long_run: bool, disk: FailingDisk, faults: list[str]
+    write: Write, files: dict[str, Path], tmp_path: Path, more_rounds: bool, long_run: bool, disk: FailingDisk
 ) -> None:
     """After any failing call to the disk the file is as before the operation, for others and after a crash too, and the same
     object does it when asked again; or the object says that the outcome is not known, and then it is all or nothing. With a
@@ -135,14 +127,14 @@ def test_an_operation_that_fails_has_done_nothing_or_says_that_it_is_not_known(
         numbers = chosen([call for call in calls if call in errors], mode + number // 3, more_rounds, long_run)
         assert numbers
         for n in numbers:
-            faults.append(fail_once(write, n, errors, lasting, small, copy_files(path, tmp_path / str(n)), states, disk))
+            fail_once(write, n, errors, lasting, small, copy_files(path, tmp_path / str(n)), states, disk)
             shutil.rmtree(tmp_path / str(n))
 
 
 def fail_once(
     write: Write, n: int, errors: Any, lasting: bool, small: bool, path: Path, states: list[State], disk: FailingDisk
-) -> str:
-    """One operation, its n-th call failing. Says what came of it."""
+) -> None:
+    """One operation, its n-th call failing."""
     before, after = states[0], states[-1]
     between = [list(keys) for keys in write.steps]
     raised = None
@@ -163,7 +155,7 @@ def fail_once(
         assert crashed in (before, after) or crashed[0] in between
         index.close()
         assert contents_of(path) in (before, after) or contents_of(path)[0] in between
-        return "unknown"
+        return
     else:
         assert (
             isinstance(raised, DiskFullError) and re.search(r"\.db.*disk is full.*make room", str(raised))
@@ -175,7 +167,6 @@ def fail_once(
         assert contents(index) == after
     index.close()
     assert contents_of(path) == after
-    return "done" if raised is None else "taken back"
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
