@@ -113,7 +113,6 @@ def test_eight_processes_and_eight_threads(tmp_path: Path, more_rounds: bool, lo
     assert sorted(number for account in accounts for number in account["admitted"]) == list(range(rounds))
     assert index.check().problems == ()
     index.close()
-    print("operations:", sum(account["operations"] for account in accounts))
 
 
 @pytest.mark.posix("forks")
@@ -145,7 +144,6 @@ def test_readers_see_whole_states(tmp_path: Path, more_rounds: bool, long_run: b
     run_threads(read, write)
     assert index.check().problems == () and len(set(seen)) > 1
     index.close()
-    print("states:", len(seen))
 
 
 def test_threads_see_both_or_none(tmp_path: Path) -> None:

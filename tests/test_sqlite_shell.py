@@ -49,7 +49,6 @@ Question = tuple[str, "float | None", "int | None", "str | None", "str | None"] 
 
 @cache
 def texts() -> dict[str, str]:
-    """33 chapters in five translations."""
     return {key: text for key, text in documents() if key.endswith(("(ASV)", "(KJVPCE)", "(RWebster)", "(UKJV)", "(Webster)"))}
 
 
