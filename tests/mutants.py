@@ -6,7 +6,8 @@ condition negated, a call left out, `and` for `or`, in C also minus for plus. Ha
 
 Of all faults those are tried whose hashes, with the seed, are the smallest. A hash depends on the line and the name of its file
 only, so two versions of the sources (`--source` names another checkout) share most of their faults. Only the tests of the
-fault's room are run. A fault that gets away needs a test, or changes no answer. 60 faults take about an hour on two processors.
+fault's room are run, with `--more` too if none fails. A fault that gets away needs a test, or changes no answer. 60 faults take
+about an hour on two processors.
 """
 
 from __future__ import annotations
@@ -210,13 +211,14 @@ class Bench:
         """The first test that fails, or what else went wrong."""
         if "c" in tests and self.run("meson", "test", "-t", "10", "-C", self.build)[0] != 0:
             return "tests/c"
-        return self.pytest([path for name in tests if (self.source / (path := f"tests/test_{name}.py")).exists()])
+        paths = [path for name in tests if (self.source / (path := f"tests/test_{name}.py")).exists()]
+        return self.pytest(paths) or self.pytest(paths, "--more", "-m", "rounds")
 
-    def pytest(self, paths: list[str]) -> str | None:
+    def pytest(self, paths: list[str], *more: str) -> str | None:
         """The first test of these that fails, but for those that fail here without a fault."""
         limited = ["prlimit", f"--data={8 << 30}", f"--fsize={4 << 30}"]  # a fault may ask for all, or fill the disk
         options = ["-xq", "-n", "0", "-p", "no:cacheprovider", "--no-header", *(f"--deselect={name}" for name in self.unsound)]
-        code, told = self.run(*limited, self.python, self.folder / "start.py", *options, *paths)
+        code, told = self.run(*limited, self.python, self.folder / "start.py", *options, *more, *paths)
         found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", told, re.MULTILINE)
         return found[1] if found else None if code in (0, 5) else told.strip()[-200:] or "a test that ends pytest"
 
@@ -243,7 +245,7 @@ class Bench:
             compiled = self.put(fault.path, "\n".join(lines))
             found = self.failed(ROOMS[room].split()) if compiled else ""
             self.put(fault.path, whole)
-            if not found or "::" not in found or self.pytest([found]) is None:
+            if not found or "::" not in found or self.pytest([found], "--more") is None:
                 return found
             self.unsound.append(found)
 
