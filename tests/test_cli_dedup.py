@@ -6,6 +6,7 @@ import csv
 import errno
 import functools
 import gzip
+import itertools
 import json
 import os
 import stat
@@ -29,15 +30,18 @@ from neardup_db.system import IS_WINDOWS
 # ---- dedup -----------------------------------------------------------------------------------------------------------------
 
 
+TEXTS = dict(itertools.islice(documents(), 180))
+"""Chapters in several translations each."""
+
+
 def sample(path: Path) -> Path:
-    return lines(path, [{"id": key, "text": text} for key, text in documents()])
+    return lines(path, [{"id": key, "text": text} for key, text in TEXTS.items()])
 
 
 @functools.cache
 def exact_pairs() -> dict[tuple[str, str], float]:
     """The Jaccard similarity of all documents of the sample that share a shingle, by sets of shingles in plain Python."""
-    keys, texts = zip(*documents(), strict=True)
-    sets = [frozenset(shingles(text)) for text in texts]
+    keys, sets = list(TEXTS), [frozenset(shingles(text)) for text in TEXTS.values()]
     return {(keys[a], keys[b]): n / (len(sets[a]) + len(sets[b]) - n) for (a, b), n in shared(sets).items()}
 
 
@@ -54,9 +58,9 @@ def exact_clusters(threshold: float) -> tuple[dict[tuple[str, str], float], list
 def test_dedup_equals_an_exact_script_on_real_text(tmp_path: Path, keep: str, threshold: float, connected: bool) -> None:
     """Pairs, clusters and the records kept are those of comparing every document with every other."""
     pairs, clusters = exact_clusters(threshold)
-    texts = dict(documents())
-    order = list(texts)
-    best = {"first": order.index, "longest": lambda key: (-len(texts[key]), order.index(key))}[keep]
+    assert len(clusters) > 10
+    order = list(TEXTS)
+    best = {"first": order.index, "longest": lambda key: (-len(TEXTS[key]), order.index(key))}[keep]
     kept_of = {key: min(cluster, key=best) for cluster in clusters for key in cluster}
     if not connected:
         names = sorted(order, key=best)
