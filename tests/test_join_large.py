@@ -67,15 +67,20 @@ def test_near_copies_of_one_code(tiers: Tiers, bits: int) -> None:
         assert np.array_equal(compute.find_all(codes, 3), expected), tier
 
 
-def similar_pairs(sets: Sets, threshold: float) -> list[tuple[int, int, float]]:
-    """Pairs at or above the threshold, from the matrix of overlaps by shared values."""
+def similarities_of(sets: Sets) -> npt.NDArray[np.float64]:
+    """Of all pairs, from the matrix of overlaps by shared values."""
     values, places = np.unique(np.concatenate(sets), return_inverse=True)
     member = np.zeros((len(sets), len(values)), np.float32)
     member[np.repeat(np.arange(len(sets)), [len(one) for one in sets]), places] = 1
     common = (member @ member.T).astype(np.float64)
     sizes = np.array([len(one) for one in sets], np.float64)
-    alike = common / np.maximum(sizes[:, None] + sizes[None, :] - common, 1)
-    first, second = divmod(np.flatnonzero(alike >= threshold), len(sets))
+    alike: npt.NDArray[np.float64] = common / np.maximum(sizes[:, None] + sizes[None, :] - common, 1)
+    return alike
+
+
+def similar_pairs(alike: npt.NDArray[np.float64], threshold: float) -> list[tuple[int, int, float]]:
+    """Pairs at or above the threshold."""
+    first, second = divmod(np.flatnonzero(alike >= threshold), len(alike))
     return [(i, j, float(alike[i, j])) for i, j in zip(first.tolist(), second.tolist(), strict=True) if i < j]
 
 
@@ -112,8 +117,9 @@ def clustered_sets(count: int, shortest: int, longest: int, universe: int, seed:
 def test_sets_by_bitmaps_and_by_lists(tiers: Tiers, count: int, shortest: int, longest: int, universe: int) -> None:
     """Whichever way is taken, the pairs and their similarities are those of the matrix of overlaps."""
     sets = clustered_sets(count, shortest, longest, universe, count + longest)
+    alike = similarities_of(sets)
     for threshold in (0.3, 0.8):
-        expected = similar_pairs(sets, threshold)
+        expected = similar_pairs(alike, threshold)
         assert expected
         for tier in tiers():
             assert found(sets, threshold) == expected, (threshold, tier)
@@ -128,7 +134,7 @@ def test_short_sets_of_unequal_lengths(tiers: Tiers, threshold: float) -> None:
         [np.unique(rng.integers(0, most, rng.integers(1, 10)).astype(np.uint64)) for _ in range(120)] for most in (6, 12, 30)
     ]
     for sets in cases:
-        expected = similar_pairs(sets, threshold)
+        expected = similar_pairs(similarities_of(sets), threshold)
         assert expected
         for tier in tiers():
             assert found([first, rest[:3], rest], 0.7) == [(1, 2, 0.75)], tier
@@ -141,7 +147,7 @@ def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
     for step in (1, 1 << 40, inverse, inverse << 30):
         base = [i * step % 2**64 for i in range(1, 301)]
         sets = [np.unique(np.array(base[start : start + 100], np.uint64)) for start in range(0, 200, 7)]
-        expected = similar_pairs(sets, 0.5)
+        expected = similar_pairs(similarities_of(sets), 0.5)
         assert len(expected) > 20
         assert found(sets, 0.5) == expected
 
@@ -150,7 +156,7 @@ def test_values_that_fall_on_one_bit_of_a_bitmap(tier: str) -> None:
 def test_sets_that_have_much_in_common(universe: int) -> None:
     """1,200 sets of 128 out of a few hundred values, most of them not far below the threshold: wider bitmaps lose no pair."""
     sets = clustered_sets(1200, 128, 128, universe, universe)
-    expected = similar_pairs(sets, 0.5)
+    expected = similar_pairs(similarities_of(sets), 0.5)
     assert len(expected) > 300
     assert found(sets, 0.5) == expected
 
@@ -160,8 +166,9 @@ def test_lists_of_values_whose_hashes_begin_alike() -> None:
     inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
     small = clustered_sets(1300, 2, 8, 400, 77)
     sets = [np.sort((one + np.uint64(1)) * np.uint64(inverse)) for one in small]
+    alike = similarities_of(sets)
     for threshold in (0.3, 0.5, 0.8):
-        expected = similar_pairs(sets, threshold)
+        expected = similar_pairs(alike, threshold)
         assert len(expected) > 300
         assert found(sets, threshold) == expected
 
@@ -173,8 +180,9 @@ def test_sets_of_values_that_hundreds_have() -> None:
     for _ in range(1300):
         drawn = [[99], rng.choice(20, 6, replace=False), 100 + rng.integers(0, 1000, 3)]
         sets.append(np.unique(np.concatenate(drawn).astype(np.uint64)))
+    alike = similarities_of(sets)
     for threshold in (0.4, 0.5):
-        expected = similar_pairs(sets, threshold)
+        expected = similar_pairs(alike, threshold)
         assert len(expected) > 30
         assert found(sets, threshold) == expected
 
@@ -184,7 +192,7 @@ def test_pairs_between_two_collections_of_sets(longest: int, universe: int) -> N
     """Wherever a collection is cut in two, the pairs between both parts are those that cross the cut, equal sets among them."""
     sets = [np.empty(0, np.uint64), *clustered_sets(1200, 1, longest, universe, universe)]
     sets += sets[:100]
-    expected = similar_pairs(sets, 0.5)
+    expected = similar_pairs(similarities_of(sets), 0.5)
     for cut in (0, 1, 7, 650, 1290, len(sets)):
         ids, similarities = compute.jaccard_pairs(sets[:cut], 0.5, others=sets[cut:])
         between = [(i, j - cut, s) for i, j, s in expected if i < cut <= j]
