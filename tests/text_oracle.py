@@ -185,10 +185,6 @@ def oracle_tokens(rules: Rules, text: bytes) -> list[bytes]:
     return [token.encode() for token in tokens if token not in stop]
 
 
-def oracle_shingles(rules: Rules, text: bytes) -> list[bytes]:
-    return shingles_of(rules, oracle_tokens(rules, text))
-
-
 def shingles_of(rules: Rules, tokens: list[bytes], every: int = 1) -> list[bytes]:
     """Each so many-th one."""
     k = rules.shingle
