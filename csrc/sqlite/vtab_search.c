@@ -154,10 +154,10 @@ static int find_allowed(nd_table *table, const nd_question *q, int *like)
     while (!*like && nd_has_row(statement, &code)) {
         const uint8_t *other = sqlite3_column_blob(statement, 0);
         const uint64_t end = (uint64_t)sqlite3_column_bytes(statement, 0);
-        if (other == NULL ||
-            nd_scheme_is_like(&q->settings->scheme, q->fingerprint, q->fingerprint_size, other, &end, 1, like) != ND_OK)
-            code = nd_table_fail(table, "index \"%s\" is damaged: an allowed text has no fingerprint of the scheme",
-                q->settings->index);
+        const int status = other == NULL ? ND_ERROR_DAMAGED
+                                         : nd_scheme_is_like(&q->settings->scheme, q->fingerprint, q->fingerprint_size, other,
+                                               &end, 1, like);
+        code = nd_table_fail_value(table, status, (size_t)end);
     }
     code = nd_table_end(table, statement, code);
     sqlite3_finalize(statement);
