@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +14,6 @@ import polars
 import polars.testing
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support import SETS, WORDS, components, duplicates_in
 
 from neardup_db import BinaryCode, BitSampling, Index, MinHash, ParameterError, ShortTextsWarning, TextRules
@@ -236,44 +235,41 @@ def similar(a: str | None, b: str | None) -> float:
     return len(sets[0] & sets[1]) / len(sets[0] | sets[1]) if sets[0] and sets[1] else 0.0
 
 
-@given(
-    texts=st.lists(st.none() | st.lists(st.sampled_from("abcdefg"), max_size=4).map(" ".join), max_size=12),
-    kind=st.sampled_from(["pandas", "polars", "pyarrow"]),
-    keep=st.sampled_from(["first", "last", "longest"]),
-    data=st.data(),
-)
-@settings(deadline=None, max_examples=20)
-def test_brute_force(texts: list[str | None], kind: str, keep: Any, data: st.DataObject) -> None:
+CASES: list[tuple[Any, bool, bool]] = [
+    ("first", False, True), ("first", True, False), ("last", False, False), ("last", True, True),
+    ("longest", False, True), ("longest", True, False),
+]  # fmt: skip
+"""Which row is kept, whether there is an order, and whether all connected rows go: every two of them together."""
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_brute_force(kind: str) -> None:
     """Which rows are kept, the clusters, and the pairs are those of brute force."""
-    count = len(texts)
-    places = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
-    ordered = data.draw(st.booleans())
-    schema = {"n": polars.Int64, "t": polars.String, "p": polars.Int64}
-    frame: Any = polars.DataFrame({"n": range(count), "t": texts, "p": places}, schema=schema)
-    frame = {"pandas": frame.to_pandas, "polars": lambda: frame, "pyarrow": frame.to_arrow}[kind]()
-
-    def rank(row: int) -> Any:
-        place = (places[row], row) if ordered else row
-        return (-len(texts[row] or ""), place) if keep == "longest" else place
-
-    pairs = [(i, j, similar(texts[i], texts[j])) for j in range(count) for i in range(j) if similar(texts[i], texts[j]) >= 0.5]
-    parts = components((i, j) for i, j, _ in pairs)
-    options: dict[str, Any] = {"scheme": SETS, "rules": WORDS}
-    connected = data.draw(st.booleans())
-    choice = {"keep": keep, "order_by": "p" if ordered else None, "connected": connected, **options}
-    order = sorted(range(count), key=rank, reverse=keep == "last")
-    gone = duplicates_in(order, lambda a, b: likeness if (likeness := similar(texts[a], texts[b])) >= 0.5 else None)
-    if connected:
-        first = {row: min(part, key=order.index) for part in parts for row in part}
-        gone = {row: (kept, similar(texts[row], texts[kept])) for row, kept in first.items() if row != kept}
-    kept_rows = [row for row in range(count) if row not in gone]
-    assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == kept_rows
-    marks = rows(mark_near_duplicates(frame, "t", **choice))
-    assert [row[4:] for row in marks] == [gone.get(row, (None, None)) for row in range(count)]
-    stars = sorted(sorted([kept, *(row for row in gone if gone[row][0] == kept)]) for kept in {kept for kept, _ in gone.values()})
-    assert [row[3] for row in marks] == [next((i for i, star in enumerate(stars) if row in star), None) for row in range(count)]
-    if ordered:  # pairs and clusters have no order
-        return
+    rng, count = random.Random(kind), 20
+    for keep, ordered, connected in CASES:
+        texts = [None if rng.random() < 0.1 else " ".join(rng.choices("abcdefgh", k=rng.randrange(5))) for _ in range(count)]
+        places = [rng.randrange(4) for _ in range(count)]
+        frame: Any = polars.DataFrame({"n": range(count), "t": texts, "p": places})
+        frame = frame.to_pandas() if kind == "pandas" else frame.to_arrow() if kind == "pyarrow" else frame
+        pairs = [(i, j, similar(texts[i], texts[j])) for j in range(count) for i in range(j)]
+        pairs = [pair for pair in pairs if pair[2] >= 0.5]
+        parts = components((i, j) for i, j, _ in pairs)
+        assert len(pairs) > 3
+        ranks = [(-len(texts[row] or "") * (keep == "longest"), places[row] * ordered, row) for row in range(count)]
+        order = sorted(range(count), key=ranks.__getitem__, reverse=keep == "last")
+        likeness = {frozenset(pair[:2]): pair[2] for pair in pairs}
+        gone = duplicates_in(order, lambda a, b, known=likeness: known.get(frozenset((a, b))))
+        if connected:
+            first = {row: min(part, key=order.index) for part in parts for row in part}
+            gone = {row: (kept, similar(texts[row], texts[kept])) for row, kept in first.items() if row != kept}
+        options: dict[str, Any] = {"scheme": SETS, "rules": WORDS}
+        choice = {"keep": keep, "order_by": "p" if ordered else None, "connected": connected, **options}
+        assert [row[0] for row in rows(drop_near_duplicates(frame, "t", **choice))] == [n for n in range(count) if n not in gone]
+        marks = rows(mark_near_duplicates(frame, "t", **choice))
+        assert [row[4:] for row in marks] == [gone.get(row, (None, None)) for row in range(count)]
+        stars = sorted(sorted([one, *(row for row in gone if gone[row][0] == one)]) for one in {one for one, _ in gone.values()})
+        cluster_of = {row: number for number, star in enumerate(stars) for row in star}
+        assert [row[3] for row in marks] == [cluster_of.get(row) for row in range(count)]
     assert sorted(row[:3] for row in rows(pairs_frame(frame, "t", **options))) == sorted(pairs)
     listed = rows(clusters_frame(frame, "t", **options))
     found = [sorted(row[3] for row in listed if row[0] == number) for number in {row[0] for row in listed}]
