@@ -363,8 +363,8 @@ def test_hot_buckets_connect_what_is_connected(scheme: Any) -> None:
     near = bits[numbers[:, None] ^ numbers[None, :]] <= scheme.max_distance
     assert (near.sum() - 1600) // 2 > 4 * 2048
     with Index(":memory:", scheme) as index:
-        index.add_codes(range(1000), [0xA5 << 56 | int(number) for number in numbers[:1000]])
-        index.add_codes(range(1000, 1600), [0xA5 << 56 | int(number) for number in numbers[1000:]])
+        index.add_codes(range(300), [0xA5 << 56 | int(number) for number in numbers[:300]])
+        index.add_codes(range(300, 1600), [0xA5 << 56 | int(number) for number in numbers[300:]])
         for _ in range(2):
             label, least = None, np.arange(1600)  # of each number the least that is connected with it
             while not np.array_equal(label, least):
