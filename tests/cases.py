@@ -6,7 +6,7 @@ import functools
 import inspect
 import shutil
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -44,16 +44,10 @@ def one_test(names: tuple[str, ...] = (), rows: Iterable[Any] = ((),), /, **axes
 
 
 def _apart(fixture: Any, name: str, opened: ExitStack) -> Any:
-    path = fixture.path if isinstance(fixture, Followed) else fixture
-    if not isinstance(path, Path):
-        return fixture
-    is_folder = path.is_dir()
-    folder = (path if is_folder else path.parent) / name
-    folder.mkdir(exist_ok=True)
     if isinstance(fixture, Followed):
-        own = Followed(folder / path.name)
-        opened.callback(own.close)
-        return own
-    if path.is_file():
-        shutil.copy(path, folder)
-    return folder if is_folder else folder / path.name
+        return opened.enter_context(closing(Followed(_apart(fixture.path.with_name("own"), name, opened))))
+    if not isinstance(fixture, Path):
+        return fixture
+    folder = (fixture if fixture.is_dir() else fixture.parent) / name
+    folder.mkdir(exist_ok=True)
+    return folder if fixture.is_dir() else Path(shutil.copy(fixture, folder)) if fixture.is_file() else folder / fixture.name

@@ -153,7 +153,7 @@ def watched(called: set[str]) -> Iterator[None]:
         gc.enable()
 
 
-@pytest.mark.parametrize("name", CALLS)
+@one_test(name=CALLS)
 def test_answers_are_those_of_index(name: str, target: Any, tmp_path: Path) -> None:
     """Each method gives what that of Index gives, and leaves the same documents behind. The loop's thread only gives calls and
     takes outcomes: it opens, asks, writes, lists, ends and closes nothing itself."""

@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from cases import one_test
 from crash_writer import Writers
 from disks import WatchedDisk, copy_files
 from support import SETS, WORDS
@@ -76,11 +77,8 @@ def test_the_parts_of_a_live_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.posix("permissions")
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_a_copy_has_the_permissions_of_its_original(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, umask: int
-) -> None:
+@one_test(mode=[0o600, 0o640, 0o644, 0o664], umask=[0o000, 0o022, 0o077])
+def test_a_copy_has_the_permissions_of_its_original(tmp_path: Path, mode: int, umask: int) -> None:
     """Nobody may read a copy, while it is made or afterwards, who may not read the original; nor what stands beside it."""
     path, modes = tmp_path / "index.db", set()
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import one_test
 from disks import WatchedDisk
 from interpreter import interpreter
 from test_opening import TEXT, made
@@ -235,13 +236,13 @@ def test_a_loop_of_links_is_an_error_of_ours(tmp_path: Path) -> None:
 # ---- who creates at the same time --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ParameterError("refused"), OSError(errno.EIO, "Input/output error")])
-@pytest.mark.parametrize(
+@one_test(
     ("step", "empty"),
     [
         *((step, False) for step in ("open_file", "_enable_wal", "load", "schema.create_tables", "_open_database")),
         *((step, True) for step in ("open_file", "load", "_open_database")),
     ],
+    error=[KeyboardInterrupt(), ParameterError("refused"), OSError(errno.EIO, "Input/output error")],
 )
 def test_a_creator_that_fails_takes_nothing_from_the_others(
     path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, step: str, empty: bool
