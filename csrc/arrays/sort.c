@@ -81,7 +81,7 @@ size_t nd_sorted_distinct(const uint64_t *from, size_t count, uint64_t *to)
         memcpy(to, from, count * sizeof *to);
         return nd_sort_distinct(to, count);
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && all >> 63 == 0; i++)
         all |= from[i];
     const unsigned shift = 64 - BITS - (unsigned)__builtin_clzll(all);
     for (size_t i = 0; i < count; i++)
@@ -139,8 +139,7 @@ enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 static uint64_t digit_mask(unsigned shift, unsigned high_bit)
 {
-    unsigned width = high_bit - shift < DIGIT_BITS ? high_bit - shift : DIGIT_BITS;
-    return ((uint64_t)1 << width) - 1;
+    return ((uint64_t)1 << (high_bit - shift < DIGIT_BITS ? high_bit - shift : DIGIT_BITS)) - 1;
 }
 
 /* Counts of digits -> where each digit's items begin; 0 if all items have the digit `first`. */
