@@ -234,13 +234,8 @@ def test_marks_that_cannot_be_written_are_refused(folder: Path) -> None:
 
 # ---- against an index ----------------------------------------------------------------------------------------------------
 
-SCHEMES = [
-    MinHash(threshold=0.6, exact=True),
-    MinHash(threshold=0.8),
-    BottomK(threshold=0.5),
-    SimHash(max_distance=7),
-    Passages(shortest=5),
-]
+SCHEMES: list[Any] = [MinHash(threshold=0.6, exact=True), MinHash(threshold=0.8), BottomK(threshold=0.5), SimHash(max_distance=7)]
+SCHEMES += [Passages(shortest=5)]
 
 
 @usual_once("scheme", SCHEMES)

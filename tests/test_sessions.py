@@ -191,7 +191,6 @@ def test_a_closed_or_full_stream_is_named(folder: Path, line: str, code: int, se
 EACH = """
 import sys
 from neardup_db.cli import main
-
 for command in sys.argv[1:]:
     try:
         main(command.split())
@@ -219,7 +218,7 @@ def test_an_encoding_that_lacks_letters_hides_nothing(folder: Path) -> None:
         done = subprocess.run([*PROGRAM[:2], EACH, *commands], env=environment, stdin=file, capture_output=True, check=True)
     *told, key, ended = done.stdout.decode("utf-8").splitlines()
     assert json.loads(key)["key"] == "\u00e9" and [ended, *told].count("ended with 0") == 3
-    assert r"red\u001b[31m\u202e" in "".join(told) and "2 added" in "".join(told)
+    assert r"red\u001b[31m\u202e" in (output := "".join(told)) and "2 added" in output
 
 
 def test_an_error_that_nobody_thought_of_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

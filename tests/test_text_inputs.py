@@ -253,24 +253,23 @@ def test_options_that_do_not_fit_the_input_are_refused(here: Path) -> None:
 
 
 def test_columns_stand_between_any_character(here: Path) -> None:
-    """--delimiter names it, \\t is a tab; the bytes of rows stay."""
+    """--delimiter names it, \\t is a tab; the bytes of rows stay. What cannot stand there is refused by name."""
     for given, between in ((";", ";"), ("|", "|"), ("\\t", "\t"), ("\t", "\t"), ("\u00a6", "\u00a6")):
         made = [between.join(row) for row in (["id", "text"], ["1", f'"{FOX}, {between}"'], ["2", FOX], ["3", CAT])]
         write(here / "in.csv", "\r\n".join(made))
         printed("dedup", "in.csv", "-o", "out.csv", "--delimiter", given, "--pairs", "p.csv", "--force")
         assert Path("out.csv").read_bytes().decode() == "\r\n".join([*made[:2], made[3]]), given
         assert Path("p.csv").read_text().startswith("id_a,id_b,")
+    for given in ("", ";;", '"', "\n", "\r", "\\n", "tab"):
+        result = run("dedup", "in.csv", "-o", "out.csv", "--delimiter", given)
+        assert result.exit_code == 2 and f"{given!r} is not a column delimiter" in result.stderr
 
 
 def test_a_header_that_is_not_cut_asks_for_its_delimiter(here: Path) -> None:
-    """The whole header is one column then."""
+    """The whole header is one column then. What was done is said after the remedy, without a full stop between."""
     write(here / "in.csv", "id;text\n1;a\n")
     told = refused("dedup", "in.csv", "-o", "out.csv")
     assert "no column 'text'; the header has 'id;text'; give --delimiter" in told
-
-
-def test_a_header_without_the_column_ends_in_one_sentence(here: Path) -> None:
-    """What was done is said after the remedy, without a full stop between."""
     write(here / "in.csv", "id,body\n1,a\n")
     told = refused("add", "i.db", "in.csv")
     assert "the header has 'id', 'body'; name the fields with --id-field and --text-field; nothing was added" in told
@@ -281,14 +280,6 @@ def test_an_address_is_said_to_be_none_of_this_machine(here: Path) -> None:
     for name in ("s3://bucket/part.jsonl", "s3://bucket/*.jsonl", "https://example.com/part.jsonl"):
         assert "; copy it to this machine first, or pipe it in as - with --format" in refused("dedup", name, "-o", "out.jsonl")
     assert "copy it" not in refused("dedup", "part.jsonl", "-o", "out.jsonl")
-
-
-def test_what_cannot_stand_between_columns_is_refused(here: Path) -> None:
-    """The message names the value."""
-    write(here / "in.csv", "id,text\n1,a\n")
-    for given in ("", ";;", '"', "\n", "\r", "\\n", "tab"):
-        result = run("dedup", "in.csv", "-o", "out.csv", "--delimiter", given)
-        assert result.exit_code == 2 and f"{given!r} is not a column delimiter" in result.stderr
 
 
 # ---- encodings ---------------------------------------------------------------------------------------------------------------

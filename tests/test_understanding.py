@@ -22,6 +22,7 @@ PICTURES = sorted(PAGES.glob("*.svg"))
 TEXTS = {page.name: page.read_text("utf-8") for page in sorted(PAGES.glob("*.md"))}
 README = (PAGES.parents[1] / "README.md").read_text("utf-8")
 SVG = "{http://www.w3.org/2000/svg}"
+DRAWN = {SVG + name for name in ("svg", "title", "style", "rect", "text", "path", "circle", "line", "polyline", "g")}
 PAIRS = re.findall(
     r"\*\*(.+)\*\*: (\d+) places in (\d+)\swords, one in (\d+)\.[^`]*`(.+?)`\sand\s`(.+?)`\)\.\n\n((?:> .*\n)+)",
     TEXTS["thresholds.md"],
@@ -61,7 +62,8 @@ def test_every_picture_is_shown_with_a_text_in_its_place() -> None:
 
 
 def test_a_picture_stands_for_itself() -> None:
-    """It has a title, a background, both colour schemes and a width for small screens, and loads nothing."""
+    """It has a title, a background, both colour schemes and a width for small screens, and loads nothing; every text and every
+    box begins and ends inside."""
     for picture in PICTURES:
         root = ElementTree.fromstring(picture.read_text("utf-8"))
         assert (root.findtext(f"{SVG}title") or "").strip()
@@ -70,17 +72,8 @@ def test_a_picture_stands_for_itself() -> None:
         width, height = float(root.get("width", 0)), float(root.get("height", 0))
         assert 300 <= width <= 480 and root.get("viewBox") == f"0 0 {width:g} {height:g}"
         names = {element.tag for element in root.iter()}
-        assert names <= {
-            SVG + name for name in ("svg", "title", "style", "rect", "text", "path", "circle", "line", "polyline", "g")
-        }
+        assert names <= DRAWN
         assert not re.search(r"url\(|@import|href", picture.read_text("utf-8"))
-
-
-def test_nothing_is_drawn_beside_the_picture() -> None:
-    """Every text and every box begins and ends inside."""
-    for picture in PICTURES:
-        root = ElementTree.fromstring(picture.read_text("utf-8"))
-        width, height = float(root.get("width", 0)), float(root.get("height", 0))
         for box in root.iter(f"{SVG}rect"):
             x, y = float(box.get("x", 0)), float(box.get("y", 0))
             assert x >= 0 and y >= 0 and x + float(box.get("width", 0)) <= width and y + float(box.get("height", 0)) <= height
