@@ -56,9 +56,9 @@ def test_many_questions_together_are_each_alone(tmp_path: Path, monkeypatch: pyt
     with index:
         for how in options_of(ALL[name]):
             monkeypatch.setattr(limits, "JOINED_FROM", 1)
-            together = ask_many(index, asked, **how)
+            together = ask_many(index, asked[::3], **how)
             monkeypatch.setattr(limits, "JOINED_FROM", ALONE)
-            assert together == ask_many(index, asked, **how), how
+            assert together == ask_many(index, asked[::3], **how), how
         expected = [model.matches(content) for content in asked]
         assert any(expected) and ask_many(index, asked) == expected
         monkeypatch.setattr(limits, "JOINED_FROM", 1)
