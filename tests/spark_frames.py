@@ -70,12 +70,6 @@ def chained(count: int, seed: int) -> list[str]:
     return texts[:count]
 
 
-def in_order(texts: dict[int, str], keep: str) -> list[int]:
-    """Keys in the order of preference."""
-    order = {"first": lambda key: key, "last": lambda key: -key, "longest": lambda key: (-len(texts[key].split()), key)}
-    return sorted(texts, key=order[keep])
-
-
 def by_hand(texts: dict[int, str], order: list[int], scheme: MinHash) -> set[int]:
     """The first independent set of the graph of all matching pairs of an index, in an order."""
     with indexed(texts.items(), scheme, BY_WORD) as index:
