@@ -30,8 +30,7 @@ from neardup_db.system import IS_WINDOWS
 # ---- dedup -----------------------------------------------------------------------------------------------------------------
 
 
-TEXTS = dict(itertools.islice(documents(), 180))
-"""Chapters in several translations each."""
+TEXTS = dict(itertools.islice(documents(), 180))  # chapters in several translations each
 
 
 def sample(path: Path) -> Path:

@@ -90,8 +90,7 @@ INPUTS: dict[str, Callable[[Path, list[str]], Path]] = {
 }
 """Every kind of input, by the end of its output's name."""
 
-CUTS = [("usual", ".jsonl"), *(("tiny", kind) for kind in INPUTS)]
-"""Every kind with work that is cut, and one without."""
+CUTS = [("usual", ".jsonl"), *(("tiny", kind) for kind in INPUTS)]  # every kind with work that is cut, and one without
 
 
 def held(path: Path) -> dict[str, bytes]:

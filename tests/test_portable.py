@@ -73,14 +73,13 @@ these modules lack in Python 3.12 for Windows."""
 METHODS = "add_signal_handler chown is_mount lchmod owner"
 """Of pathlib and asyncio."""
 
+PARSED = cache(ast.parse)
+
 
 def modules(words: str) -> dict[str, ast.Module]:
     """The modules of the package by name, as far as one of the words is in them."""
     texts = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
-    return {name: parsed(text) for name, text in texts.items() if re.search(rf"\b({words})\b", text)}
-
-
-parsed = cache(ast.parse)
+    return {name: PARSED(text) for name, text in texts.items() if re.search(rf"\b({words})\b", text)}
 
 
 def asked(tree: ast.Module) -> Iterator[str]:

@@ -197,7 +197,7 @@ for command in sys.argv[1:]:
     except SystemExit as ended:
         print("ended with", ended.code, flush=True)
 """
-"""Runs several commands in one process, which starts with the streams that it is given."""
+"""Runs several commands in one process."""
 
 
 @pytest.mark.posix("redirections of a shell")

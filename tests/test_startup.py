@@ -36,8 +36,7 @@ STAGES = [
     (ONE_TEXT, (*NEVER, "click", "pathlib", "subprocess", "urllib.parse")),
     (HELP, (*NEVER, "csv", "neardup_db.cli.add", "neardup_db.cli.look", "neardup_db.cli.inputs.records")),
     (QUERY, ("asyncio", "neardup_db.cli.progress", "rich")),
-]
-"""What is done one after another in a process, and what has not been loaded after it."""
+]  # what is done one after another in a process, and what has not been loaded after it
 
 
 def test_starting_loads_little() -> None:
