@@ -266,11 +266,10 @@ class Search(Statements):
 
         Reads no more documents than needed, because thousands of copies may share one fingerprint.
         """
-        if not neighbours:  # the usual case
-            return []
-        sql, values = self.store.frame("best"), (first_id, before_id, except_id, now, limit)
+        values = first_id, before_id, except_id, now, limit
         best: dict[int, MatchRow] = {}
-        for _, tied in groupby(neighbours, attrgetter("similarity")):
+        for _, tied in groupby(neighbours, attrgetter("similarity")) if neighbours else ():  # mostly there are none
+            sql = self.store.frame("best")
             rows = [
                 (number, order, MatchRow(key, neighbour.similarity, neighbour.distance, number, part))
                 for neighbour in tied
