@@ -66,10 +66,6 @@ def _clusters(rows: Sequence[Cluster]) -> Columns:
     }
 
 
-def _integers(values: list[Any]) -> Any:
-    return values if None in values else np.array(values, dtype=np.int64)
-
-
 def _times(values: list[float | None]) -> Any:
     times = [np.datetime64("NaT", "ms") if value is None else np.datetime64(round(value * 1000), "ms") for value in values]
     return np.array(times, dtype="datetime64[ms]")
@@ -77,7 +73,9 @@ def _times(values: list[float | None]) -> Any:
 
 _SHAPES: dict[str, Callable[[list[Any]], Any]] = {
     "similarity": lambda values: np.array(values, dtype=np.float64),
-    **dict.fromkeys(("distance", "token_count", "times_seen"), _integers),
+    **dict.fromkeys(
+        ("distance", "token_count", "times_seen"), lambda values: values if None in values else np.array(values, dtype=np.int64)
+    ),
     **dict.fromkeys(("added_at", "last_seen", "expires_at"), _times),
     "metadata": lambda values: [None if value is None else json.dumps(value, ensure_ascii=False) for value in values],
 }

@@ -108,7 +108,7 @@ def sizes(bins: Sequence[Bin], note: str = "") -> Chart:
         if count:
             drawn.append(scale.label_above(place + 0.5, count))
         if place % step == 0:
-            drawn.append(scale.label_below(place + 0.5, _short_size(int(low), int(high))))
+            drawn.append(scale.label_below(place + 0.5, f"{low:,.0f}+" if low >= 16 else f"{low:.0f}–{high:.0f}"))
     largest = next(_size_label(int(low), int(high)) for low, high, count in reversed(bins) if count)
     text = f"{total:,} clusters; the largest have {largest} documents."
     table = _table(("documents", "clusters"), [(label, f"{count:,}") for label, (_, _, count) in zip(labels, bins, strict=True)])
@@ -307,7 +307,3 @@ def _compact(value: float, digits: int = 3) -> str:
 
 def _size_label(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _short_size(low: int, high: int) -> str:
-    return f"{low:,}+" if low >= 16 else f"{low}–{high}"

@@ -82,7 +82,10 @@ def batches_by_bytes(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         for name, old in before.items():
-            _ = spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def saved(spark: SparkSession, folder: str, job: Job) -> tuple[DataFrame, DataFrame]:

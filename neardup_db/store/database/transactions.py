@@ -33,10 +33,6 @@ _NUMBERS = count()
 _ROLL_BACKS = 100  # attempts to roll back while others interrupt the connection
 
 
-def _raw_row(cursor: apsw.Cursor, row: Any) -> Any:
-    return row
-
-
 def current_task() -> object | None:
     asyncio = sys.modules.get("asyncio")  # importing it takes longer than opening an index
     if asyncio is None or asyncio._get_running_loop() is None:
@@ -414,5 +410,5 @@ class Transactions:
         cursor = apsw.Cursor(self.connection)
         cursor.convert_jsonb = None
         if self.connection.row_trace is not None:
-            cursor.row_trace = _raw_row
+            cursor.row_trace = lambda cursor, row: row
         return cursor
