@@ -8,7 +8,7 @@ is the smallest key of its component. Few edges are a single task, because the c
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .. import limits
 from ..errors import NearDupError
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LARGER, SMALLER = "larger", "smaller"
-
-
-class Shape(NamedTuple):
-    """vertices: their number; loose: vertices that are neither a star's centre nor a leaf of exactly one star."""
-
-    vertices: int
-    loose: int
 
 
 def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) -> DataFrame:
@@ -42,20 +35,19 @@ def components(tables: Tables, pairs: DataFrame, name: str, most_rounds: int) ->
         rows = figures["rows"]
     if rows <= limits.SPARK_EDGES:
         return tables.write(stars_of_few(edges, rows), name)[0]
-    shape, number = shape_of(edges), 0
-    vertices = shape.vertices
-    while shape.loose:
+    (vertices, loose), number = shape_of(edges), 0
+    while loose:
         if number == most_rounds:
             raise NearDupError(
-                f"after {number} rounds {shape.loose:,} of {vertices:,} vertices are not connected with the smallest key of "
+                f"after {number} rounds {loose:,} of {vertices:,} vertices are not connected with the smallest key of "
                 "their component: give a higher max_rounds; no result was given"
             )
         number += 1
         edges, _ = tables.write(small_star(large_star(edges)), f"{name}-{number}")
-        shape = shape_of(edges)
-        if shape.vertices != vertices:
+        left, loose = shape_of(edges)
+        if left != vertices:
             raise NearDupError(
-                f"round {number} of the components has {shape.vertices:,} vertices, the edges had {vertices:,}: a table was "
+                f"round {number} of the components has {left:,} vertices, the edges had {vertices:,}: a table was "
                 "lost or changed between two steps. Run again with work_dir= on a reliable file system; no result was given"
             )
         tables.drop(f"{name}-{number - 1}")
@@ -89,11 +81,12 @@ def stars_of_few(edges: DataFrame, rows: int) -> DataFrame:
     return edges.coalesce(1).mapInArrow(partial(stars, rows), f"{LARGER} {kind}, {SMALLER} {kind}")
 
 
-def shape_of(edges: DataFrame) -> Shape:
+def shape_of(edges: DataFrame) -> tuple[int, int]:
+    """The number of vertices, and of those that are neither a star's centre nor a leaf of exactly one star."""
     ups, downs = edges.select(LARGER, F.lit(1), F.lit(0)), edges.select(SMALLER, F.lit(0), F.lit(1))
     ends = ups.union(downs).toDF("vertex", "up", "down")
     vertices = ends.groupBy("vertex").agg(F.sum("up").alias("up"), F.max("down").alias("down"))
     is_loose = (F.col("up") > 1) | ((F.col("up") > 0) & (F.col("down") > 0))
     row = vertices.agg(F.count(F.lit(1)), F.count(F.when(is_loose, True))).first()
     assert row is not None
-    return Shape(int(row[0]), int(row[1]))
+    return int(row[0]), int(row[1])
