@@ -205,7 +205,8 @@ class _Pairs:
     def _count(self, ids: Array, similarities: Array) -> None:
         bars = np.minimum(((similarities - LOWEST) / WIDTH + 1e-9).astype(np.int64), len(self._bars) - 1)
         self._bars += np.bincount(bars, minlength=len(self._bars))
-        spread = np.argsort((np.arange(len(ids)) % 97).astype(np.uint8), kind="stable")  # pairs of one similarity: of many texts
+        # Pairs are listed by their first text; of equally similar ones each 97th comes next, so that examples are of many texts.
+        spread = np.argsort((np.arange(len(ids)) % 97).astype(np.uint8), kind="stable")
         order = spread[np.argsort(similarities[spread], kind="stable")]
         ascending, best = similarities[order], np.zeros_like(self.best)
         best[ids[order]] = ascending[:, None]  # the last assignment counts
